@@ -86,7 +86,8 @@ const struct ls_option ls_transport_option[] = {
 bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
     struct stat about;
     bool drawn = !strcmp(dataset, "digits") || !strcmp(dataset, "shapes") || !strcmp(dataset, "words");
-    if (drawn || !stat(dataset, &about)) return true;
+    if (drawn || !stat(dataset, &about) || (errno != ENOENT && errno != ENOTDIR))
+        return true; /* opening it tells why */
     return ls_usage_error(line, "--dataset '%.300s' is neither digits nor shapes nor words, and as a path: %s", dataset,
                           strerror(errno)) == 0;
 }

@@ -2,6 +2,7 @@
  * (Keras' SidecarEvaluator). */
 #include "cli/evaluate.h"
 
+#include <errno.h>
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -129,9 +130,13 @@ static double seconds(void) {
 static bool wait_for_checkpoint(struct ls_saved_model *saved, const struct ls_evaluation *evaluation, long long *step) {
     double begun = seconds();
     long long newest;
-    while (!ls_signals_stopped()) {
-        bool found = ls_newest_checkpoint(saved->weights, saved->path, sizeof(saved->path), &newest);
-        if (found && newest > *step) {
+    for (bool told = false; !ls_signals_stopped();) {
+        int found = ls_newest_checkpoint(saved->weights, saved->path, sizeof(saved->path), &newest);
+        if (found < 0 && !told)
+            (void)fprintf(stderr, "lockstep evaluate: cannot read '%s': %s; it is tried again\n", saved->weights,
+                          strerror(errno));
+        told = found < 0;
+        if (found > 0 && newest > *step) {
             *step = newest;
             return true;
         }
@@ -150,7 +155,7 @@ static ls_status watch(struct ls_saved_model *saved, ls_strategy *strategy, cons
     while (!status && wait_for_checkpoint(saved, evaluation, &outcome.step)) {
         status = measure_checkpoint(saved, strategy, &measured, &outcome);
         if (!status) print(&outcome, evaluation->json);
-        if (status == LS_NOT_FOUND && access(saved->path, F_OK)) {
+        if (status == LS_NOT_FOUND && access(saved->path, F_OK) && errno == ENOENT) {
             close_measured(&measured);
             measured = (struct measured){0};
             status = LS_OK;

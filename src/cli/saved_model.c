@@ -2,6 +2,7 @@
 #include "cli/saved_model.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,9 +42,10 @@ static int is_checkpoint(const struct dirent *entry) {
 }
 
 /* Its name is the last. */
-bool ls_newest_checkpoint(const char *folder, char *path, size_t size, long long *step) {
+int ls_newest_checkpoint(const char *folder, char *path, size_t size, long long *step) {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, is_checkpoint, alphasort);
+    if (count < 0) return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
     if (count > 0) {
         (void)snprintf(path, size, "%.3800s/%.255s", folder, entries[count - 1]->d_name);
         *step = strtoll(strchr(entries[count - 1]->d_name, '-') + 1, NULL, 10);
@@ -56,7 +58,7 @@ bool ls_newest_checkpoint(const char *folder, char *path, size_t size, long long
 /* Finds the newest checkpoint of a folder; a file stays as it is. */
 static void find_weights(struct ls_saved_model *saved) {
     long long step;
-    bool found = ls_newest_checkpoint(saved->weights, saved->path, sizeof(saved->path), &step);
+    bool found = ls_newest_checkpoint(saved->weights, saved->path, sizeof(saved->path), &step) > 0;
     saved->model.weights = found ? saved->path : saved->weights;
 }
 

@@ -29,8 +29,8 @@ extern const struct ls_option ls_saved_options[]; /* of it: weights and split */
     }
 /* True if the required options are given; false after the error has been printed. */
 bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_model *saved);
-/* The newest checkpoint in a folder, its path of size bytes and its step; false if there is no checkpoint, or no
- * folder. */
-bool ls_newest_checkpoint(const char *folder, char *path, size_t size, long long *step);
+/* The newest checkpoint in a folder, its path of size bytes and its step. Returns 1; 0 if there is no checkpoint, or no
+ * folder; -1 if the folder cannot be read, as errno tells. */
+int ls_newest_checkpoint(const char *folder, char *path, size_t size, long long *step);
 /* Opens both on a strategy that is there. */
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model, ls_dataset **data);

@@ -2,13 +2,13 @@
 #include "cluster/credentials.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cluster/security/certificate.h"
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "cluster/net/address.h"
 #include "resolver/tf_config_address.h"
@@ -29,34 +29,29 @@ static ls_status take_token(struct ls_credentials *security, const char *text, c
     return LS_OK;
 }
 
-static ls_status take_token_file(struct ls_credentials *security, FILE *file, const char *path) {
-    char text[LS_SETTING_TEXT + 1] = "", where[LS_SETTING_TEXT + 32];
-    size_t size = fread(text, 1, LS_SETTING_TEXT, file);
-    ls_status status = LS_OK;
+static void warn_open(const char *setting, const char *path, const struct ls_log *log) {
+    struct stat status;
+    if (!stat(path, &status) && status.st_mode & S_IROTH)
+        ls_log_warning(log, "everybody on this host can read %s='%s': chmod 600 it", setting, path);
+}
+
+static ls_status read_token_file(struct ls_credentials *security, const char *path, const struct ls_log *log) {
+    LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    char where[LS_SETTING_TEXT + 32];
+    size_t size;
+    ls_status status = ls_read_file_given("LOCKSTEP_TOKEN_FILE", path, LS_SETTING_TEXT, &text, &size);
+    if (status) return status;
+    warn_open("LOCKSTEP_TOKEN_FILE", path, log);
     (void)snprintf(where, sizeof(where), "LOCKSTEP_TOKEN_FILE='%s'", path);
-    if (ferror(file))
-        status = ls_fail(LS_INVALID_ARGUMENT, "%s cannot be read: %s", where, strerror(errno));
-    else if (size == LS_SETTING_TEXT)
+    if (size == LS_SETTING_TEXT)
         status = ls_fail(LS_INVALID_ARGUMENT, "%s holds more than the %d bytes of a token; " TOKEN_ADVICE, where,
                          LS_SETTING_TEXT - 1);
     else if (strlen(text) != size)
         status = ls_fail(LS_INVALID_ARGUMENT, "%s holds a zero byte, and a token is text; " TOKEN_ADVICE, where);
     else
         status = take_token(security, text, where);
-    ls_proof_forget(text, sizeof(text));
+    ls_proof_forget(text, size);
     return status;
-}
-
-static ls_status read_token_file(struct ls_credentials *security, const char *path, const struct ls_log *log) {
-    struct stat status;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_TOKEN_FILE='%s' cannot be opened: %s", path, strerror(errno));
-    if (fstat(fileno(file), &status) == 0 && status.st_mode & S_IROTH)
-        ls_log_warning(log, "everybody on this host can read LOCKSTEP_TOKEN_FILE='%s': chmod 600 it", path);
-    ls_status taken = take_token_file(security, file, path);
-    (void)fclose(file);
-    return taken;
 }
 
 static ls_status read_token(const struct ls_settings *settings, const struct ls_log *log,
@@ -69,28 +64,14 @@ static ls_status read_token(const struct ls_settings *settings, const struct ls_
 
 /* ---- TLS ---- */
 
-static ls_status read_credentials_text(FILE *file, const char *setting, const char *path, char **text) {
-    char *read = ls_alloc(PEM_MAX + 1);
-    if (!read) return ls_fail_memory("a certificate", PEM_MAX);
-    size_t size = fread(read, 1, PEM_MAX + 1, file);
-    if (!ferror(file) && size && size <= PEM_MAX) {
-        *text = read;
-        return LS_OK;
-    }
-    ls_free(read);
-    return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' cannot be read, is empty or has more than %d bytes", setting, path,
-                   PEM_MAX);
-}
-
+/* Of the secret ones a log hears that everybody can read them. */
 static ls_status read_pem(const char *setting, const char *path, const struct ls_log *log, char **text) {
-    struct stat status = {0};
-    FILE *file = fopen(path, "re");
-    if (!file) return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' cannot be opened: %s", setting, path, strerror(errno));
-    if (log && fstat(fileno(file), &status) == 0 && status.st_mode & S_IROTH)
-        ls_log_warning(log, "everybody on this host can read %s='%s': chmod 600 it", setting, path);
-    ls_status read = read_credentials_text(file, setting, path, text);
-    (void)fclose(file);
-    return read;
+    size_t size;
+    ls_status status = ls_read_file_given(setting, path, PEM_MAX + 1, text, &size);
+    if (status) return status;
+    if (log) warn_open(setting, path, log);
+    if (size && size <= PEM_MAX) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is empty or has more than %d bytes", setting, path, PEM_MAX);
 }
 
 /* A worker that all others would refuse says so itself, first. */

@@ -5,15 +5,13 @@
  * read leaves what was read before. */
 #include "cluster/moved.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "resolver/tf_config_address.h"
 
@@ -64,17 +62,10 @@ static ls_status read_rows(const struct ls_cluster *cluster, char *text, struct 
 }
 
 static ls_status read_places(const struct ls_cluster *cluster, struct ls_moved_task **made) {
-    LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(FILE_MOST);
-    if (!text) return ls_fail_memory("addresses", FILE_MOST);
-    int fd = open(path_of(cluster), O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, FILE_MOST - 1);
-    int error = errno;
-    if (fd >= 0) (void)close(fd);
-    if (got < 0)
-        return ls_fail(LS_INVALID_ARGUMENT, "cannot read LOCKSTEP_ADDRESSES '%s': %s", path_of(cluster),
-                       strerror(error));
-    text[got] = 0;
-    return read_rows(cluster, text, made);
+    LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    size_t size;
+    ls_status status = ls_read_file_given("LOCKSTEP_ADDRESSES", path_of(cluster), FILE_MOST, &text, &size);
+    return status ? status : read_rows(cluster, text, made);
 }
 
 ls_status ls_moved_open(struct ls_cluster *cluster) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "store/tickets.h"
 
@@ -129,6 +130,7 @@ static ls_status read_file(FILE *file, const char *path, const struct ls_session
             status =
                 ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY='%.200s': '%.60s' is no decision of its session", path, line);
     }
+    if (!status && ferror(file)) return ls_read_file_fail("read", path);
     if (!status && replay->filled < replay->count)
         status = ls_fail(LS_FAILED_PRECONDITION,
                          "LOCKSTEP_REPLAY='%.200s' has %lld of the %lld batches of the session after step %lld", path,
@@ -149,7 +151,7 @@ ls_status ls_session_replay_open(const char *path, const struct ls_session *sess
     struct ls_session_replay *made = NULL;
     if (!path || !*path) return LS_OK;
     FILE *file = fopen(path, "re");
-    if (!file) return ls_fail(LS_FAILED_PRECONDITION, "LOCKSTEP_REPLAY='%.200s': %s", path, strerror(errno));
+    if (!file) return ls_fail_context(ls_read_file_fail("open", path), "LOCKSTEP_REPLAY");
     ls_status status = make_replay(session, servers, &made);
     if (!status) status = read_file(file, path, session, servers, workers, made);
     (void)fclose(file);

@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/need.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "lockstep/tools.h"
 #include "resolver/slurm_nodes.h"
@@ -198,28 +199,19 @@ static ls_status read_line(struct reader *reader, char *line) {
     return read_items(reader, items, slots);
 }
 
-static ls_status read_lines(struct reader *reader, const char *path, FILE *file) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    ls_status status = LS_OK;
-    for (int number = 1; !status && (length = getline(&line, &capacity, file)) >= 0; number++) {
-        (void)snprintf(reader->where, sizeof(reader->where), "%s:%d", path, number);
-        status =
-            strlen(line) == (size_t)length ? read_line(reader, line) : fail(reader, "a zero byte: this is no text");
+static ls_status read_file(struct reader *reader, const char *path) {
+    LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    size_t size;
+    int number = 0;
+    ls_status status = ls_read_file_given("--hostfile", path, SIZE_MAX - 1, &text, &size);
+    if (status) return status;
+    for (char *rest = text, *line; !status && (line = strsep(&rest, "\n"));) {
+        (void)snprintf(reader->where, sizeof(reader->where), "%s:%d", path, ++number);
+        bool whole = rest || line + strlen(line) == text + size;
+        status = whole ? read_line(reader, line) : fail(reader, "a zero byte: this is no text");
     }
-    free(line);
-    if (!status && ferror(file)) return ls_fail(LS_INVALID_ARGUMENT, "cannot read %s: %s", path, strerror(errno));
     (void)snprintf(reader->where, sizeof(reader->where), "%s", path);
     return !status && !reader->count ? fail(reader, "no host stands in it") : status;
-}
-
-static ls_status read_file(struct reader *reader, const char *path) {
-    FILE *file = fopen(path, "re");
-    if (!file) return ls_fail(LS_INVALID_ARGUMENT, "cannot read the hostfile %s: %s", path, strerror(errno));
-    ls_status status = read_lines(reader, path, file);
-    (void)fclose(file);
-    return status;
 }
 
 static ls_status read_list(struct reader *reader, const char *list) {

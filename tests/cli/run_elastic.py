@@ -266,7 +266,7 @@ def addresses_that_are_none():
         done = cli.lockstep(*train, env=cli.environment(**surroundings))
         cli.equal((done.returncode, done.stderr.count(b"LOCKSTEP_ADDRESSES")), (2, 1), (text, done.stderr))
         cli.contains(done.stderr.decode(), part)
-    for changed, part in (({"LOCKSTEP_ADDRESSES": path + ".none"}, "cannot read LOCKSTEP_ADDRESSES '" + path + ".none': No such file"),
+    for changed, part in (({"LOCKSTEP_ADDRESSES": path + ".none"}, "LOCKSTEP_ADDRESSES='" + path + ".none' cannot be read: No such file"),
                           ({"LOCKSTEP_ELASTIC_START": "3"}, "LOCKSTEP_ELASTIC_START='3' is not from 1 to 2"),
                           ({"LOCKSTEP_ELASTIC": "2:2"}, "LOCKSTEP_ELASTIC_START='1' is not from 2 to 2")):
         done = cli.lockstep(*train, env=cli.environment(**{**surroundings, **changed}))

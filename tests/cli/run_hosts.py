@@ -448,7 +448,7 @@ def command_lines():
     for options, part in (
             (["-np", "1", "-H", "a:2,,b"], "-H a:2,,b: a host's name is missing"), (["-np", "1", "-H", ""], "a host's name is missing"),
             (["-np", "1", "-H", "a slots=2"], "' ' is in it"), (["-np", "3", "-H", "a,b"], "3 processes need as many slots, and the 2 hosts have 2"),
-            (["-np", "2", "--ps", "1", "-H", "a,b"], "3 processes need as many slots"), (["-np", "1", "--hostfile", "/no/file"], "cannot read the hostfile /no/file: No such file"),
+            (["-np", "2", "--ps", "1", "-H", "a,b"], "3 processes need as many slots"), (["-np", "1", "--hostfile", "/no/file"], "--hostfile='/no/file' cannot be read: No such file"),
             (["-np", "1", "--hostfile", "/tmp"], "/tmp"), (["-np", "1", "--ssh-port", "22"], "option '--ssh-port' needs '-H LIST'"),
             (["-np", "1", "--verbose"], "option '--verbose' needs"), (["-np", "1", "-H", "a", "--ssh-port", "0"], "from 1 to 65535"),
             (["-np", "1", "-H", "a", "--rsh", " "], "option '--rsh' needs a command"), (["-np", "1", "-x", "1A"], "option '-x' needs a variable's name"),

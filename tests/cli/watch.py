@@ -48,6 +48,30 @@ def each_checkpoint_is_measured():
     equal((status, out), (0, b""), err)
 
 
+def a_folder_that_cannot_be_read_is_tried_again():
+    """It leads in a circle for a while."""
+    folder, place = tempfile.mkdtemp(dir=FOLDER.name), os.path.join(FOLDER.name, "place")
+
+    def lead(target):
+        os.symlink(target, place + "~")
+        os.rename(place + "~", place)
+
+    lead(folder)
+    task = start("evaluate", *MODEL, "--watch", "--json", "--weights", place)
+    give(folder, FILES[0])
+    equal(json.loads(task.stdout.readline()), measured(FILES[0]))
+    lead(place)
+    said = next(line for line in task.stderr if b"cannot read" in line)
+    contains(said, b"cannot read '%s': Too many levels of symbolic links; it is tried again" % place.encode())
+    give(folder, FILES[-1])
+    lead(folder)
+    equal(json.loads(task.stdout.readline()), measured(FILES[-1]))
+    for name in (FILES[-1], FILES[0]):
+        os.remove(os.path.join(folder, name))
+    status, out, err = finish(task)
+    equal((status, out), (0, b""), err)
+
+
 def an_evaluator_does_so():
     status, out, err = follow("train", *MODEL, "--checkpoint", env=EVALUATOR)
     equal((status, out), (0, b""), err)
@@ -79,5 +103,5 @@ def options_that_do_not_fit_are_refused():
     contains(done.stderr, b"--watch is for one process, TF_CONFIG has 2 workers")
 
 
-main([each_checkpoint_is_measured, an_evaluator_does_so, it_ends_after_a_time_without_a_new_one, it_ends_on_a_signal,
+main([each_checkpoint_is_measured, a_folder_that_cannot_be_read_is_tried_again, an_evaluator_does_so, it_ends_after_a_time_without_a_new_one, it_ends_on_a_signal,
       options_that_do_not_fit_are_refused])

@@ -125,7 +125,7 @@ START_TEST(bad_token_files) {
     char path[] = "/tmp/token-test-XXXXXX";
     (void)close(mkstemp(path));
     memset(longer, 'x', sizeof(longer) - 1);
-    expect_bad_file("/nonexistent/token", "cannot be opened");
+    expect_bad_file("/nonexistent/token", "cannot be read");
     expect_bad_file("/tmp", "cannot be read");
     write_token(path, "", 0600);
     expect_bad_file(path, "a token of 0 bytes");

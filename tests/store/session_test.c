@@ -14,6 +14,7 @@
 #include "property/draw.h"
 #include "store/fleet.h"
 #include "store/layout.h"
+#include "store/session_replay.h"
 #include "store/session_worker.h"
 #include "store/store.h"
 #include "store/tickets.h"
@@ -445,6 +446,16 @@ START_TEST(every_ticket_is_given_once_within_the_bound) {
 }
 END_TEST
 
+/* A folder is opened as a file, and then not read. */
+START_TEST(a_record_that_cannot_be_read_is_told) {
+    const struct ls_session session = {.tickets = 1};
+    struct ls_session_replay *replay = NULL;
+    ck_assert_int_eq(ls_session_replay_open("/tmp", &session, 1, 1, &replay), LS_FAILED_PRECONDITION);
+    ck_assert_msg(strstr(ls_error(), "cannot read '/tmp': Is a directory") != NULL, "%s", ls_error());
+    ck_assert_ptr_null(replay);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("store/session");
     TCase *tests = tcase_create("asynchronous training");
@@ -452,6 +463,7 @@ int main(void) {
     tcase_add_test(tests, every_ticket_is_given_once_within_the_bound);
     tcase_add_test(tests, every_order_has_the_oracles_bits_and_a_replay_has_them_too);
     tcase_add_test(tests, losses_repeat_no_ticket_and_leave_none_out);
+    tcase_add_test(tests, a_record_that_cannot_be_read_is_told);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
