@@ -146,8 +146,9 @@ typedef struct ls_tensorboard_options {
 LS_API ls_status ls_tensorboard_new(const ls_tensorboard_options *options, ls_callback **callback);
 
 /* Kubeflow Trainer's TrainJob status (KEP-2779): percentage, remaining seconds and numbers, by POST. The worker that writes
- * sends them at the end of a step, at most once an interval, and at the end of fit. lockstep train has it where the variables
- * are set. The first POST that fails is a warning, and the last one: each takes 5 s at most. */
+ * gives them to a thread at the end of a step, at most once an interval, and at the end of fit. lockstep train has it where the
+ * variables are set. Steps do not wait for the server; fit waits 8 s at most for the last status. The first POST that fails is a
+ * warning, and the next status is told all the same. */
 typedef struct ls_kubeflow_options {
     size_t size;
     const char *url;        /* default: KUBEFLOW_TRAINER_SERVER_URL */

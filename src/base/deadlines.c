@@ -85,7 +85,10 @@ static const struct deadline {
     {"top", NULL, 0, LS_TOP_TIMEOUT, "a worker to answer lockstep top", "the table says so"},
     {"request", NULL, 0, LS_REQUEST_TIMEOUT, "a caller of LOCKSTEP_HTTP to ask, and to take the answer",
      "it is closed"},
-    {"post", NULL, 0, LS_POST_TIMEOUT, "Kubeflow's status server to answer", "a warning; it is told nothing more"},
+    {"post", NULL, 0, LS_POST_TIMEOUT, "Kubeflow's status server to answer",
+     "a warning; training goes on meanwhile, and the next status is told all the same"},
+    {"last post", NULL, 0, LS_LAST_POST_TIMEOUT, "a finished training's last status to be told to Kubeflow",
+     "a warning; the training ends"},
 };
 #define DEADLINE_COUNT (sizeof(table) / sizeof(table[0]))
 

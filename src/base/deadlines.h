@@ -30,6 +30,7 @@
 #define LS_READING_TIMEOUT     (1 * LS_SECOND)
 #define LS_REQUEST_TIMEOUT     (2 * LS_SECOND)
 #define LS_POST_TIMEOUT        (5 * LS_SECOND)
+#define LS_LAST_POST_TIMEOUT   (8 * LS_SECOND)
 
 struct ls_deadline_info {
     const char *name;

@@ -1,16 +1,19 @@
-/* Tells Kubeflow Trainer's status server how far the training is (KEP-2779): kubectl shows it in the TrainJob. */
+/* Tells Kubeflow Trainer's status server how far the training is (KEP-2779): kubectl shows it in the TrainJob. Steps do
+ * not wait for the server, and a server that fails is told the next status all the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "base/http_post.h"
+#include "callbacks/reporter.h"
+#include "train/model.h"
 
 #define INTERVAL 10.0 /* seconds: the server wants 5 or more */
 
@@ -18,8 +21,10 @@ struct kubeflow {
     ls_callback callback;
     char *url, *authority, *token_file; /* the last two may be NULL */
     double interval;
-    int64_t began, told; /* times; told 0: not yet */
-    int64_t first;       /* steps that were done when it began */
+    struct ls_reporter *reporter; /* owns; NULL before the first status of a fit */
+    bool failing;                 /* and that has been said */
+    int64_t began, told;          /* times; told 0: not yet */
+    int64_t first;                /* steps that were done when it began */
 };
 
 static int64_t steps_done(const ls_callback_call *call) {
@@ -54,40 +59,43 @@ static void print_status(FILE *out, const struct kubeflow *kubeflow, const ls_ca
     (void)fprintf(out, "]}}");
 }
 
-/* The file is read each time, for Kubernetes writes a new token into it. */
-static ls_status read_token(const char *path, char *token, size_t size) {
-    FILE *file = fopen(path, "re");
-    if (!file) return ls_fail(LS_UNAVAILABLE, "cannot read the token file '%.300s'", path);
-    size_t got = fread(token, 1, size - 1, file);
-    (void)fclose(file);
-    token[got] = '\0';
-    token[strcspn(token, "\r\n")] = '\0';
-    return LS_OK;
-}
-
-static ls_status post_status(const struct kubeflow *kubeflow, const char *body) {
-    char token[8000];
-    struct ls_http_post post = {
-        .url = kubeflow->url, .authority = kubeflow->authority, .type = "application/json", .body = body};
-    ls_status status = kubeflow->token_file ? read_token(kubeflow->token_file, token, sizeof(token)) : LS_OK;
-    if (kubeflow->token_file) post.token = token;
-    return status ? status : ls_http_post_send(&post);
-}
-
+/* The status is on its way afterwards. */
 static ls_status tell_kubeflow(struct kubeflow *kubeflow, const ls_callback_call *call, int64_t done) {
     char *body = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&body, &size);
-    if (!out) return ls_fail_memory("a status", 0);
-    print_status(out, kubeflow, call, done);
-    ls_status status = fclose(out) ? ls_fail_memory("a status", size) : post_status(kubeflow, body);
-    free(body);
+    ls_status status = LS_OK;
     kubeflow->told = ls_now();
-    return status;
+    if (!kubeflow->reporter)
+        status = ls_reporter_new(kubeflow->url, kubeflow->authority, kubeflow->token_file, &kubeflow->reporter);
+    FILE *out = status ? NULL : open_memstream(&body, &size);
+    if (status || !out) return status ? status : ls_fail_memory("a status", 0);
+    print_status(out, kubeflow, call, done);
+    if (!fclose(out)) {
+        ls_reporter_give(kubeflow->reporter, body);
+        return LS_OK;
+    }
+    free(body);
+    return ls_fail_memory("a status", size);
+}
+
+/* Says the first failure and the end of failures. */
+static void note_kubeflow(struct kubeflow *kubeflow, const ls_callback_call *call, ls_status status) {
+    const struct ls_log *log = &call->model->strategy->runtime->log;
+    if (status && !kubeflow->failing)
+        ls_log_warning(log, "kubeflow: %s; training goes on, and the next status is told all the same", ls_error());
+    if (!status && kubeflow->failing) ls_log_info(log, "kubeflow: %s takes the status again", kubeflow->url);
+    kubeflow->failing = status != LS_OK;
+}
+
+/* Stops the thread; the newest status is on its way till the deadline at the latest. */
+static ls_status end_reporter(struct kubeflow *kubeflow, int64_t deadline) {
+    struct ls_reporter *reporter = ls_steal(kubeflow->reporter);
+    return reporter ? ls_reporter_end(reporter, deadline) : LS_OK;
 }
 
 static ls_status begin_kubeflow(void *context, const ls_callback_call *call) {
     struct kubeflow *kubeflow = context;
+    (void)end_reporter(kubeflow, ls_now()); /* of a fit that failed */
     kubeflow->began = ls_now();
     kubeflow->first = steps_done(call);
     kubeflow->told = 0;
@@ -96,17 +104,26 @@ static ls_status begin_kubeflow(void *context, const ls_callback_call *call) {
 
 static ls_status step_kubeflow(void *context, const ls_callback_call *call) {
     struct kubeflow *kubeflow = context;
-    bool due = !kubeflow->told || ls_seconds_since(kubeflow->told) >= kubeflow->interval;
-    return call->writes && due ? tell_kubeflow(kubeflow, call, steps_done(call)) : LS_OK;
+    if (!call->writes) return LS_OK;
+    if (kubeflow->reporter) note_kubeflow(kubeflow, call, ls_reporter_look(kubeflow->reporter));
+    if (kubeflow->told && ls_seconds_since(kubeflow->told) < kubeflow->interval) return LS_OK;
+    ls_status status = tell_kubeflow(kubeflow, call, steps_done(call));
+    if (status) note_kubeflow(kubeflow, call, status);
+    return LS_OK;
 }
 
 /* Also where early stopping has ended it. */
 static ls_status end_kubeflow(void *context, const ls_callback_call *call) {
-    return call->writes ? tell_kubeflow(context, call, call->epochs * call->steps) : LS_OK;
+    struct kubeflow *kubeflow = context;
+    ls_status status = call->writes ? tell_kubeflow(kubeflow, call, call->epochs * call->steps) : LS_OK;
+    ls_status sent = end_reporter(kubeflow, call->writes ? ls_now() + LS_LAST_POST_TIMEOUT : ls_now());
+    if (call->writes) note_kubeflow(kubeflow, call, status ? status : sent);
+    return LS_OK;
 }
 
 static void release_kubeflow(void *context) {
     struct kubeflow *kubeflow = context;
+    (void)end_reporter(kubeflow, ls_now());
     ls_free(kubeflow->url);
     ls_free(kubeflow->authority);
     ls_free(kubeflow->token_file);
@@ -145,9 +162,9 @@ ls_status ls_kubeflow_new(const ls_kubeflow_options *options, ls_callback **call
         release_kubeflow(made);
         return status;
     }
-    made->callback = LS_CALLBACK(.name = "kubeflow", .context = made, .on_train_begin = begin_kubeflow,
-                                 .on_train_batch_end = step_kubeflow, .on_train_end = end_kubeflow,
-                                 .release = release_kubeflow, .warn_only = true);
+    made->callback =
+        LS_CALLBACK(.name = "kubeflow", .context = made, .on_train_begin = begin_kubeflow,
+                    .on_train_batch_end = step_kubeflow, .on_train_end = end_kubeflow, .release = release_kubeflow);
     *callback = &made->callback;
     return LS_OK;
 }

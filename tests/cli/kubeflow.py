@@ -69,15 +69,17 @@ def the_chief_tells_how_far_it_is():
             server = Server(folder)
             done = train(server.environment(), workers)
             cli.equal((done.returncode, b"warning" in done.stderr), (0, False), done.stderr)
-            first, last = server.http.posts  # the whole takes less than 10 s
-            for path, token, kind, body in (first, last):
+            *first, last = server.http.posts  # the whole takes less than 10 s
+            assert len(first) <= 1, first  # the last status takes the place of a first one that is not on its way yet
+            for path, token, kind, body in (*first, last):
                 cli.equal((path, token, kind), ("/apis/trainjobs/mine/status", "Bearer a token", "application/json"))
                 status = body["trainerStatus"]
                 assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", status["lastUpdatedTime"]), status
                 numbers = {metric["name"]: float(metric["value"]) for metric in status["metrics"]}
                 assert numbers["loss"] > 0 and 0 <= numbers["accuracy"] <= 1, status
-            cli.equal(first[3]["trainerStatus"]["progressPercentage"], 8)  # one step of 12
-            assert first[3]["trainerStatus"]["estimatedRemainingSeconds"] >= 0
+            for post in first:
+                cli.equal(post[3]["trainerStatus"]["progressPercentage"], 8)  # one step of 12
+                assert post[3]["trainerStatus"]["estimatedRemainingSeconds"] >= 0
             cli.equal(last[3]["trainerStatus"]["progressPercentage"], 100)
             cli.equal(last[3]["trainerStatus"]["estimatedRemainingSeconds"], 0)
 
@@ -92,8 +94,8 @@ def a_failure_is_one_warning():
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder, 403)
         expect_one_warning(server.environment(), rb"kubeflow.*POST https://127\.0\.0\.1")
-        cli.equal(len(server.http.posts), 1)
-        expect_one_warning(server.environment(KUBEFLOW_TRAINER_SERVER_TOKEN="/no/file"), rb"cannot read the token file '/no/file'")
+        assert 1 <= len(server.http.posts) <= 2, server.http.posts
+        expect_one_warning(server.environment(KUBEFLOW_TRAINER_SERVER_TOKEN="/no/file"), rb"token_file='/no/file' cannot be read: No such file")
         expect_one_warning(server.environment(KUBEFLOW_TRAINER_SERVER_CA_CERT="/no/file"), rb"'/no/file' has no certificates")
         with tempfile.TemporaryDirectory() as other:
             another = Server(other, name="DNS:elsewhere")
