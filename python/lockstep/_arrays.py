@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_uint8, c_uint16, c_void_p
-from typing import Any, Optional, Tuple
+from ctypes import (POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_uint8, c_uint16, c_uint32, c_uint64,
+                    c_void_p)
+from typing import Any, Iterable, Optional, Tuple
 
+from ._library import Memory
 from .errors import LockstepError, Status
 
 # ls_dtype
@@ -27,11 +29,12 @@ def dtype_code(name: str) -> int:
 
 
 class Array:
-    """Memory of count elements of a type. Holds what keeps it alive."""
-    __slots__ = ("address", "count", "dtype", "shape", "writable", "owner")
+    """Memory of count elements of a type. Holds what keeps it alive, and is an argument of the library's functions."""
+    __slots__ = ("_as_parameter_", "count", "dtype", "shape", "writable", "owner")
 
     def __init__(self, address: int, shape: Tuple[int, ...], dtype: int, writable: bool, owner: Any):
-        self.address, self.shape, self.dtype, self.writable, self.owner = address, tuple(shape), dtype, writable, owner
+        self._as_parameter_, self.shape, self.dtype = address, tuple(shape), dtype
+        self.writable, self.owner = writable, owner
         self.count = 1
         for extent in self.shape:
             self.count *= extent
@@ -39,6 +42,16 @@ class Array:
     @property
     def bytes(self) -> int:
         return self.count * SIZES[self.dtype]
+
+
+class Memories:
+    """The memory of several objects as one argument: void *[]."""
+    __slots__ = ("_as_parameter_", "_held")
+
+    def __init__(self, held: Iterable[Any]):
+        self._held = list(held)
+        addresses = (Memory * len(self._held))(*(one._as_parameter_ for one in self._held))
+        self._as_parameter_ = ctypes.cast(addresses, POINTER(Memory))
 
 
 # ---- The buffer protocol -------------------------------------------------------------------------------------------
@@ -101,6 +114,8 @@ _KINDS = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
 def _from_interface(thing: Any, dtype: Optional[str]) -> Array:
     interface = thing.__array_interface__
     typestr, shape = interface["typestr"], tuple(interface["shape"])
+    if not typestr[2:].isdigit():  # a date has a unit there
+        raise refuse(f"an array of type {typestr!r} is of none of {', '.join(CODES)}")
     size = int(typestr[2:])
     if typestr[0] == ">":
         raise refuse(f"an array of type {typestr!r} is big-endian; give it in the machine's order")
@@ -132,18 +147,42 @@ class _DLTensor(Structure):
                 ("strides", POINTER(c_int64)), ("byte_offset", c_size_t)]
 
 
+class _DLVersioned(Structure):
+    """DLManagedTensorVersioned of DLPack 1.0."""
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p), ("flags", c_uint64),
+                ("tensor", _DLTensor)]
+
+
 _capsule = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule.argtypes, _capsule.restype = [ctypes.py_object, c_char_p], c_void_p
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.argtypes, _capsule_is.restype = [ctypes.py_object, c_char_p], c_int
+_DL_READ_ONLY, _DL_COPIED = 1, 2  # flags
 _DL_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 _DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+
+
+def _take_dlpack(thing: Any) -> Tuple[Any, _DLTensor, bool]:
+    """The capsule, its tensor, and whether it may be written. A capsule without a version does not say it: of the objects
+    that give such ones those may be written that have operations in place, which JAX's arrays do not."""
+    try:
+        capsule = thing.__dlpack__(max_version=(1, 0))
+    except TypeError:  # it knows no versions
+        capsule = thing.__dlpack__()
+    if not _capsule_is(capsule, b"dltensor_versioned"):
+        tensor = ctypes.cast(_capsule(capsule, b"dltensor"), POINTER(_DLTensor)).contents
+        return capsule, tensor, hasattr(type(thing), "__iadd__")
+    managed = ctypes.cast(_capsule(capsule, b"dltensor_versioned"), POINTER(_DLVersioned)).contents
+    if managed.major != 1:
+        raise refuse(f"the array gives a capsule of DLPack {managed.major}.{managed.minor}; this package knows 1.x and those before")
+    return capsule, managed.tensor, not managed.flags & (_DL_READ_ONLY | _DL_COPIED)
 
 
 def _from_dlpack(thing: Any, dtype: Optional[str]) -> Array:
     device, _ = thing.__dlpack_device__()
     if int(device) not in _DL_HOST:
         raise refuse(f"the array is on a device (DLPack's type {int(device)}); collectives add in host memory: copy it there")
-    capsule = thing.__dlpack__()
-    tensor = ctypes.cast(_capsule(capsule, b"dltensor"), POINTER(_DLTensor)).contents
+    capsule, tensor, writable = _take_dlpack(thing)
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     size = tensor.bits * tensor.lanes // 8
     strides = tuple(tensor.strides[i] * size for i in range(tensor.ndim)) if tensor.strides else None
@@ -151,7 +190,7 @@ def _from_dlpack(thing: Any, dtype: Optional[str]) -> Array:
         raise refuse("the array is not contiguous in C's order; copy it first")
     kind = _DL_KINDS.get(tensor.code, f"DLPack's code {tensor.code} of ")
     name = "bool" if kind == "bool" else f"{kind}{tensor.bits}"
-    return _checked((tensor.data or 0) + tensor.byte_offset, shape, dtype or name, size, True, (thing, capsule))
+    return _checked((tensor.data or 0) + tensor.byte_offset, shape, dtype or name, size, writable, (thing, capsule))
 
 
 # ---- All of them ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from .errors import LockstepError, Status
 
 
 class Pending:
-    """A call that was begun. Its result is there when it is done."""
+    """A call that was begun. Its result is there when it is done. The queue holds it until then, and with it the function
+    and the memory that the call reads and writes: whoever drops a Pending drops no memory."""
 
     def __init__(self, name: str, function: Callable[[], Any]):
         self.name = name
@@ -52,6 +53,10 @@ class Calls:
         self._outstanding = 0
         self._thread: Optional[threading.Thread] = None
         self._ended = False
+
+    @property
+    def idle(self) -> bool:
+        return not self._outstanding
 
     def run(self, function: Callable[..., Any], name: str = "call", arguments: Tuple = ()) -> Any:
         """Calls function after all that was begun before, and returns its result."""

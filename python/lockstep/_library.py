@@ -30,6 +30,11 @@ class AllReduceOptions(Structure):
     _fields_ = [("size", c_size_t), ("compression", c_int), ("prescale", c_double), ("postscale", c_double)]
 
 
+class Memory(c_void_p):
+    """An argument that is memory which a call reads or writes. A call that goes on behind its caller is given an object
+    that holds the memory, and not an address (need_held)."""
+
+
 _comm, _status = c_void_p, c_int
 # name: (result, arguments). A function that this library lacks is an error when it is called.
 FUNCTIONS = {
@@ -47,28 +52,28 @@ FUNCTIONS = {
     "ls_size": (c_int, [_comm]),
     "ls_local_rank": (c_int, [_comm]),
     "ls_local_size": (c_int, [_comm]),
-    "ls_all_reduce": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_void_p, c_size_t]),
-    "ls_all_reduce_with": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), c_void_p, c_void_p,
+    "ls_all_reduce": (_status, [_comm, c_char_p, c_int, c_int, Memory, Memory, c_size_t]),
+    "ls_all_reduce_with": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memory, Memory,
                                      c_size_t]),
-    "ls_all_reduce_group": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(c_void_p),
-                                      POINTER(c_void_p), POINTER(c_size_t), c_size_t]),
-    "ls_broadcast": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
-    "ls_all_gather": (_status, [_comm, c_char_p, c_int, c_void_p, POINTER(c_size_t), c_void_p]),
-    "ls_reduce_scatter": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, POINTER(c_size_t), c_void_p]),
+    "ls_all_reduce_group": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(Memory),
+                                      POINTER(Memory), POINTER(c_size_t), c_size_t]),
+    "ls_broadcast": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
+    "ls_all_gather": (_status, [_comm, c_char_p, c_int, Memory, POINTER(c_size_t), Memory]),
+    "ls_reduce_scatter": (_status, [_comm, c_char_p, c_int, c_int, Memory, POINTER(c_size_t), Memory]),
     "ls_barrier": (_status, [_comm, c_char_p]),
     "ls_cross_rank": (c_int, [_comm]),
     "ls_cross_size": (c_int, [_comm]),
     "ls_is_homogeneous": (c_bool, [_comm]),
     "ls_communicator_subset": (_status, [_comm, POINTER(c_int), c_int, POINTER(c_void_p)]),
-    "ls_all_to_all": (_status, [_comm, c_char_p, c_int, c_void_p, POINTER(c_size_t), POINTER(c_void_p), POINTER(c_size_t)]),
-    "ls_send": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
-    "ls_receive": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
+    "ls_all_to_all": (_status, [_comm, c_char_p, c_int, Memory, POINTER(c_size_t), POINTER(c_void_p), POINTER(c_size_t)]),
+    "ls_send": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
+    "ls_receive": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
     "ls_memory_free": (None, [c_void_p]),
     "ls_communicator_negotiate": (_status, [_comm]),
-    "ls_all_reduce_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), c_void_p, c_void_p, c_size_t,
+    "ls_all_reduce_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memory, Memory, c_size_t,
                                       POINTER(c_void_p)]),
-    "ls_all_reduce_group_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(c_void_p),
-                                            POINTER(c_void_p), POINTER(c_size_t), c_size_t, POINTER(c_void_p)]),
+    "ls_all_reduce_group_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(Memory),
+                                            POINTER(Memory), POINTER(c_size_t), c_size_t, POINTER(c_void_p)]),
     "ls_pending_done": (c_bool, [c_void_p]),
     "ls_pending_wait": (_status, [c_void_p, c_double]),
     "ls_pending_free": (None, [c_void_p]),
@@ -76,6 +81,18 @@ FUNCTIONS = {
     "ls_timeline_stop": (_status, [_comm]),
     "ls_join": (_status, [_comm, POINTER(c_int)]),
 }
+# name: the places of memory among the arguments behind the communicator.
+_MEMORY = {name: [place - 1 for place, kind in enumerate(arguments) if kind in (Memory, POINTER(Memory))]
+           for name, (_, arguments) in FUNCTIONS.items()}
+
+
+def need_held(function: str, arguments: tuple) -> None:
+    """Refuses addresses: the caller of a call that was begun may be gone, and its arrays with it, before the call ends."""
+    for place in _MEMORY[function]:
+        given = arguments[place]
+        if isinstance(given, int) or getattr(type(given), "_type_", None) is Memory:
+            raise LockstepError(Status.INVALID_ARGUMENT, f"argument {place + 2} of {function} is an address alone: give the "
+                                                         f"object that holds the memory, such as that of _arrays.array")
 
 
 def _candidates():

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 from . import _arrays, _interrupt
 from ._calls import Calls, Pending
-from ._library import AllReduceOptions, StrategyOptions, error_text, library
+from ._library import AllReduceOptions, StrategyOptions, error_text, library, need_held
 from .errors import LockstepError, NotInitializedError, Status
 
 # ls_reduce_op
@@ -79,6 +79,7 @@ class Communicator:
         self._counters: dict = collections.defaultdict(lambda: itertools.count(1))
         self.negotiates = False
         self._calls = Calls()
+        self._begun: "collections.deque[Begun]" = collections.deque()  # held until they have ended, whoever drops them
         self._sets: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
         self._lib = library()
 
@@ -134,12 +135,19 @@ class Communicator:
         return self._calls.run(work, "run")
 
     def begin(self, name: str, work: Callable[[], Any]) -> Pending:
-        """Runs work, which makes collective calls by direct(), behind all calls that were begun before."""
+        """Runs work, which makes collective calls by direct(), behind all calls that were begun before. Whoever drops what
+        it returns drops no memory: the queue holds work, and work the objects that it gives to direct()."""
         self._need()
         return self._calls.begin(name, work)
 
+    @property
+    def idle(self) -> bool:
+        """True: no call that was begun is outstanding, so that the next one is made at once."""
+        return self._calls.idle
+
     def direct(self, function: str, *arguments: Any) -> None:
-        """As call, from within the work of begin."""
+        """As call, from within the work of begin. Memory is given as objects that hold it, which work then holds too."""
+        need_held(function, arguments)
         self._function(function)(*arguments)
 
     def name(self, kind: str, name: Optional[str] = None) -> bytes:
@@ -207,11 +215,17 @@ class Communicator:
         self.call("ls_join", ctypes.byref(last))
         return last.value
 
-    def begin_native(self, function: str, arguments: Tuple, keep: Any) -> "Begun":
-        """Begins a call that the ranks match by its name, whatever the order; negotiate only. keep holds its arrays."""
+    def begin_native(self, function: str, arguments: Tuple) -> "Begun":
+        """Begins a call that the ranks match by its name, whatever the order; negotiate only. As with begin, the group holds
+        the memory until the call has ended."""
+        need_held(function, arguments)
         handle = ctypes.c_void_p()
         self.call(function, *arguments, ctypes.byref(handle))
-        return Begun(self, handle, keep)
+        while self._begun and self._begun[0].done():
+            self._begun.popleft()
+        begun = Begun(self, handle, arguments)
+        self._begun.append(begun)
+        return begun
 
     def absent(self, what: str) -> LockstepError:
         return LockstepError(Status.UNIMPLEMENTED, f"liblockstep {self._lib.version} has no {what}", self._rank)
@@ -255,11 +269,14 @@ class Communicator:
             return
         if not status:
             self._calls.run(lambda: None, "close")  # behind what was begun
+            for begun in self._begun:
+                _interrupt.in_call(self._lib.ls_pending_wait, begun._handle, 0.0)
         for group in (*self._sets, self):
             group._calls.end()
             group._handle = None
             _open.discard(group)
         ended = _interrupt.in_call(self._lib.ls_communicator_close, handle, int(status))
+        self._begun.clear()
         if not status:
             self._check(ended)
 
@@ -282,7 +299,7 @@ class Communicator:
         into = given if output is None else _arrays.output(output, dtype)
         _same(given, into, given.count, "output")
         self.call("ls_all_reduce_with", self.name("all_reduce", name), op, given.dtype,
-                  all_reduce_options(compression, prescale, postscale), given.address, into.address, given.count)
+                  all_reduce_options(compression, prescale, postscale), given, into, given.count)
         return array if output is None else output
 
     def all_reduce_group(self, arrays: Sequence[Any], outputs: Sequence[Any], op: int = SUM, *, name: Optional[str] = None,
@@ -296,15 +313,14 @@ class Communicator:
         called = self.name("all_reduce", name)
         for dtype, pairs in kinds.items():
             options = all_reduce_options(compression if dtype == _arrays.FLOAT32 else None, prescale, postscale)
-            pointers = ctypes.c_void_p * len(pairs)
             self.call("ls_all_reduce_group", b"%s.%s" % (called, _arrays.NAMES[dtype].encode()), op, dtype, options,
-                      pointers(*(given.address for given, _ in pairs)), pointers(*(into.address for _, into in pairs)),
+                      _arrays.Memories(given for given, _ in pairs), _arrays.Memories(into for _, into in pairs),
                       sizes(given.count for given, _ in pairs), len(pairs))
 
     def broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
         """Array of rank root becomes that of all ranks, in place. Root's own may be read-only."""
         found = _arrays.array(array, dtype) if root == self.rank else _arrays.output(array, dtype)
-        self.call("ls_broadcast", self.name("broadcast", name), root, found.dtype, found.address, found.count)
+        self.call("ls_broadcast", self.name("broadcast", name), root, found.dtype, found, found.count)
         return array
 
     def all_gather(self, array: Any, output: Any, *, counts: Optional[Sequence[int]] = None, name: Optional[str] = None,
@@ -316,7 +332,7 @@ class Communicator:
         if counts[self.rank] != given.count:
             raise _arrays.refuse(f"counts[{self.rank}] is {counts[self.rank]}, and the array of this rank has {given.count} elements")
         _same(given, into, sum(counts), "output")
-        self.call("ls_all_gather", self.name("all_gather", name), given.dtype, given.address, sizes(counts), into.address)
+        self.call("ls_all_gather", self.name("all_gather", name), given.dtype, given, sizes(counts), into)
         return output
 
     def all_gather_rows(self, array: Any, make: Callable[[int], Any], *, name: Optional[str] = None) -> Any:
@@ -332,8 +348,8 @@ class Communicator:
         def work():
             rows = self.gather_counts(given.shape[0], called)
             made = make(sum(rows))
-            self.direct("ls_all_gather", called, _arrays.UINT8, given.address, sizes(count * row for count in rows),
-                        _arrays.output(made).address)
+            self.direct("ls_all_gather", called, _arrays.UINT8, given, sizes(count * row for count in rows),
+                        _arrays.output(made))
             return made
         return self.run(work)
 
@@ -345,8 +361,8 @@ class Communicator:
         if sum(counts) != given.count:
             raise _arrays.refuse(f"counts have {sum(counts)} elements together, and the array has {given.count}")
         _same(given, into, counts[self.rank], "output")
-        self.call("ls_reduce_scatter", self.name("reduce_scatter", name), op, given.dtype, given.address, sizes(counts),
-                  into.address)
+        self.call("ls_reduce_scatter", self.name("reduce_scatter", name), op, given.dtype, given, sizes(counts),
+                  into)
         return output
 
     def all_to_all(self, array: Any, counts: Optional[Sequence[int]] = None, *, name: Optional[str] = None,
@@ -360,24 +376,24 @@ class Communicator:
         if sum(counts) != given.count:
             raise _arrays.refuse(f"counts have {sum(counts)} elements together, and the array has {given.count}")
         called = self.name("all_to_all", name)
-        return self.run(lambda: self.exchange_parts(called, given.dtype, given.address, counts))
+        return self.run(lambda: self.exchange_parts(called, given.dtype, given, counts))
 
     def send(self, array: Any, to: int, *, name: Optional[str] = None, dtype: Optional[str] = None) -> None:
         """Returns when the array may be used again. A message waits until that rank waits in a receive or a send."""
         given = _arrays.array(array, dtype)
-        self.call("ls_send", (name or "message").encode(), to, given.dtype, given.address, given.count)
+        self.call("ls_send", (name or "message").encode(), to, given.dtype, given, given.count)
 
     def receive(self, array: Any, source: int, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
         """The oldest message of that rank with this name, which has the array's type and count, into the array."""
         into = _arrays.output(array, dtype)
-        self.call("ls_receive", (name or "message").encode(), source, into.dtype, into.address, into.count)
+        self.call("ls_receive", (name or "message").encode(), source, into.dtype, into, into.count)
         return array
 
     def barrier(self, name: Optional[str] = None) -> None:
         """Returns when all ranks have called it."""
         self.call("ls_barrier", self.name("barrier", name))
 
-    def exchange_parts(self, name: bytes, dtype: int, source: int, counts: Sequence[int]) -> Tuple[Any, List[int]]:
+    def exchange_parts(self, name: bytes, dtype: int, source: Any, counts: Sequence[int]) -> Tuple[Any, List[int]]:
         """From within work: an all-to-all of counts[rank] elements for each rank. Bytes, and how many elements came from
         each rank."""
         place, received = ctypes.c_void_p(), (ctypes.c_size_t * self.size)()
@@ -387,8 +403,7 @@ class Communicator:
     def gather_counts(self, count: int, name: bytes) -> List[int]:
         """The numbers of all ranks, from within work."""
         own, counts = ctypes.c_int64(count), (ctypes.c_int64 * self.size)()
-        self.direct("ls_all_gather", name + b".counts", _arrays.INT64, ctypes.addressof(own), sizes([1] * self.size),
-                    ctypes.addressof(counts))
+        self.direct("ls_all_gather", name + b".counts", _arrays.INT64, ctypes.byref(own), sizes([1] * self.size), counts)
         return list(counts)
 
     def _counts(self, counts: Optional[Sequence[int]], default: List[int]) -> List[int]:
@@ -407,7 +422,7 @@ def _owned(lib: Any, address: Optional[int], size: int) -> Any:
             lib.ls_memory_free(address)
         return (ctypes.c_char * 0)()
     memory = (ctypes.c_char * size).from_address(address)
-    weakref.finalize(memory, lib.ls_memory_free, address)
+    weakref.finalize(memory, lib.ls_memory_free, address).atexit = False  # variables may hold it when the interpreter ends
     return memory
 
 
@@ -419,11 +434,11 @@ def _same(given: _arrays.Array, into: _arrays.Array, count: int, what: str) -> N
 
 
 class Begun:
-    """A call that the library itself runs: ls_pending."""
+    """A call that the library itself runs: ls_pending. Its group holds it until it has ended."""
     error = None
 
-    def __init__(self, group: Communicator, handle: ctypes.c_void_p, keep: Any):
-        self._group, self._handle, self._keep = group, handle, keep
+    def __init__(self, group: Communicator, handle: ctypes.c_void_p, arguments: Tuple):
+        self._group, self._handle, self._arguments = group, handle, arguments
 
     def done(self) -> bool:
         return self._group._lib.ls_pending_done(self._handle)

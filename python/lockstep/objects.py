@@ -30,10 +30,10 @@ def broadcast_object(thing: Any = None, root_rank: int = 0, name: Optional[str] 
 
     def work():
         count = ctypes.c_int64(len(data))
-        group.direct("ls_broadcast", called + b".size", root_rank, _arrays.INT64, ctypes.addressof(count), 1)
+        group.direct("ls_broadcast", called + b".size", root_rank, _arrays.INT64, ctypes.byref(count), 1)
         buffer = ctypes.create_string_buffer(data, count.value + 1) if group.rank == root_rank else \
             ctypes.create_string_buffer(count.value + 1)
-        group.direct("ls_broadcast", called, root_rank, _arrays.UINT8, ctypes.addressof(buffer), count.value)
+        group.direct("ls_broadcast", called, root_rank, _arrays.UINT8, buffer, count.value)
         return memoryview(buffer)[:count.value]
     found = group.run(work)
     return thing if group.rank == root_rank else pickle.loads(found)
@@ -49,8 +49,7 @@ def all_gather_object(thing: Any, name: Optional[str] = None, *,
     def work():
         counts = group.gather_counts(len(data), called)
         buffer = ctypes.create_string_buffer(sum(counts) + 1)
-        group.direct("ls_all_gather", called, _arrays.UINT8, ctypes.cast(data, ctypes.c_void_p).value, sizes(counts),
-                     ctypes.addressof(buffer))
+        group.direct("ls_all_gather", called, _arrays.UINT8, data, sizes(counts), buffer)
         return memoryview(buffer), counts
     found, counts = group.run(work)
     begins = [sum(counts[:rank]) for rank in range(len(counts))]

@@ -1,10 +1,11 @@
 """One rank: what is wrong here is one clear error here, and what differs between ranks is one on all."""
 import array
+import ctypes
 import os
 import sys
 
 import lockstep
-from lockstep import LockstepError, Status
+from lockstep import LockstepError, Status, _arrays
 
 
 class Interface:
@@ -14,6 +15,45 @@ class Interface:
         self.values = values
         self.__array_interface__ = {"version": 3, "typestr": typestr, "shape": shape or (len(values),), "strides": strides,
                                     "data": (values.buffer_info()[0], False)}
+
+
+class Packed:
+    """An object that gives its memory as a capsule of DLPack: of version 1 with these flags, or of none."""
+
+    def __init__(self, values, flags=None):
+        shape = (ctypes.c_int64 * 1)(len(values))
+        tensor = _arrays._DLTensor(data=values.buffer_info()[0], device_type=1, ndim=1, code=2, bits=32, lanes=1, shape=shape)
+        given = tensor if flags is None else _arrays._DLVersioned(major=1, flags=flags, tensor=tensor)
+        name = ctypes.c_char_p(b"dltensor" if flags is None else b"dltensor_versioned")
+        new = ctypes.pythonapi.PyCapsule_New
+        new.argtypes, new.restype = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p], ctypes.py_object
+        self.held, self.capsule, self.flags = (values, shape, given, name), new(ctypes.addressof(given), name, None), flags
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **options):
+        if self.flags is None and options:
+            raise TypeError("no versions")
+        return self.capsule
+
+
+class Mutable(Packed):
+    def __iadd__(self, other):
+        raise NotImplementedError
+
+
+def packed():
+    """Memory that others may share is read, and not written."""
+    floats, size = array.array("f", [1, 2, 3, 4]), lockstep.size()
+    for written in (Packed(floats, 0), Mutable(floats)):
+        lockstep.all_reduce(written)
+    assert floats[3] == 4 * size ** 2, floats
+    for read in (Packed(floats), Packed(floats, 1), Packed(floats, 2)):
+        refused(Status.INVALID_ARGUMENT, "Packed is read-only", lockstep.all_reduce, read)
+        found = array.array("f", [0] * 4)
+        lockstep.all_reduce(read, output=found)
+        assert found[3] == floats[3] * size, found
 
 
 def refused(status, words, function, *arguments, **options):
@@ -43,6 +83,7 @@ def locally():
             counts=[5, -1] + [0] * (lockstep.size() - 2))
     refused(bad, "big-endian", lockstep.all_reduce, Interface(floats, ">f4"))
     refused(bad, "not contiguous", lockstep.all_reduce, Interface(floats, shape=(2, 2), strides=(4, 8)))
+    refused(bad, "type '<M8[ns]' is of none of float32", lockstep.all_reduce, Interface(array.array("q", [1]), "<M8[ns]"))
     refused(bad, "root", lockstep.broadcast, floats, lockstep.size())
     lockstep.all_reduce(Interface(floats, shape=(2, 2), strides=(8, 4)))
     assert floats[3] == 4 * lockstep.size(), floats
@@ -66,11 +107,13 @@ def begun():
     """Calls that were begun end in their order; one name is begun once at a time."""
     world = lockstep.world()
     numbers = array.array("q", [1])
-    memory = numbers.buffer_info()[0]
+    memory = _arrays.array(numbers)
     first = world.begin("first", lambda: world.direct("ls_all_reduce", b"first", 0, 5, memory, memory, 1))
     again = world.begin("second", lambda: world.direct("ls_all_reduce", b"second", 0, 5, memory, memory, 1))
     lockstep.all_reduce(numbers)
     assert first.done() and again.done() and numbers[0] == lockstep.size() ** 3, numbers
+    refused(Status.INVALID_ARGUMENT, "argument 5 of ls_all_reduce is an address alone", world.direct, "ls_all_reduce", b"alone", 0, 5,
+            numbers.buffer_info()[0], memory, 1)
     broken = world.begin("broken", lambda: world.direct("ls_broadcast", b"broken", -1, 5, memory, 1))
     refused(Status.INVALID_ARGUMENT, "root", broken.wait)
 
@@ -78,6 +121,7 @@ def begun():
 refused(Status.FAILED_PRECONDITION, "call init() first", lockstep.rank)
 lockstep.init()
 locally()
+packed()
 forked()
 begun()
 error = refused(Status.INVALID_ARGUMENT, "differ", lockstep.all_reduce, array.array("f", [0] * (4 + lockstep.rank())), name="differ")

@@ -32,6 +32,12 @@ class Package(unittest.TestCase):
         self.whole(2, "misuse.py")
         self.whole(3, "misuse.py")
 
+    def test_dropped(self):
+        """A call that was begun holds its arrays until it has ended, whoever drops what stands for it."""
+        for count in (2, 3):
+            with self.subTest(count=count), tempfile.TemporaryDirectory() as folder:
+                self.whole(count, "dropped.py", os.path.join(folder, "flag"))
+
     def test_end(self):
         for how, status, words in (("raises", 1, "aborted: ValueError: a broken script"),
                                    ("exits", 7, r"aborted: sys.exit\(7\)"),
@@ -64,6 +70,14 @@ class Package(unittest.TestCase):
     def test_recovery(self):
         out, _ = self.whole(3, "again.py", options=("--restart", "1"), timeout=90)
         self.assertGreaterEqual(out.count("recovered"), 2)
+
+    def test_memory_at_exit(self):
+        """What all_to_all has returned is there for as long as a variable holds it, also when the interpreter ends."""
+        program = ("import array, atexit, lockstep\natexit.register(lambda: print(bytes(found) == bytes(numbers)))\nlockstep.init()\n"
+                   "numbers = array.array('f', [1.5] * 300)\nfound, _ = lockstep.world().all_to_all(numbers)")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=HERE,
+                              env=environment(MALLOC_PERTURB_="85"))
+        self.assertEqual(done.stdout, "True\n", done.stderr)
 
     def test_no_library(self):
         program = "import lockstep; lockstep.init()"

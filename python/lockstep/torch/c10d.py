@@ -19,7 +19,7 @@ from ..communicator import Communicator, sizes
 from ..errors import LockstepError, Status
 from . import ops
 from .handles import Call
-from .memory import as_bytes, give_back, of_memory, to_host
+from .memory import Place, as_bytes, give_back, of_memory, to_host
 from .compression import Compression
 
 NAME = "lockstep"
@@ -183,7 +183,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         def work(name):
             for host in hosts:
                 kind, width = as_bytes(host)
-                self._group.direct("ls_broadcast", name, opts.rootRank, kind, host.data_ptr(), host.numel() * width)
+                self._group.direct("ls_broadcast", name, opts.rootRank, kind, Place(host), host.numel() * width)
         return self._begin("broadcast", work, lambda _: [give_back(*pair) for pair in zip(hosts, tensors)], tensors, opts)
 
     def _gather(self, kind: str, inputs: List[torch.Tensor], take: Callable[[int, List[torch.Tensor]], None], outputs: Any,
@@ -196,8 +196,8 @@ class ProcessGroupLockstep(dist.ProcessGroup):
             for host in hosts:
                 number, width = as_bytes(host)
                 all_ = torch.empty((self.size(), *host.shape), dtype=host.dtype)
-                self._group.direct("ls_all_gather", name, number, host.data_ptr(), sizes([host.numel() * width] * self.size()),
-                                   all_.data_ptr())
+                self._group.direct("ls_all_gather", name, number, Place(host), sizes([host.numel() * width] * self.size()),
+                                   Place(all_))
                 found.append(all_)
             return found
 
@@ -244,7 +244,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         kind, width = as_bytes(whole)
 
         def work(name):
-            self._group.direct("ls_broadcast", name, opts.rootRank, kind, whole.data_ptr(), whole.numel() * width)
+            self._group.direct("ls_broadcast", name, opts.rootRank, kind, Place(whole), whole.numel() * width)
         return self._begin("scatter", work, lambda _: first.detach().copy_(whole[self.rank()]), outputs, opts)
 
     def _reduce_scatter(self, outputs, wholes, opts):
@@ -256,8 +256,8 @@ class ProcessGroupLockstep(dist.ProcessGroup):
             found = []
             for host, output in zip(hosts, outputs):
                 part = torch.empty(output.numel(), dtype=host.dtype)
-                self._group.direct("ls_reduce_scatter", name, how.op, ops.code(host), host.data_ptr(),
-                                   sizes([part.numel()] * self.size()), part.data_ptr())
+                self._group.direct("ls_reduce_scatter", name, how.op, ops.code(host), Place(host),
+                                   sizes([part.numel()] * self.size()), Place(part))
                 found.append(part)
             return found
 
@@ -281,7 +281,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         kind, width = as_bytes(host)
 
         def work(name):
-            memory, _ = self._group.exchange_parts(name, kind, host.data_ptr(), [count * width for count in counts])
+            memory, _ = self._group.exchange_parts(name, kind, Place(host), [count * width for count in counts])
             return of_memory(memory, host.dtype, ())
 
         return self._begin("all_to_all", work, take, outputs, opts)
@@ -305,7 +305,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         def work(_):
             for host in hosts:
                 kind, width = as_bytes(host)
-                self._group.direct("ls_send", b"tag %d" % tag, to, kind, host.data_ptr(), host.numel() * width)
+                self._group.direct("ls_send", b"tag %d" % tag, to, kind, Place(host), host.numel() * width)
         return self._begin("send", work, lambda _: None, tensors)
 
     def recv(self, tensors, source, tag):
@@ -314,7 +314,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         def work(_):
             for host in hosts:
                 kind, width = as_bytes(host)
-                self._group.direct("ls_receive", b"tag %d" % tag, source, kind, host.data_ptr(), host.numel() * width)
+                self._group.direct("ls_receive", b"tag %d" % tag, source, kind, Place(host), host.numel() * width)
         return self._begin("receive", work, lambda _: [give_back(*pair) for pair in zip(hosts, tensors)], tensors)
 
     def recv_anysource(self, tensors, tag):

@@ -7,7 +7,7 @@ import torch
 
 from .. import _arrays, objects
 from ..process_sets import global_process_set
-from .memory import as_bytes, give_back, to_host
+from .memory import Place, as_bytes, give_back, to_host
 
 
 def broadcast_object(obj: Any = None, root_rank: int = 0, name: Optional[str] = None, process_set=global_process_set) -> Any:
@@ -45,7 +45,7 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set=global_pro
         for number, ((name, _), host) in enumerate(zip(pairs, hosts)):
             if host.numel() * host.element_size() > _SMALL:
                 kind, width = as_bytes(host)
-                group.direct("ls_broadcast", b"%s.%d.%s" % (called, number, name.encode()), root, kind, host.data_ptr(),
+                group.direct("ls_broadcast", b"%s.%d.%s" % (called, number, name.encode()), root, kind, Place(host),
                              host.numel() * width)
     group.run(work)
     with torch.no_grad():
@@ -61,7 +61,7 @@ def _broadcast_together(group, root: int, called: bytes, tensors: List[torch.Ten
         return
     flat = [tensor.reshape(-1).view(torch.uint8) for tensor in tensors]
     packed = torch.cat(flat)
-    group.direct("ls_broadcast", called, root, _arrays.UINT8, packed.data_ptr(), packed.numel())
+    group.direct("ls_broadcast", called, root, _arrays.UINT8, Place(packed), packed.numel())
     for part, own in zip(packed.split([len(part) for part in flat]), flat):
         own.copy_(part)
 

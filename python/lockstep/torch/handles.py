@@ -29,7 +29,7 @@ class Call:
     def __init__(self, group: Communicator, name: bytes, work: Callable[[], Any], finish: Callable[[Any], Any],
                  native: Any = None):
         self.group, self.name, self.work, self.finish = group, name, work, finish
-        self.native = native  # (function, arguments, what keeps its arrays) of a call that the library can begin
+        self.native = native  # (function, arguments) of a call that the library can begin
 
     def run(self) -> Any:
         return self.finish(self.group.run(self.work))

@@ -26,6 +26,14 @@ def as_bytes(tensor: torch.Tensor) -> Tuple[int, int]:
     return (found, 1) if found is not None else (_arrays.UINT8, tensor.element_size())
 
 
+class Place:
+    """A tensor's memory as an argument of the library's functions; it holds the tensor."""
+    __slots__ = ("_as_parameter_", "_tensor")
+
+    def __init__(self, tensor: torch.Tensor):
+        self._as_parameter_, self._tensor = tensor.data_ptr(), tensor
+
+
 def need_tensor(tensor: Any) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise _arrays.refuse(f"{type(tensor).__name__} is no tensor")

@@ -3,7 +3,6 @@
 A name is alike on all ranks. Calls that are begun run in the order in which they were begun, which is alike on all ranks."""
 from __future__ import annotations
 
-import ctypes
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -14,7 +13,7 @@ from ..errors import LockstepError, Status
 from ..process_sets import ProcessSet, global_process_set
 from .compression import Compression
 from .handles import Call, Handle, synchronize
-from .memory import CODES, as_bytes, code, give_back, is_plain, need_tensor, of_memory, to_host
+from .memory import CODES, Place, as_bytes, code, give_back, is_plain, need_tensor, of_memory, to_host
 
 # Horovod's ops; numbers are those of ls_reduce_op.
 Sum, Average, Min, Max, Product, Adasum = range(6)
@@ -81,11 +80,10 @@ def _arguments(name: bytes, how: Reduction, kind: Tuple[int, Optional[str]], pie
     options = all_reduce_options(wire, how.prescale, how.postscale)
     if len(pieces) == 1:
         piece = pieces[0]
-        return "ls_all_reduce_with", (name, how.op, dtype, options, piece.source.data_ptr(), piece.place.data_ptr(),
+        return "ls_all_reduce_with", (name, how.op, dtype, options, Place(piece.source), Place(piece.place),
                                       piece.source.numel())
-    pointers = ctypes.c_void_p * len(pieces)
-    return "ls_all_reduce_group", (name, how.op, dtype, options, pointers(*(piece.source.data_ptr() for piece in pieces)),
-                                   pointers(*(piece.place.data_ptr() for piece in pieces)),
+    return "ls_all_reduce_group", (name, how.op, dtype, options, _arrays.Memories(Place(piece.source) for piece in pieces),
+                                   _arrays.Memories(Place(piece.place) for piece in pieces),
                                    sizes(piece.source.numel() for piece in pieces), len(pieces))
 
 
@@ -105,7 +103,7 @@ def _all_reduce(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
     native = None
     if len(calls) == 1:
         function, arguments = calls[0]
-        native = ("ls_all_reduce_begin" if function == "ls_all_reduce_with" else "ls_all_reduce_group_begin", arguments, pieces)
+        native = ("ls_all_reduce_begin" if function == "ls_all_reduce_with" else "ls_all_reduce_group_begin", arguments)
     return Call(group, called, work, lambda _: [piece.finish(how) for piece in pieces], native)
 
 
@@ -114,7 +112,7 @@ def _plain(tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], how:
     call, and nothing has happened."""
     kind = CODES.get(need_tensor(tensor).dtype)
     if (kind is None or how.compression is not Compression.none or how.prescale != 1 or how.postscale != 1
-            or not is_plain(tensor)):
+            or not how.group.idle or not is_plain(tensor)):
         return False
     how.group.call("ls_all_reduce_with", how.group.name("allreduce", name), how.op, kind, None, tensor.data_ptr(),
                    output.data_ptr(), tensor.numel())
@@ -226,7 +224,7 @@ def _gather_one(group: Communicator, name: bytes, host: torch.Tensor) -> torch.T
     row = (flat.numel() // flat.shape[0] if flat.shape[0] else _row(flat)) * width
     rows = group.gather_counts(flat.shape[0], name)
     found = torch.empty((sum(rows), *flat.shape[1:]), dtype=flat.dtype)
-    group.direct("ls_all_gather", name, kind, flat.data_ptr(), sizes(count * row for count in rows), found.data_ptr())
+    group.direct("ls_all_gather", name, kind, Place(flat), sizes(count * row for count in rows), Place(found))
     return found
 
 
@@ -301,7 +299,7 @@ def _broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name:
     kind, width = as_bytes(host)
 
     def work():
-        group.direct("ls_broadcast", called, root, kind, host.data_ptr(), host.numel() * width)
+        group.direct("ls_broadcast", called, root, kind, Place(host), host.numel() * width)
     return Call(group, called, work, lambda _: give_back(host, output))
 
 
@@ -358,7 +356,7 @@ def _reduce_scatter(tensors: Sequence[torch.Tensor], name: Optional[str], how: R
         found = torch.empty((rows[group.rank], *host.shape[1:]), dtype=host.dtype)
         row = _row(host)
         group.direct("ls_reduce_scatter", called if len(hosts) == 1 else b"%s.%d" % (called, index), how.op, code(host),
-                     host.data_ptr(), sizes(count * row for count in rows), found.data_ptr())
+                     Place(host), sizes(count * row for count in rows), Place(found))
         return found if how.postscale == 1.0 else found.mul_(how.postscale)
 
     def finish(found):
@@ -420,7 +418,7 @@ def _all_to_all(tensor: torch.Tensor, splits, name: Optional[str], process_set: 
     row = _row(host) * width
 
     def work():
-        memory, received = group.exchange_parts(called, kind, host.data_ptr(), [count * row for count in rows])
+        memory, received = group.exchange_parts(called, kind, Place(host), [count * row for count in rows])
         return of_memory(memory, host.dtype, host.shape[1:]), received
 
     def finish(found):
