@@ -52,8 +52,8 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.remaining_indices: List[int] = order[self.processed_num:]
         self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
-        padded = self.remaining_indices * self.num_replicas
-        self._own = (self.remaining_indices + padded)[:self.total_size][self.rank::self.num_replicas]
+        left = len(self.remaining_indices)
+        self._own = [self.remaining_indices[place % left] for place in range(self.rank, self.total_size, self.num_replicas)]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._own)
