@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """lockstep.torch and its c10d backend. It needs torch: scripts/python-check makes a virtual environment with it."""
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from unittest import mock
 import torch
 
 import hosts
-from lockstep.torch import elastic
+from lockstep.torch import c10d, elastic
 from ranks import HERE, LOCKSTEP, environment, free_port, run
 
 SEED = os.environ.get("LOCKSTEP_TEST_SEED") or str(int.from_bytes(os.urandom(4), "little"))
@@ -119,6 +121,34 @@ class Torch(unittest.TestCase):
                 self.assertIn(words, out)
                 found.append(torch.cat([p.reshape(-1) for p in torch.load(path)]))
             self.assertTrue(torch.equal(*found))
+
+    def test_port_is_held(self):
+        """Nobody takes the port that a rank has told the others before the library listens there."""
+        taken = []
+
+        class Store(dict):
+            set = dict.__setitem__
+
+            def get(self, key):
+                port = int(self["lockstep/0"].rsplit(":", 1)[1])
+                with socket.socket() as thief, self.test.assertRaises(OSError):
+                    thief.bind(("", port))
+                return b"127.0.0.1:1"
+
+        def communicator(**options):
+            dual = socket.has_dualstack_ipv6()
+            with socket.socket(socket.AF_INET6 if dual else socket.AF_INET) as library:  # as src/cluster/net/address.c
+                library.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if dual:
+                    library.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                library.bind(("", int(store["lockstep/0"].rsplit(":", 1)[1])))
+                library.listen()
+            taken.append(json.loads(options["tf_config"]))
+        store = Store()
+        store.test = self
+        with mock.patch.object(c10d, "Communicator", communicator):
+            c10d._meet(store, 0, 2, 5)
+        self.assertEqual(taken, [{"cluster": {"worker": ["127.0.0.1:1"] * 2}, "task": {"type": "worker", "index": 0}}])
 
     def test_torchrun(self):
         with tempfile.TemporaryDirectory() as folder:

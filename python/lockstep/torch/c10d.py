@@ -353,13 +353,13 @@ def _meet(store: Any, rank: int, size: int, timeout: float) -> Communicator:
     """A communicator of the ranks that share the store: each says its address there."""
     if size == 1:
         return Communicator(tf_config="{}")
-    with socket.socket() as holder:
+    with socket.socket() as holder:  # until the library listens: with SO_REUSEADDR both may have the port, and nobody else
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("", 0))
-        address = f"{_own_address(store)}:{holder.getsockname()[1]}"
-    store.set(f"lockstep/{rank}", address)
-    workers = [store.get(f"lockstep/{other}").decode() for other in range(size)]
-    config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
-    return Communicator(tf_config=json.dumps(config), join_timeout=timeout)
+        store.set(f"lockstep/{rank}", f"{_own_address(store)}:{holder.getsockname()[1]}")
+        workers = [store.get(f"lockstep/{other}").decode() for other in range(size)]
+        config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+        return Communicator(tf_config=json.dumps(config), join_timeout=timeout)
 
 
 def _create(options: Any, _: Any = None) -> ProcessGroupLockstep:
