@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import time
 from typing import Any, Callable, Optional, Tuple
 
 from .errors import LockstepError, Status
@@ -20,18 +21,29 @@ class Pending:
         self._function: Optional[Callable[[], Any]] = function
         self._done = threading.Event()
         self._result: Any = None
+        self.since = time.monotonic()
         self.error: Optional[BaseException] = None  # of a call that has failed
 
-    def _run(self) -> None:
+    def make(self) -> None:
+        """Makes the call, in the thread whose turn it is."""
         try:
             self._result = self._function()
         except BaseException as error:  # whoever waits gets it
             self.error = error
+        self._end()
+
+    def fail(self, error: BaseException) -> None:
+        """The call is not made any more."""
+        self.error = error
+        self._end()
+
+    def _end(self) -> None:
         self._function = None  # and the arrays that it holds
         self._done.set()
 
-    def done(self) -> bool:
-        return self._done.is_set()
+    def done(self, timeout: float = 0) -> bool:
+        """True: it is done, or was within timeout seconds."""
+        return self._done.wait(timeout)
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """The call's result; its error is raised here. timeout in seconds; None: the call's own deadline is the limit."""
@@ -101,7 +113,7 @@ class Calls:
             if pending is None:
                 return
             with self._one:
-                pending._run()
+                pending.make()
             with self._some:
                 self._outstanding -= 1
                 self._names.discard(pending.name)

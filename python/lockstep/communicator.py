@@ -9,11 +9,13 @@ import collections
 import ctypes
 import itertools
 import os
+import threading
 import weakref
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 from . import _arrays, _interrupt
 from ._calls import Calls, Pending
+from ._named import Named
 from ._library import AllReduceOptions, StrategyOptions, error_text, library, need_held
 from .errors import LockstepError, NotInitializedError, Status
 
@@ -56,7 +58,7 @@ class Communicator:
 
     def __init__(self, *, communication: str = "auto", timeout: float = 0, join_timeout: float = 0,
                  tf_config: Optional[str] = None, elastic: Optional[str] = None, negotiate: bool = False):
-        self._prepare()
+        self._prepare(timeout)
         if communication not in _COMMUNICATIONS:
             raise _arrays.refuse(f"communication '{communication}' is none of {', '.join(_COMMUNICATIONS)}")
         options = StrategyOptions(size=ctypes.sizeof(StrategyOptions), communication=_COMMUNICATIONS[communication],
@@ -71,7 +73,7 @@ class Communicator:
         mine = weakref.ref(self)
         _interrupt.watch(lambda: mine() and mine().abort("Ctrl-C (SIGINT)"))
 
-    def _prepare(self) -> None:
+    def _prepare(self, timeout: float) -> None:
         self._handle: Optional[ctypes.c_void_p] = None
         self._pid = os.getpid()
         self._rank: Optional[int] = None
@@ -80,6 +82,9 @@ class Communicator:
         self.negotiates = False
         self._calls = Calls()
         self._begun: "collections.deque[Begun]" = collections.deque()  # held until they have ended, whoever drops them
+        self._making = threading.Lock()  # of the next one
+        self._named: Optional[Named] = None
+        self._timeout = timeout
         self._sets: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
         self._lib = library()
 
@@ -145,6 +150,14 @@ class Communicator:
         """True: no call that was begun is outstanding, so that the next one is made at once."""
         return self._calls.idle
 
+    @property
+    def named(self) -> "Named":
+        """Calls that each rank begins in an order of its own."""
+        with self._making:
+            if self._named is None:
+                self._named = Named(self, self._timeout or float(os.environ.get("LOCKSTEP_COLLECTIVE_TIMEOUT") or 300))
+            return self._named
+
     def direct(self, function: str, *arguments: Any) -> None:
         """As call, from within the work of begin. Memory is given as objects that hold it, which work then holds too."""
         need_held(function, arguments)
@@ -203,7 +216,7 @@ class Communicator:
         if not handle:
             return None
         made = Communicator.__new__(Communicator)
-        made._prepare()
+        made._prepare(self._timeout)
         made._adopt(handle)
         self._sets.add(made)
         return made
@@ -273,6 +286,9 @@ class Communicator:
                 _interrupt.in_call(self._lib.ls_pending_wait, begun._handle, 0.0)
         for group in (*self._sets, self):
             group._calls.end()
+            if group._named is not None:
+                group._named.end()
+            group._named = None
             group._handle = None
             _open.discard(group)
         ended = _interrupt.in_call(self._lib.ls_communicator_close, handle, int(status))
@@ -457,6 +473,7 @@ def _forked() -> None:
     for communicator in list(_open):
         communicator._handle = None
         communicator._calls = Calls()
+        communicator._named = None
         _open.discard(communicator)
 
 

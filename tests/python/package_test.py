@@ -38,6 +38,11 @@ class Package(unittest.TestCase):
             with self.subTest(count=count), tempfile.TemporaryDirectory() as folder:
                 self.whole(count, "dropped.py", os.path.join(folder, "flag"))
 
+    def test_named(self):
+        for count in (1, 3):
+            with self.subTest(count=count):
+                self.whole(count, "named.py")
+
     def test_end(self):
         for how, status, words in (("raises", 1, "aborted: ValueError: a broken script"),
                                    ("exits", 7, r"aborted: sys.exit\(7\)"),

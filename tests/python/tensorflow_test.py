@@ -23,6 +23,12 @@ class TensorFlow(unittest.TestCase):
             with self.subTest(count=count):
                 self.whole(count, "tensorflow_more.py")
 
+    def test_graph(self):
+        """A session of TensorFlow 1 runs ops in any order."""
+        for count in (1, 2, 3):
+            with self.subTest(count=count):
+                self.whole(count, "tensorflow_graph.py")
+
     @unittest.skipUnless(importlib.util.find_spec("tf_keras"), "tf-keras is not there")
     def test_legacy_keras(self):
         self.whole(2, "tensorflow_more.py", TF_USE_LEGACY_KERAS="1")

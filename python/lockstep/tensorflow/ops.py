@@ -1,7 +1,8 @@
 """Horovod's reductions on TensorFlow's tensors, eager or in a graph.
 
-In a graph each call is one tf.numpy_function, which tf.function runs in the program's order. XLA cannot compile it: models
-of Keras are compiled with jit_compile=False. Arguments device_dense, device_sparse and ignore_name_scope have no effect."""
+In a graph each call is one tf.numpy_function, which tf.function runs in the program's order. A session of TensorFlow 1 runs ops
+in any order: graph.py has its calls. XLA cannot compile them: models of Keras are compiled with jit_compile=False. Arguments
+device_dense, device_sparse and ignore_name_scope have no effect."""
 from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence
@@ -13,16 +14,21 @@ from .. import process
 from ..communicator import ADASUM, MAX, MEAN, MIN, PRODUCT, SUM, split_evenly
 from ..errors import LockstepError, Status
 from ..process_sets import global_process_set, process_set_by_id
+from . import graph
 
 Sum, Average, Min, Max, Product, Adasum = SUM, MEAN, MIN, MAX, PRODUCT, ADASUM
 
 
-def call(function: Callable[..., List[np.ndarray]], tensors: Sequence[Any], shapes: Sequence[Any], types=None) -> List[tf.Tensor]:
-    """function takes and gives arrays; types and shapes are those of the results. Default: the types of the tensors."""
+def call(function: Callable[..., List[np.ndarray]], tensors: Sequence[Any], shapes: Sequence[Any], types=None,
+         name: Optional[str] = None, process_set=global_process_set) -> List[tf.Tensor]:
+    """function makes calls of the process set's group, and takes and gives arrays; types and shapes are those of the results.
+    Default: the types of the tensors."""
     tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
     if tf.executing_eagerly():
         return [tf.convert_to_tensor(found) for found in function(*(tensor.numpy() for tensor in tensors))]
-    found = tf.numpy_function(function, tensors, types or [tensor.dtype for tensor in tensors], stateful=True)
+    types = types or [tensor.dtype for tensor in tensors]
+    found = graph.in_order(function, tensors, types) if graph.has_order() else \
+        graph.in_any_order(function, tensors, types, name, process_set)
     for one, shape in zip(found, shapes):
         one.set_shape(shape)
     return list(found)
@@ -59,7 +65,7 @@ def reduced(tensors: Sequence[Any], op: int, compression: Optional[str] = None, 
         process_set.communicator().all_reduce_group(inputs, outputs, op, name=name, compression=compression,
                                                     prescale=prescale, postscale=postscale)
         return outputs
-    return call(work, tensors, [tensor.shape for tensor in tensors])
+    return call(work, tensors, [tensor.shape for tensor in tensors], None, name, process_set)
 
 
 def allreduce(tensor, average=None, device_dense="", device_sparse="", compression=None, op=None, prescale_factor=1.0,
@@ -67,16 +73,16 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
     """The reduction; gradients pass through it. tf.IndexedSlices are gathered, and added where they are used."""
     how = chosen_op(average, op)
     if isinstance(tensor, tf.IndexedSlices):
-        return sparse(tensor, how, process_set)
+        return sparse(tensor, how, process_set, name)
     return grouped_allreduce([tensor], None, "", "", compression, how, prescale_factor, postscale_factor, process_set,
                              name=name)[0]
 
 
-def sparse(slices: tf.IndexedSlices, op: int, process_set=global_process_set) -> tf.IndexedSlices:
+def sparse(slices: tf.IndexedSlices, op: int, process_set=global_process_set, name: Optional[str] = None) -> tf.IndexedSlices:
     """The rows of all ranks; Average divides them by the number of ranks."""
     if op not in (SUM, MEAN):
         raise LockstepError(Status.INVALID_ARGUMENT, "the op of tf.IndexedSlices is Sum or Average")
-    values, indices = gathered([slices.values, slices.indices], None, process_set)
+    values, indices = gathered([slices.values, slices.indices], name, process_set)
     if op == MEAN:
         values /= tf.cast(process_set.size(), values.dtype)
     return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
@@ -109,7 +115,7 @@ def gathered(tensors: Sequence[Any], name: Optional[str], process_set) -> List[t
                 given, lambda rows: np.empty((rows, *given.shape[1:]), given.dtype),
                 name=name and f"{name}.{number}"))
         return found
-    return call(work, tensors, [rows_of(tensor) for tensor in tensors])
+    return call(work, tensors, [rows_of(tensor) for tensor in tensors], None, name, process_set)
 
 
 def _own_rows(whole: tf.Tensor, tensor: tf.Tensor, process_set) -> tf.Tensor:
@@ -119,7 +125,8 @@ def _own_rows(whole: tf.Tensor, tensor: tf.Tensor, process_set) -> tf.Tensor:
         counts = group.run(lambda: group.gather_counts(int(rows), group.name("rows")))
         begin = sum(counts[:group.rank])
         return [all_[begin:begin + counts[group.rank]]]
-    return call(work, [whole, tf.shape(tensor)[0] if tensor.shape.rank else 1], [tensor.shape], [whole.dtype])[0]
+    return call(work, [whole, tf.shape(tensor)[0] if tensor.shape.rank else 1], [tensor.shape], [whole.dtype],
+                process_set=process_set)[0]
 
 
 def grouped_allgather(tensors, name=None, ignore_name_scope=False, process_set=global_process_set) -> List[tf.Tensor]:
@@ -150,7 +157,7 @@ def broadcast_all(tensors: Sequence[Any], root_rank: int, name: Optional[str] = 
         for number, one in enumerate(found):
             process_set.communicator().broadcast(one.reshape(-1).view(np.uint8), root, name=name and f"{name}.{number}")
         return found
-    return call(work, tensors, [tensor.shape for tensor in tensors]) if tensors else []
+    return call(work, tensors, [tensor.shape for tensor in tensors], None, name, process_set) if tensors else []
 
 
 def broadcast(tensor, root_rank, name=None, ignore_name_scope=False, process_set=global_process_set) -> tf.Tensor:
@@ -176,7 +183,7 @@ def _scattered(tensors: Sequence[Any], op: int, name: Optional[str], process_set
             group.reduce_scatter(given, part, op, counts=[count * row for count in rows], name=name and f"{name}.{number}")
             parts.append(part)
         return parts
-    return call(work, tensors, [rows_of(tensor) for tensor in tensors])
+    return call(work, tensors, [rows_of(tensor) for tensor in tensors], None, name, process_set)
 
 
 def grouped_reducescatter(tensors, device_dense="", compression=None, op=Average, process_set=global_process_set,
@@ -216,7 +223,7 @@ def _exchanged(tensor: tf.Tensor, rows: tf.Tensor, name: Optional[str], process_
         memory, received = group.all_to_all(given, [count * row for count in counts], name=name)
         found = np.frombuffer(memory, given.dtype).reshape(-1, *given.shape[1:]) if row else given[:0]
         return [found, np.array([count // row if row else 0 for count in received], np.int32)]
-    return call(work, [tensor, rows], [rows_of(tensor), tf.TensorShape([None])])
+    return call(work, [tensor, rows], [rows_of(tensor), tf.TensorShape([None])], None, name, process_set)
 
 
 def alltoall(tensor, splits=None, name=None, ignore_name_scope=False, process_set=global_process_set):
@@ -247,7 +254,11 @@ def join() -> int:
 
 
 def _number(function: Callable[[], int]) -> tf.Tensor:
-    return call(lambda: [np.array(function(), np.int32)], [], [tf.TensorShape([])], [tf.int32])[0]
+    def work():
+        return [np.array(function(), np.int32)]
+    if tf.executing_eagerly():
+        return tf.convert_to_tensor(work()[0])
+    return tf.ensure_shape(graph.in_order(work, [], [tf.int32])[0], [])
 
 
 def rank_op(name=None) -> tf.Tensor:
