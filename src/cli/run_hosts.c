@@ -397,6 +397,8 @@ static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_hos
     int got;
     while ((got = ls_frame_next(&host->from, &frame)) > 0) {
         if (frame.kind == LS_FRAME_REFUSED && (event->data = ls_frame_text(&frame))) return true;
+        if (frame.rank >= 0 && place_of(host, LS_HOST_MOVED(frame.rank)) >= 0)
+            continue; /* of whom a child still speaks */
         if (frame.kind == LS_FRAME_WANT)
             host->wants = true;
         else if (understand(host, &frame, event))

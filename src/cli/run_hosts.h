@@ -28,12 +28,13 @@ struct ls_hosts_options {
     int port;                   /* --ssh-port; 0 */
     bool check, verbose;
 };
+#define LS_HOST_MOVED(rank) (-2 - (rank)) /* in the place of one that has gone to another host */
 /* One host. */
 struct ls_host {
     ls_tools_slots named;
     bool here;                 /* this machine: no remote shell */
     int count;                 /* its ranks */
-    int *ranks;                /* [count]; -1: it has gone to another host */
+    int *ranks;                /* [count]; LS_HOST_MOVED, or -1 of a retired host */
     int *locals;               /* [count] LOCAL_RANK of each */
     int start;                 /* launch->start of its workers */
     pid_t pid;                 /* of the remote shell, also its process group */

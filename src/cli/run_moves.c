@@ -104,7 +104,7 @@ static void take_away(struct ls_run_hosts *hosts, int rank) {
     int left = 0;
     if (!host) return;
     for (int i = 0; i < host->count; i++) {
-        if (host->ranks[i] == rank) host->ranks[i] = -1;
+        if (host->ranks[i] == rank) host->ranks[i] = LS_HOST_MOVED(rank);
         left += host->ranks[i] >= 0;
     }
     if (!left) ls_hosts_retire(host);

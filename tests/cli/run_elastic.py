@@ -136,6 +136,25 @@ def too_few_slots_are_named():
 
 
 @beside_the_others
+def who_moved_away_may_speak_late():
+    """A child of a killed worker has its output still when the rank runs on another host: the host and its other worker stay."""
+    late = os.path.join(FOLDER, "late")
+    child = f'setsid sh -c "echo \\$\\$ > {late}.pid; while [ ! -e {late} ]; do sleep 0.05; done; echo late; echo late >&2" &'
+    run = Run("speaks", "127.0.0.2:2\n127.0.0.3\n", "--blacklist-cooldown-range", "100:100", wanted=("--min-np", "1", "--max-np", "2"),
+              script=f'[ $RANK$LOCKSTEP_RESTART_COUNT = 10 ] && {{ {child} }}; wait_for_end')
+    pids = {line[0]: int(line[5]) for line in run.wait(2)}
+    cli.wait_until(lambda: os.path.exists(late + ".pid") and os.path.getsize(late + ".pid"), "the child to begin")
+    os.kill(pids["1"], signal.SIGKILL)
+    cli.equal(run.wait(3)[2][:2], ["1", "127.0.0.3"])
+    write(late, "")
+    with open(late + ".pid", encoding="ascii") as file:
+        pid = int(file.read())
+    cli.wait_until(lambda: not cli.alive(pid), "the child to end")
+    _, err = run.end()
+    assert "127.0.0.2 is lost" not in err, err
+
+
+@beside_the_others
 def when_all_are_lost_those_that_fit_begin_anew():
     """With fewer than before, too: nobody is left who would be waited for."""
     run = Run("anew", "127.0.0.2\n127.0.0.3\n", "--blacklist-cooldown-range", "1:1")
@@ -280,7 +299,8 @@ def addresses_that_are_none():
 
 SANITIZED = os.environ.get("LOCKSTEP_TEST_SANITIZED")  # a training would end while somebody starts; recovery/elastic_* join there
 try:
-    cli.main([command_lines, addresses_that_are_none, *([] if SANITIZED else [joins_a_training]), hosts_come_and_go, a_host_that_loses_workers_is_left_out_for_a_while, too_few_slots_are_named,
+    cli.main([command_lines, addresses_that_are_none, *([] if SANITIZED else [joins_a_training]), hosts_come_and_go, a_host_that_loses_workers_is_left_out_for_a_while, who_moved_away_may_speak_late,
+              too_few_slots_are_named,
               when_all_are_lost_those_that_fit_begin_anew, a_host_that_cannot_be_reached_is_tried_again, a_script_that_fails, a_signal_ends_a_run_without_workers,
               who_comes_too_late_is_ended])
 finally:
