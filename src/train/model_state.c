@@ -103,11 +103,11 @@ ls_status ls_model_state_set_here(ls_model *model, const float *state) {
 ls_status ls_model_state_get(const ls_model *model, float *state) {
     const struct ls_model_built *built = &model->built;
     size_t size = ls_model_state_count(model) - ls_model_state_count_here(model);
+    if (!ls_stored_has_moments(model))
+        return ls_fail(LS_FAILED_PRECONDITION, "the %s after step %lld are on the parameter servers",
+                       ls_stored_is(model) ? "moments" : "tables", (long long)model->progress.step.iteration);
     ls_status status = ls_model_state_get_here(model, state);
     if (status || !size) return status;
-    if (!ls_stored_has_moments(model))
-        return ls_fail(LS_FAILED_PRECONDITION, "the moments after step %lld are on the parameter servers",
-                       (long long)model->progress.step.iteration);
     if (built->moments)
         memcpy(state + built->blob_count, built->moments, size * sizeof(float));
     else

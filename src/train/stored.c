@@ -155,9 +155,10 @@ ls_status ls_stored_give_tables(ls_model *model, const float *tables) {
 }
 
 bool ls_stored_has_moments(const ls_model *model) {
-    bool moments = ls_stored_is(model) && ls_optimizer_moments(&model->progress.step.rule);
-    bool any = moments || ls_sparse_has(model);
-    return !any || model->built.moments_step == model->progress.step.iteration;
+    bool moments = ls_stored_is(model) && ls_optimizer_moments(&model->progress.step.rule),
+         tables = ls_sparse_has(model);
+    if (!moments && !tables) return true;
+    return model->built.moments_step == model->progress.step.iteration && (!tables || model->built.tables);
 }
 
 /* Rank 0 asks for the moments where a checkpoint of the step is due, or one that somebody has asked for in the step. */
@@ -166,10 +167,11 @@ bool ls_stored_wants_moments(const ls_model *model, const float *extras) {
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
 
+/* From now on they are those of no step, until all have come: a fetch that fails leaves some new ones. */
 ls_status ls_stored_make_moments(ls_model *model, float **moments) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
-    built->moments_step = -1; /* until all have come */
+    built->moments_step = -1;
     if (!count || !ls_stored_is(model)) return LS_OK;
     if (!built->moments) built->moments = ls_alloc_aligned(count * sizeof(float));
     if (!built->moments) return ls_fail_memory("moments for a checkpoint", count * sizeof(float));
