@@ -46,8 +46,10 @@ LS_API ls_status ls_server_new(const ls_cluster_spec *spec, const char *job, int
                                ls_server **server);
 /* "grpc://host:port" of this task; borrowed. */
 LS_API const char *ls_server_target(const ls_server *server);
-/* Waits until the workers have finished (TensorFlow's join never returns). LS_OK: their chief closed in order, or
- * LOCKSTEP_PS is off. CANCELLED: ls_server_stop. UNAVAILABLE and others: why the workers are lost. */
+/* Waits until the workers have finished (TensorFlow's join never returns), in any number of threads. LS_OK: their chief
+ * closed in order, or LOCKSTEP_PS is off. CANCELLED: they have stopped as one was asked, ls_server_stop, or LS_STOP of the
+ * options' request, after which the server serves until its workers have left (LOCKSTEP_STOP_GRACE). UNAVAILABLE and others:
+ * why the workers are lost. */
 LS_API ls_status ls_server_join(ls_server *server);
 /* Ends it, from any thread, also while another one joins; the workers go on without it. TensorFlow has no such call. */
 LS_API ls_status ls_server_stop(ls_server *server);

@@ -116,8 +116,8 @@ typedef void ls_log_fn(void *context, ls_log_level level, const char *line);
  * where this worker keeps the checkpoints; and the others are told that this worker leaves, so that they do the same. */
 typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
 /* A user's request, such as one that a signal handler has noted. Called by fit, evaluate and predict before each step.
- * A thread of the library also calls it, many times a second, while the caller waits for other workers. Two threads
- * never call it at once. A request that it returns once counts. */
+ * A thread of the library also calls it, many times a second, while the caller waits for other workers, and in a parameter
+ * server all the time. Two threads never call it at once. A request that it returns once counts. */
 typedef ls_request ls_request_fn(void *context);
 
 typedef struct ls_strategy ls_strategy;

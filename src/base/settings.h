@@ -23,6 +23,7 @@ struct ls_settings {
     double rejoin_timeout;        /* seconds; 0: a lost worker ends the others */
     enum ls_servers_mode servers; /* whether parameter servers take part */
     double servers_wait;          /* seconds that workers wait for them at the start */
+    double stop_grace;            /* seconds that one that was asked to stop serves on */
     double report_interval;       /* seconds between the lines of a wait */
     double heartbeat_interval;    /* seconds between a worker's signs of life */
     double heartbeat_limit;       /* seconds of silence after which a peer is lost; above twice the interval */

@@ -54,6 +54,7 @@ static const char more[] =
     "  LOCKSTEP_COLUMNS  where the output goes to a terminal: its columns, for the progress bar of rank 0\n"
     "  LOCKSTEP_DEVICES  set by --devices\n"
     "  LOCKSTEP_REJOIN_TIMEOUT  0 without --restart, unless it is set: nobody would come back\n"
+    "  LOCKSTEP_STOP_GRACE  five sixths of --stop-grace, unless it is set: parameter servers end before SIGKILL\n"
     "  LOCKSTEP_CLUSTER  tf_config: the variables of a launcher around this one do not count\n"
     "  LOCKSTEP_ELASTIC  set by --elastic, --min-np and --max-np\n"
     "  LOCKSTEP_ELASTIC_START, LOCKSTEP_ADDRESSES  set with --host-discovery-script: how many begin, where all are\n"
@@ -173,12 +174,20 @@ static int launch_elastically(struct ls_launch *launch, struct ls_supervision *s
     return status;
 }
 
+/* A parameter server that its workers do not leave ends by itself before SIGKILL. */
+static void grant_grace(double stop) {
+    char seconds[32];
+    (void)snprintf(seconds, sizeof(seconds), "%.6g", stop * 5 / 6);
+    if (stop > 0) (void)setenv("LOCKSTEP_STOP_GRACE", seconds, 0);
+}
+
 static int launch_all(struct ls_launch *launch, struct ls_supervision *supervision, struct ls_hosts_options *options,
                       const struct ls_elastic_options *elastic) {
     launch->here = launch->count;
     launch->local_size = launch->count - launch->servers;
     launch->input = isatty(STDIN_FILENO) ? -1 : STDIN_FILENO;
     ls_launch_raise_files(launch);
+    grant_grace(supervision->stop);
     launch->columns = find_columns(supervision->prefix);
     draw_id(launch);
     int status = elastic->script                  ? launch_elastically(launch, supervision, options, elastic)
@@ -257,8 +266,9 @@ static const struct ls_option rows[] = {
      "SIGKILL; as long for parameter servers after the workers' success; default 5",
      AT(supervision.grace), 0, 86400},
     {"stop-grace", "SECONDS",
-     "how long the workers may take to save and end after SIGINT or SIGTERM to the launcher before they get SIGKILL; "
-     "default 30",
+     "how long the workers and parameter servers may take to save and end after SIGINT or SIGTERM to the launcher "
+     "before "
+     "they get SIGKILL; default 30",
      AT(supervision.stop), 0, 86400},
     {"restart", "N",
      "start a worker that a signal killed, or that ended with 138 (it lost another), anew in its place: the same rank, "

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/signals.h"
 
 static const char about[] =
     "lockstep serve: be a parameter server of a training\n"
@@ -18,6 +19,11 @@ static const char about[] =
     "TF_CONFIG has this task as ps. The server adds gradients for the workers until they have finished, and then ends\n"
     "with 0. It may be started before them or after, and again after it was lost. It needs no data and no model.\n";
 static const char more[] =
+    "signals:\n"
+    "  SIGTERM, SIGINT (Ctrl-C)  it serves until its workers have left, LOCKSTEP_STOP_GRACE at most, and ends with "
+    "143\n"
+    "                            or 130. A second one ends the process at once\n"
+    "\n"
     "environment:\n"
     "  TF_CONFIG         the same cluster as the workers', and the task of type ps\n"
     "  LOCKSTEP_PS       off: there is nothing to do\n"
@@ -30,8 +36,9 @@ static const char more[] =
     "    lockstep serve\n"
     "  lockstep run -np 2 --ps 1 -- lockstep train --model mlp --dataset digits\n"
     "\n"
-    "exit status: 0 the workers have finished; 2 a bad command line or configuration; 138 they were lost, or did not\n"
-    "come; 1 anything else.\n";
+    "exit status: 0 the workers have finished; 143 they have stopped on request, or this server has; 2 a bad command "
+    "line\n"
+    "or configuration; 138 they were lost, or did not come; 1 anything else.\n";
 
 bool ls_serve_is_due(void) {
     char *json = NULL;
@@ -42,10 +49,12 @@ bool ls_serve_is_due(void) {
 }
 
 int ls_serve_run(void) {
+    const ls_strategy_options options = {.size = sizeof(options), .request = ls_signals_request};
     ls_server *server = NULL;
-    ls_status status = ls_server_new(NULL, NULL, -1, NULL, &server);
+    ls_signals_install(true); /* workers save after SIGUSR1, which the launcher sends to all */
+    ls_status status = ls_server_new(NULL, NULL, -1, &options, &server);
     if (!status) status = ls_server_join(server);
-    int code = ls_exit(status);
+    int code = ls_signals_exit(status);
     ls_server_free(server);
     return code;
 }

@@ -30,6 +30,7 @@ static const char more[] =
     "                          signal ends the process at once, and so does one before the first step where it is "
     "alone\n"
     "  SIGINT (Ctrl-C)         the same; the worker that gets it ends with 130, the others with 143\n"
+    "  SIGTERM to a ps task    it serves until its workers have left, LOCKSTEP_STOP_GRACE at most, and ends with 143\n"
     "  SIGUSR1 to any worker   with --checkpoint: save a checkpoint after the present step, in a wait after\n"
     "                          the next one, and go on\n"
     "\n"

@@ -333,6 +333,22 @@ bool ls_cluster_has_lost_server(struct ls_cluster *cluster) {
     return lost;
 }
 
+bool ls_cluster_has_entered(struct ls_cluster *cluster) {
+    ls_monitor_lock(&cluster->monitor);
+    bool entered = cluster->generation;
+    ls_monitor_unlock(&cluster->monitor);
+    return entered;
+}
+
+bool ls_cluster_has_worker(struct ls_cluster *cluster) {
+    bool has = false;
+    ls_monitor_lock(&cluster->monitor);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        has = has || (!ls_servers_has(cluster, peer->rank) && (peer->accepted || peer->in));
+    ls_monitor_unlock(&cluster->monitor);
+    return has;
+}
+
 bool ls_cluster_is_first(struct ls_cluster *cluster) {
     bool first = true;
     ls_monitor_lock(&cluster->monitor);

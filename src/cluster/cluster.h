@@ -67,6 +67,10 @@ bool ls_cluster_is_elastic(const struct ls_cluster *cluster);
 bool ls_cluster_is_scaled(const struct ls_cluster *cluster); /* its batches too */
 /* True: the failure that ended the generation is the loss, or the coming, of a parameter server. */
 bool ls_cluster_has_lost_server(struct ls_cluster *cluster);
+/* True: this process has been in a generation. */
+bool ls_cluster_has_entered(struct ls_cluster *cluster);
+/* True: it is connected with a worker. */
+bool ls_cluster_has_worker(struct ls_cluster *cluster);
 /* True: this worker has convened the generation. Exactly one member has, and it was in the generation before. */
 bool ls_cluster_has_convened(const struct ls_cluster *cluster);
 /* True: this worker is connected to no member of a lower rank. After a loss that is the first of those that are left.

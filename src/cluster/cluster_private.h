@@ -149,6 +149,7 @@ struct ls_failure {
     ls_status status; /* LS_OK: none */
     int root;
     bool lost;
+    bool unseen; /* it was frozen or cut off, or this process was: what the others have done since is not known */
     char message[LS_ERROR_SIZE];
 };
 
@@ -185,6 +186,8 @@ struct ls_agreement {
     int64_t propose_at, propose_pause; /* an attempt that has failed is not made again at once */
     bool all_servers;                  /* a later generation waits for all that are listed, too */
     int64_t servers_since;             /* since when parameter servers are all that is missing; 0: they are not */
+    bool unseen;                       /* as of the failure that began it */
+    int64_t deserted_since;            /* since when nobody listens at any worker's address; 0: somebody may */
 };
 
 /* The means of a generation to go on with fewer. */
@@ -210,11 +213,12 @@ struct ls_join_refusal {
 
 /* The steps to the end. */
 struct ls_ending {
-    struct ls_failure fatal;  /* of a member that failed and said so: no recovery changes that */
-    bool over;                /* a member has left in order: all have committed the last position */
-    bool passed_exit;         /* the caller's own */
-    bool asked;               /* to stop, and the others are told */
-    char stop[LS_ERROR_SIZE]; /* who was asked to stop, this worker or another; empty: nobody. Then nothing forms */
+    struct ls_failure fatal;     /* of a member that failed and said so: no recovery changes that */
+    bool over;                   /* a member has left in order: all have committed the last position */
+    bool passed_exit;            /* the caller's own */
+    bool asked;                  /* to stop, and the others are told */
+    char stop[LS_ERROR_SIZE];    /* who was asked to stop, this worker or another; empty: nobody. Then nothing forms */
+    char stopped[LS_ERROR_SIZE]; /* that who left in order stopped as one asked, and after which step; else empty */
 };
 
 /* Sockets, streams and their threads: stay from new to free. */

@@ -184,7 +184,7 @@ static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, cons
         if (cluster->phase == LS_PHASE_MEMBER) ls_loss_declare(cluster, peer, leave->message);
     } else if (member) {
         peer->left = true;
-        cluster->end.over = cluster->end.over || !leave->code;
+        if (!leave->code) ls_failure_note_over(cluster, leave->message);
         bool misses_nothing = peer->finished && leave->code == LS_CANCELLED;
         if (leave->code && !misses_nothing && cluster->phase < LS_PHASE_LEAVING)
             receive_failure(cluster, peer, leave, status_of(leave));

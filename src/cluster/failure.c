@@ -27,7 +27,7 @@ static int64_t absence_of(const struct ls_cluster *cluster) {
 
 bool ls_failure_blame_absence(struct ls_cluster *cluster, const char *echo) {
     const struct ls_peer *own = cluster->peers[cluster->rank];
-    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true};
+    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true, .unseen = true};
     int64_t absence = absence_of(cluster);
     if (!absence) return false;
     (void)snprintf(failure.message, sizeof(failure.message),
@@ -59,4 +59,9 @@ void ls_failure_refuse_join(struct ls_cluster *cluster, ls_status status, const 
     cluster->refusal.deadline = ls_now() + LS_TELL_TIMEOUT;
     (void)snprintf(cluster->refusal.text, sizeof(cluster->refusal.text), "%s", text);
     ls_outbox_notify(cluster);
+}
+
+void ls_failure_note_over(struct ls_cluster *cluster, const char *stopped) {
+    cluster->end.over = true;
+    if (!*cluster->end.stopped) (void)snprintf(cluster->end.stopped, sizeof(cluster->end.stopped), "%s", stopped);
 }

@@ -60,7 +60,7 @@ static void tell_over(struct ls_cluster *cluster, int rank) {
 /* A member that lost its streams, because it or this process was frozen, and seeks the others. */
 static void answer_over(struct ls_cluster *cluster, struct ls_control_stream *stream, const struct ls_message *hello) {
     tell_over(cluster, hello->hello.rank);
-    ls_hello_answer(cluster, stream, LS_VERDICT_OVER, "all have finished, and this process leaves");
+    ls_hello_answer_over(cluster, stream);
 }
 
 static bool is_over_for(const struct ls_cluster *cluster, const struct ls_message *hello) {
@@ -280,10 +280,14 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream 
     }
 }
 
+static void note_over(struct ls_cluster *cluster, const struct ls_message *message) {
+    ls_failure_note_over(cluster, message->reply.code ? message->reply.message : "");
+}
+
 bool ls_handshake_ended(struct ls_cluster *cluster, const struct ls_message *message) {
     bool over = message->kind == LS_MESSAGE_HELLO_REPLY && message->reply.verdict == LS_VERDICT_OVER;
     if (!over || !ls_servers_has(cluster, cluster->rank)) return false;
-    cluster->end.over = true;
+    note_over(cluster, message);
     ls_outbox_notify(cluster);
     return true;
 }
@@ -339,7 +343,8 @@ void ls_handshake_answered(struct ls_cluster *cluster, struct ls_peer *peer, con
         ls_propose_fence(cluster, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_OVER) {
         bool serves = ls_servers_has(cluster, cluster->rank);
-        peer->left = cluster->end.over = serves || (cluster->generation && message->generation == cluster->generation);
+        peer->left = serves || (cluster->generation && message->generation == cluster->generation);
+        if (peer->left) note_over(cluster, message);
         ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_RETRY) {
         ls_hello_end_attempt(cluster, peer, message->reply.message);

@@ -54,6 +54,15 @@ void ls_hello_answer(struct ls_cluster *cluster, struct ls_control_stream *strea
     ls_stream_finish(stream);
 }
 
+void ls_hello_answer_over(struct ls_cluster *cluster, struct ls_control_stream *stream) {
+    const char *stopped = cluster->end.stopped;
+    struct ls_message message =
+        ls_hello_reply(cluster, LS_VERDICT_OVER, *stopped ? stopped : "all have finished, and this process leaves");
+    if (*stopped) message.reply.code = LS_CANCELLED;
+    ls_outbox_send(stream, &message);
+    ls_stream_finish(stream);
+}
+
 void ls_hello_refuse(struct ls_cluster *cluster, struct ls_control_stream *stream, ls_status code, const char *text) {
     struct ls_message message = ls_hello_reply(cluster, LS_VERDICT_REFUSED, text);
     message.reply.code = code;

@@ -12,6 +12,8 @@ struct ls_message ls_hello_reply(const struct ls_cluster *cluster, enum ls_verdi
 /* Sends that answer, and nothing more on the stream. */
 void ls_hello_answer(struct ls_cluster *cluster, struct ls_control_stream *stream, enum ls_verdict verdict,
                      const char *text);
+/* The same with OVER: all have finished, or stopped as one asked. */
+void ls_hello_answer_over(struct ls_cluster *cluster, struct ls_control_stream *stream);
 /* The same for who may not join, with the code of its error. */
 void ls_hello_refuse(struct ls_cluster *cluster, struct ls_control_stream *stream, ls_status code, const char *text);
 /* The same for a worker of this cluster that says it is rank: it ends this worker's join too. */

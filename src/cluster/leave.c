@@ -91,7 +91,7 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
     message.leave = *leave;
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         bool knocks = peer->in && !peer->out && ls_servers_has(cluster, peer->rank);
-        if (knocks && !leave->code) ls_hello_answer(cluster, peer->in, LS_VERDICT_OVER, "all have finished");
+        if (knocks && !leave->code) ls_hello_answer_over(cluster, peer->in);
         if (!peer->out) continue;
         if (peer->accepted) {
             if (!peer->told_asked) ls_outbox_send(peer->out, &message);
@@ -140,6 +140,19 @@ bool ls_leave_is_over(struct ls_cluster *cluster) {
     bool over = cluster->end.over;
     ls_monitor_unlock(&cluster->monitor);
     return over;
+}
+
+void ls_leave_note_stopped(struct ls_cluster *cluster, const char *text) {
+    ls_monitor_lock(&cluster->monitor);
+    (void)snprintf(cluster->end.stopped, sizeof(cluster->end.stopped), "%s", text);
+    ls_monitor_unlock(&cluster->monitor);
+}
+
+ls_status ls_leave_outcome(struct ls_cluster *cluster) {
+    ls_monitor_lock(&cluster->monitor);
+    ls_status status = *cluster->end.stopped ? ls_fail(LS_CANCELLED, "%s", cluster->end.stopped) : LS_OK;
+    ls_monitor_unlock(&cluster->monitor);
+    return status;
 }
 
 /* Once one has left in order, all have come here: a later loss takes nothing with it. */
@@ -192,7 +205,7 @@ ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status) {
         find_root(cluster, status, &failure);
     }
     struct ls_leave leave = {failure.status, failure.root, failure.lost, failure.message};
-    if (!failure.status) leave.root = cluster->rank;
+    if (!failure.status) leave = (struct ls_leave){LS_OK, cluster->rank, false, cluster->end.stopped};
     ls_leave_end(cluster, &leave);
     return status ? ls_fail(status, "%s", error) : LS_OK;
 }

@@ -11,6 +11,8 @@ void ls_leave_cancel(struct ls_cluster *cluster);
 void ls_leave_abort(struct ls_cluster *cluster, const char *reason);
 /* True: the group ends because this worker or another one was asked to stop; waits a moment for the word of it. */
 bool ls_leave_is_cancelled(struct ls_cluster *cluster);
+/* All workers have stopped after one step, as the text says: whoever leaves in order from now on says so. */
+void ls_leave_note_stopped(struct ls_cluster *cluster, const char *text);
 /* Leaves. LS_OK: exit barrier with the limit of the settings; peers that then go are no failure. Otherwise tells all
  * peers the cause (this thread's error) and does not wait for them. Returns status, or what the barrier met. Frees. */
 ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status);
@@ -18,6 +20,8 @@ ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status);
 ls_status ls_leave_pass_exit(struct ls_cluster *cluster);
 /* True: another worker has left in order, and so all have passed the exit barrier. */
 bool ls_leave_is_over(struct ls_cluster *cluster);
+/* After that: LS_OK, or LS_CANCELLED where they have stopped as one asked. */
+ls_status ls_leave_outcome(struct ls_cluster *cluster);
 /* Tells all, waits up to a second until they know, frees. */
 void ls_leave_end(struct ls_cluster *cluster, const struct ls_leave *leave);
 /* A collective of this worker's has failed by itself: the other members are told now, also those with whom this one has

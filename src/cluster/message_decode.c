@@ -67,7 +67,9 @@ static ls_status check_reply(const Ls__HelloReply *body, struct ls_handshake_rep
     if (body->verdict < LS__HELLO_REPLY__VERDICT__ACCEPTED || body->verdict > LS__HELLO_REPLY__VERDICT__OVER)
         return bad("HelloReply.verdict");
     if (body->code > LS_UNAUTHENTICATED) return bad("HelloReply.code");
-    if ((body->verdict == LS__HELLO_REPLY__VERDICT__REFUSED) != (body->code != 0)) return bad("HelloReply.code");
+    bool stopped = body->verdict == LS__HELLO_REPLY__VERDICT__OVER && body->code == LS_CANCELLED;
+    if ((body->verdict == LS__HELLO_REPLY__VERDICT__REFUSED) != (body->code != 0) && !stopped)
+        return bad("HelloReply.code");
     if (!printable(body->message, LS_ERROR_SIZE)) return bad("HelloReply.message");
     if (!printable(body->task_type, VERSION_MAX)) return bad("HelloReply.task_type");
     if (body->task_index > INT32_MAX) return bad("HelloReply.task_index");

@@ -187,6 +187,7 @@ static void begin_forming(struct ls_cluster *cluster) {
     cluster->next.heard = cluster->proposal.number;
     ls_exchange_renew(cluster);
     cluster->end.over = false;
+    *cluster->end.stopped = '\0';
     ls_data_channel_drop(cluster);
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_renew(peer);
     ls_outbox_notify(cluster);

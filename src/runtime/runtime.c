@@ -411,25 +411,30 @@ ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config
     return LS_OK;
 }
 
-/* After a stop of all workers nobody is told of a failure. The message says why they stopped. */
+/* After a stop of all workers nobody is told of a failure, and what is lost from now on changes nothing. The message
+ * says why they stopped. */
 static ls_status leave_stopped(struct ls_cluster *cluster) {
     char message[LS_ERROR_SIZE];
     (void)snprintf(message, sizeof(message), "%s", ls_error());
-    ls_status status = ls_cluster_leave(cluster, LS_OK);
-    return status ? status : ls_fail(LS_CANCELLED, "%s", message);
+    ls_leave_note_stopped(cluster, message);
+    (void)ls_cluster_leave(cluster, LS_OK);
+    return ls_fail(LS_CANCELLED, "%s", message);
 }
 
 ls_status ls_runtime_serve(struct ls_runtime *runtime) {
-    return runtime->server ? ls_serving_wait(runtime->server) : LS_OK;
+    ls_status status = runtime->server ? ls_serving_wait(runtime->server) : LS_OK;
+    if (status == LS_CANCELLED) runtime->stopped = true;
+    return status;
 }
 
 ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     if (!runtime) return status;
+    if (!status) status = ls_runtime_serve(runtime);
     bool stopped = status == LS_CANCELLED && runtime->stopped;
+    if (runtime->server) ls_user_request_free(ls_steal(runtime->user_request)); /* its thread ends the server */
+    ls_serving_free(ls_steal(runtime->server));
     ls_service_notify_free(ls_steal(runtime->notify));
     ls_http_server_free(ls_steal(runtime->http));
-    if (!status) status = ls_runtime_serve(runtime);
-    ls_serving_free(ls_steal(runtime->server));
     if (!status && runtime->cluster) status = ls_leave_pass_exit(runtime->cluster);
     bool cancelled = ls_runtime_is_cancelled(runtime, status);
     ls_user_request_free(ls_steal(runtime->user_request));

@@ -131,9 +131,7 @@ void ls_server_free(ls_server *server) {
     if (!server) return;
     if (server->runtime) {
         (void)ls_server_stop(server);
-        ls_status status = ls_runtime_serve(server->runtime);
-        server->runtime->stopped = status == LS_CANCELLED;
-        (void)ls_runtime_close(server->runtime, status);
+        (void)ls_runtime_close(server->runtime, ls_runtime_serve(server->runtime));
     }
     ls_free(server->target);
     ls_free(server);

@@ -2,11 +2,13 @@
  * holds no state of the training. A loss costs it the generation; it comes back in the next one. */
 #include "runtime/serving.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
+#include "base/monitor.h"
 #include "base/point.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -22,15 +24,21 @@
 #define CHANNEL      (UINT32_MAX - 1)
 #define MAIL_CHANNEL UINT32_MAX
 
+#define RAISE_AGAIN (10 * LS_MILLISECOND)
+
 struct ls_serving {
     struct ls_runtime *runtime; /* borrowed */
-    struct ls_cluster *cluster; /* until the thread has left */
+    struct ls_cluster *cluster; /* the thread's, until it leaves; its change is guarded */
     struct ls_group *group;
     struct ls_keeper *keeper; /* over all generations */
     pthread_t thread;
-    bool joined;
-    atomic_bool stopping, ended;
-    ls_status status;
+    atomic_bool stopping;      /* nothing is waited for any more */
+    atomic_bool retiring;      /* this process was asked to stop */
+    int64_t alone_since;       /* the asking thread's: no worker is connected; 0: one is */
+    struct ls_monitor monitor; /* guards what follows */
+    bool ended;
+    char why[LS_ERROR_SIZE / 2]; /* stopping: the first reason */
+    ls_status status;            /* from ended on, as error */
     char error[LS_ERROR_SIZE];
 };
 
@@ -112,9 +120,16 @@ ls_status ls_serving_assist(struct ls_runtime *runtime) {
     return status;
 }
 
+static ls_status fail_stopped(struct ls_serving *server) {
+    ls_monitor_lock(&server->monitor);
+    ls_status status = ls_fail(LS_CANCELLED, "%s", server->why);
+    ls_monitor_unlock(&server->monitor);
+    return status;
+}
+
 static ls_status watch_workers(void *context) {
     struct ls_serving *server = context;
-    if (atomic_load(&server->stopping)) return ls_fail(LS_CANCELLED, "this parameter server ends");
+    if (atomic_load(&server->stopping)) return fail_stopped(server);
     return ls_join_watch(server->cluster);
 }
 
@@ -161,65 +176,156 @@ static bool may_recover(struct ls_serving *server, ls_status status) {
     return true;
 }
 
+/* A stop that was asked for stays one, however the workers end. */
+static ls_status conclude(struct ls_serving *server, ls_status status) {
+    bool loss = status == LS_UNAVAILABLE || status == LS_ABORTED || status == LS_DEADLINE_EXCEEDED;
+    if (ls_leave_is_over(server->cluster)) {
+        status = ls_leave_outcome(server->cluster);
+        if (!status) ls_log_info(&server->runtime->log, "the workers have finished, and this parameter server ends");
+        return status;
+    }
+    if (loss && atomic_load(&server->stopping)) return fail_stopped(server);
+    if (loss && atomic_load(&server->retiring))
+        return ls_fail(LS_CANCELLED, "this parameter server was asked to stop, and its workers are lost: %.700s",
+                       ls_error());
+    return status;
+}
+
+/* In order where the workers have left so. */
+static void leave_workers(struct ls_serving *server, ls_status status) {
+    struct ls_cluster *cluster = server->cluster;
+    const struct ls_leave leave = {.root = ls_cluster_rank(cluster), .message = ""};
+    bool over = ls_leave_is_over(cluster);
+    ls_monitor_lock(&server->monitor);
+    server->cluster = NULL;
+    ls_monitor_unlock(&server->monitor);
+    if (over)
+        ls_leave_end(cluster, &leave);
+    else
+        ls_join_give_up(cluster, status);
+}
+
 static void *serve_workers(void *argument) {
     struct ls_serving *server = argument;
-    struct ls_cluster *cluster = server->cluster;
     ls_status status;
     do status = attempt(server);
-    while (!ls_leave_is_over(cluster) && may_recover(server, status));
-    if (ls_leave_is_over(cluster)) {
-        const struct ls_leave leave = {.root = ls_cluster_rank(cluster), .message = ""};
-        ls_log_info(&server->runtime->log, "the workers have finished, and this parameter server ends");
-        status = LS_OK;
-        ls_leave_end(cluster, &leave);
-    } else {
-        (void)snprintf(server->error, sizeof(server->error), "%s", ls_error());
-        ls_join_give_up(cluster, status);
-    }
-    server->cluster = NULL;
+    while (!ls_leave_is_over(server->cluster) && may_recover(server, status));
+    status = conclude(server, status);
+    (void)snprintf(server->error, sizeof(server->error), "%s", ls_error());
+    leave_workers(server, status);
     ls_group_free(ls_steal(server->group));
+    ls_monitor_lock(&server->monitor);
     server->status = status;
-    atomic_store(&server->ended, true);
+    server->ended = true;
+    ls_monitor_broadcast(&server->monitor);
+    ls_monitor_unlock(&server->monitor);
     return NULL;
 }
 
-ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {
+static void free_serving(struct ls_serving *server) {
+    ls_keeper_free(server->keeper);
+    ls_monitor_destroy(&server->monitor);
+    ls_free(server);
+}
+
+static ls_status make_serving(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {
     struct ls_serving *made = ls_alloc(sizeof(*made));
-    ls_status status = made ? LS_OK : ls_fail_memory("a parameter server", sizeof(*made));
-    if (made) *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
-    if (made) status = ls_keeper_new(&runtime->log, &made->keeper);
-    if (!status) ls_keeper_set_files(made->keeper, runtime->settings.record, runtime->settings.replay);
-    if (!status) ls_keeper_limit(made->keeper, ls_memory_limit_find(runtime->settings.memory_limit, ""));
-    if (!status) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
-    if (!status) {
-        *server = made;
-        return LS_OK;
+    if (!made) return ls_fail_memory("a parameter server", sizeof(*made));
+    *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
+    ls_status status = ls_monitor_init(&made->monitor);
+    if (status) {
+        ls_free(made);
+        return status;
     }
-    if (made) ls_keeper_free(made->keeper);
-    ls_free(made);
-    ls_join_give_up(cluster, status);
+    status = ls_keeper_new(&runtime->log, &made->keeper);
+    if (!status) {
+        ls_keeper_set_files(made->keeper, runtime->settings.record, runtime->settings.replay);
+        ls_keeper_limit(made->keeper, ls_memory_limit_find(runtime->settings.memory_limit, ""));
+        status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
+    }
+    if (status)
+        free_serving(made);
+    else
+        *server = made;
+    return status;
+}
+
+ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {
+    ls_status status = make_serving(runtime, cluster, server);
+    if (status) ls_join_give_up(cluster, status);
     return status;
 }
 
 ls_status ls_serving_wait(struct ls_serving *server) {
-    if (!server->joined) (void)pthread_join(server->thread, NULL);
-    server->joined = true;
+    ls_monitor_lock(&server->monitor);
+    while (!server->ended) (void)ls_monitor_wait(&server->monitor, LS_NEVER);
+    ls_monitor_unlock(&server->monitor);
     return server->status ? ls_fail(server->status, "%s", server->error) : LS_OK;
 }
 
-/* The thread may be forming a generation, which ends with the abort flag and lowers it when it begins. */
-void ls_serving_stop(struct ls_serving *server) {
+/* ---- The end before the workers' -------------------------------------------------------------------------------- */
+
+/* Ends the thread's waits. It may be forming a generation, which lowers the flag when it begins: then again. */
+static void interrupt(struct ls_serving *server, const char *why) {
+    ls_monitor_lock(&server->monitor);
+    if (!*server->why) (void)snprintf(server->why, sizeof(server->why), "%s", why);
+    ls_monitor_unlock(&server->monitor);
     atomic_store(&server->stopping, true);
-    while (!atomic_load(&server->ended)) {
-        ls_abort_raise(server->runtime->server_abort, LS_CANCELLED, "this parameter server ends");
-        (void)poll(NULL, 0, 10);
+    ls_abort_raise(server->runtime->server_abort, LS_CANCELLED, why);
+}
+
+void ls_serving_stop(struct ls_serving *server) {
+    ls_monitor_lock(&server->monitor);
+    while (!server->ended) {
+        ls_monitor_unlock(&server->monitor);
+        interrupt(server, "this parameter server ends");
+        ls_monitor_lock(&server->monitor);
+        if (!server->ended) (void)ls_monitor_wait(&server->monitor, ls_now() + RAISE_AGAIN);
     }
+    ls_monitor_unlock(&server->monitor);
+}
+
+static const char *name_of(const struct ls_serving *server) {
+    const struct ls_cluster_view *view = server->runtime->config;
+    return ls_cluster_view_task(view, view->type, view->index)->name;
+}
+
+static void look_for_company(struct ls_serving *server, bool *entered, bool *alone) {
+    ls_monitor_lock(&server->monitor);
+    *entered = server->cluster && ls_cluster_has_entered(server->cluster);
+    *alone = !server->cluster || !ls_cluster_has_worker(server->cluster);
+    ls_monitor_unlock(&server->monitor);
+    if (*alone && !server->alone_since) server->alone_since = ls_now();
+    if (!*alone) server->alone_since = 0;
+}
+
+/* True: whom it would serve is not there, or has had the time; why says which. */
+static bool has_served(struct ls_serving *server, int64_t since, char *why, size_t size) {
+    double grace = server->runtime->settings.stop_grace;
+    int64_t now = ls_now();
+    bool entered, alone;
+    look_for_company(server, &entered, &alone);
+    int used = snprintf(why, size, "%s was asked to stop", name_of(server));
+    if (!entered || (alone && now >= server->alone_since + LS_STOP_TIMEOUT)) return true;
+    (void)snprintf(why + used, size - (size_t)used,
+                   ", and its workers have not left within the %g s of LOCKSTEP_STOP_GRACE", grace);
+    return now >= ls_deadline_after(since, grace);
+}
+
+void ls_serving_retire(struct ls_serving *server, int64_t since) {
+    char why[LS_ERROR_SIZE / 2];
+    bool served = has_served(server, since, why, sizeof(why));
+    if (!atomic_exchange(&server->retiring, true) && !served)
+        ls_log_info(&server->runtime->log,
+                    "asked to stop: this parameter server serves until its workers have left, %g s at most "
+                    "(LOCKSTEP_STOP_GRACE)",
+                    server->runtime->settings.stop_grace);
+    if (served) interrupt(server, why);
 }
 
 void ls_serving_free(struct ls_serving *server) {
     if (!server) return;
     ls_serving_stop(server);
-    (void)ls_serving_wait(server);
-    ls_keeper_free(server->keeper);
-    ls_free(server);
+    (void)pthread_join(server->thread, NULL);
+    free_serving(server);
 }

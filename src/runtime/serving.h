@@ -11,10 +11,15 @@ ls_status ls_serving_assist(struct ls_runtime *runtime);
  * until the workers have finished. Takes cluster, also where it fails. */
 struct ls_serving;
 ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server);
-/* Waits for its end. LS_OK: the workers have finished in order. Any number of times. */
+/* Waits for its end. LS_OK: the workers have finished in order. CANCELLED: they have stopped in order, as one asked, or
+ * this server was stopped. Any number of times, any thread. */
 ls_status ls_serving_wait(struct ls_serving *server);
 /* Ends it, from any thread: a wait returns CANCELLED, unless the workers have finished. Returns when its thread is done
  * with them. */
 void ls_serving_stop(struct ls_serving *server);
+/* This process was asked to stop, at a time: it serves until its workers have left, for the stop_grace of the settings
+ * at most. It ends at once while it first waits for them, and after LS_STOP_TIMEOUT without any. By one thread, again
+ * and again. */
+void ls_serving_retire(struct ls_serving *server, int64_t since);
 /* Stops it and frees; NULL is ignored. */
 void ls_serving_free(struct ls_serving *server);

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "cluster/leave.h"
 #include "runtime/runtime.h"
+#include "runtime/serving.h"
 
 #define LOOK      (50 * LS_MILLISECOND)  /* between two questions */
 #define LOOK_LATE (500 * LS_MILLISECOND) /* likewise, in a wait of many seconds */
@@ -74,9 +75,11 @@ static int64_t pause_request(int64_t waiting) {
 static void *watch_user_request(void *argument) {
     struct ls_user_request *user_request = argument;
     ls_monitor_lock(&user_request->monitor);
+    struct ls_serving *server = user_request->runtime->server;
     while (!user_request->ending) {
-        int64_t waiting = waiting_since(&user_request->runtime->activity);
-        if (waiting) ask_user_request(user_request);
+        int64_t waiting = server ? 0 : waiting_since(&user_request->runtime->activity);
+        if (waiting || server) ask_user_request(user_request);
+        if (server && user_request->stop_since) ls_serving_retire(server, user_request->stop_since);
         if (is_overdue(user_request, waiting)) give_up_user_request(user_request->runtime);
         (void)ls_monitor_wait(&user_request->monitor, ls_now() + pause_request(waiting));
     }
@@ -102,7 +105,7 @@ ls_status ls_user_request_new(struct ls_runtime *runtime, ls_request_fn *request
         ls_free(made);
         return status;
     }
-    if (runtime->cluster) ask_user_request(made); /* from now on others are to be told */
+    if (runtime->cluster || runtime->server) ask_user_request(made); /* from now on others are to be told */
     status = start_user_request(made);
     if (status)
         ls_user_request_free(made);
@@ -151,13 +154,25 @@ ls_request ls_user_request_take(struct ls_user_request *user_request) {
     return heard;
 }
 
-void ls_user_request_agree(struct ls_user_request *user_request) {
+void ls_user_request_agree(struct ls_user_request *user_request, bool agreed) {
     ls_monitor_lock(&user_request->monitor);
-    user_request->agreed = true;
+    user_request->agreed = agreed;
+    if (!user_request->stop_since) user_request->stop_since = ls_now();
     ls_monitor_unlock(&user_request->monitor);
 }
 
+ls_status ls_user_request_end_loss(struct ls_user_request *user_request, ls_status status) {
+    if (status != LS_UNAVAILABLE) return status;
+    ls_monitor_lock(&user_request->monitor);
+    ask_user_request(user_request);
+    bool stop = user_request->stop_since;
+    if (stop) give_up_user_request(user_request->runtime);
+    ls_monitor_unlock(&user_request->monitor);
+    return stop ? LS_CANCELLED : status;
+}
+
 ls_status ls_user_request_check(struct ls_user_request *user_request) {
+    if (user_request->runtime->server) return LS_OK; /* its thread ends, and who waits for that hears it */
     if (ls_abort_raised(user_request->runtime->abort)) return ls_abort_status(user_request->runtime->abort);
     ls_monitor_lock(&user_request->monitor);
     if (!user_request->fitting) ask_user_request(user_request);

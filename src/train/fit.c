@@ -426,10 +426,21 @@ static ls_status fit(struct ls_fitting *fitting) {
     if (!status) do
             status = try_fit(fitting);
         while (status && !fitting->ended_by_user && ls_strategy_recover(strategy, &status));
+    if (!fitting->ended_by_user) status = ls_user_request_end_loss(strategy->runtime->user_request, status);
     if (fitting->begun && ls_runtime_is_cancelled(strategy->runtime, status))
         status = ls_preemption_give_up(fitting->model, fitting->checkpointing, &fitting->state);
     ls_user_request_end(strategy->runtime->user_request);
     return status ? status : ls_training_end(strategy, &fitting->state.result);
+}
+
+/* A parameter server. */
+static ls_status serve_fit(struct ls_fitting *fitting, ls_result *result) {
+    ls_strategy *strategy = fitting->model->strategy;
+    struct ls_user_request *requests = strategy->runtime->user_request;
+    ls_status status = ls_user_request_begin(requests, fitting->options.request, fitting->options.context);
+    if (!status) status = ls_evaluate_serve(strategy, &fitting->state.result, result);
+    ls_user_request_end(requests);
+    return status;
 }
 
 static void tell_memory(struct ls_fitting *fitting) {
@@ -444,8 +455,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     for (int i = 0; i < model->spec.objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit(&fitting.options);
-    if (!status && model->strategy->runtime->serves)
-        return ls_evaluate_serve(model->strategy, &fitting.state.result, result);
+    if (!status && model->strategy->runtime->serves) return serve_fit(&fitting, result);
     if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
     if (!status) status = fit(&fitting);
     ls_input_use_pipeline(model, NULL);

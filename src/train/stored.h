@@ -25,8 +25,8 @@ ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float
 ls_status ls_stored_fetch(ls_model *model, bool wanted);
 /* True: the step brings the moments to this rank. extras: its sums. */
 bool ls_stored_wants_moments(const ls_model *model, const float *extras);
-/* Memory for the moments that a step brings to rank 0; NULL where the optimizer has none. What was there before counts
- * no more. */
+/* Memory for the moments that a step brings to rank 0; NULL where the optimizer has none. The call forgets what was
+ * there. */
 ls_status ls_stored_make_moments(ls_model *model, float **moments);
 /* Tables of a checkpoint, behind a change of all: rank 0 has them, others give NULL. */
 ls_status ls_stored_give_tables(ls_model *model, const float *tables);

@@ -162,19 +162,46 @@ static void *stop_server(void *server) {
     return NULL;
 }
 
+/* NULL: not as it should. */
+static void *join_server(void *server) {
+    return ls_server_join(server) == LS_CANCELLED ? server : NULL;
+}
+
 START_TEST(a_server_that_nobody_comes_to_is_stopped) {
     char cluster[128];
-    pthread_t thread;
+    pthread_t stopping, joining;
+    void *joined = NULL;
     ls_server *server = NULL;
     draw_cluster(cluster, sizeof(cluster));
     ls_cluster_spec *spec = spec_of(cluster);
     assert_ok(ls_server_new(spec, "ps", 0, NULL, &server));
-    ck_assert_int_eq(pthread_create(&thread, NULL, stop_server, server), 0);
+    ck_assert_int_eq(pthread_create(&joining, NULL, join_server, server), 0);
+    ck_assert_int_eq(pthread_create(&stopping, NULL, stop_server, server), 0);
     ck_assert_int_eq(ls_server_join(server), LS_CANCELLED);
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(pthread_join(joining, &joined), 0);
+    ck_assert_ptr_eq(joined, server);
+    ck_assert_int_eq(pthread_join(stopping, NULL), 0);
     ls_server_free(server);
     server = NULL;
     assert_ok(ls_server_new(spec, "ps", 0, NULL, &server));
+    ls_server_free(server);
+    ls_cluster_spec_free(spec);
+}
+END_TEST
+
+static ls_request ask_to_stop(void *context) {
+    (void)context;
+    return LS_STOP;
+}
+
+START_TEST(a_server_stops_as_its_program_asks) {
+    char cluster[128];
+    ls_server *server = NULL;
+    draw_cluster(cluster, sizeof(cluster));
+    ls_cluster_spec *spec = spec_of(cluster);
+    assert_ok(ls_server_new(spec, "ps", 0, LS_STRATEGY(.request = ask_to_stop), &server));
+    ck_assert_int_eq(ls_server_join(server), LS_CANCELLED);
+    ck_assert_str_eq(ls_error(), "ps:0 was asked to stop");
     ls_server_free(server);
     ls_cluster_spec_free(spec);
 }
@@ -418,6 +445,7 @@ int main(void) {
     tcase_add_test(tests, a_server_is_a_ps_task);
     tcase_add_test(tests, a_server_ends_with_the_workers);
     tcase_add_test(tests, a_server_that_nobody_comes_to_is_stopped);
+    tcase_add_test(tests, a_server_stops_as_its_program_asks);
     tcase_add_test(tests, an_evaluator_is_alone);
     tcase_add_test(tests, every_replica_runs_once);
     tcase_add_test(tests, a_failing_replica_is_named);

@@ -1,4 +1,4 @@
-/* What parameter servers keep is in a checkpoint whole, or there is no checkpoint of the step. */
+/* A checkpoint has all that parameter servers keep, or there is no checkpoint of the step. */
 #define _GNU_SOURCE
 #include "train/stored.h"
 
