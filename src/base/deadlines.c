@@ -53,6 +53,10 @@ static const struct deadline {
      "elastic and enough are left: they go on; else " ENDS},
     {"parameter servers", "LOCKSTEP_PS_WAIT", offsetof(struct ls_settings, servers_wait), 0,
      "workers that are all there, for the parameter servers", "they train without those that are missing"},
+    {"gone", "LOCKSTEP_HEARTBEAT_LIMIT", offsetof(struct ls_settings, heartbeat_limit), 0,
+     "three times: a parameter server that was frozen or cut off, and whose workers' hosts say that nobody listens "
+     "there",
+     "the workers have left: an error that names them; exit status 138"},
     {"deputy", NULL, 0, LS_DEPUTY_TIMEOUT, "a worker that starts, to reach the lowest ranks",
      "it joins with the streams that it has"},
     {"speaker", NULL, 0, LS_SPEAKER_TIMEOUT, "a lower worker of the same host, to carry the streams to other hosts",

@@ -109,10 +109,12 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
         peer->silent = true;
         describe_heartbeat(cluster, peer, how, sizeof(how));
         ls_speaker_lose(cluster, peer, how);
-        if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank))
+        if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank)) {
             ls_loss_drop(cluster, peer, how);
-        else
-            ls_loss_declare(cluster, peer, how);
+            continue;
+        }
+        ls_loss_declare(cluster, peer, how);
+        if (cluster->failure.root == peer->rank) cluster->failure.unseen = true;
     }
 }
 

@@ -64,7 +64,8 @@ static void seek(struct ls_cluster *cluster) {
         sever_lost(cluster);
         ls_star_reset(cluster);
         cluster->next.seeking_since = ls_now();
-        cluster->next.servers_since = 0;
+        cluster->next.servers_since = cluster->next.deserted_since = 0;
+        cluster->next.unseen = cluster->failure.unseen;
         (void)snprintf(cluster->next.cause, sizeof(cluster->next.cause), "%s", cluster->failure.message);
     }
     ls_abort_reset(cluster->config.abort);
@@ -99,7 +100,7 @@ static bool serves_elastic(const struct ls_cluster *cluster) {
     return elastic && *elastic && ls_servers_has(cluster, cluster->rank);
 }
 
-static int64_t deadline_of(const struct ls_cluster *cluster) {
+static int64_t patience_of(const struct ls_cluster *cluster) {
     const struct ls_settings *settings = cluster->config.settings;
     double seconds = cluster->generation ? settings->rejoin_timeout : cluster->config.join_timeout;
     if (!cluster->generation && ls_peer_is_any_survivor(cluster) && seconds > 0 && settings->rejoin_timeout > seconds)
@@ -113,6 +114,10 @@ static int64_t deadline_of(const struct ls_cluster *cluster) {
     if (cluster->elastic.least && cluster->generation)
         return later(ls_elastic_shrinks_at(cluster), ls_elastic_awaits_until(cluster)) + LS_QUORUM_TIMEOUT;
     return ls_deadline_after(cluster->next.seeking_since, seconds);
+}
+
+static int64_t deadline_of(const struct ls_cluster *cluster) {
+    return earlier(patience_of(cluster), ls_servers_deserted_at(cluster));
 }
 
 /* When the wait for others ends; an attempt and a refusal have deadlines of their own. */
@@ -160,6 +165,9 @@ static void describe_wait(struct ls_cluster *cluster, int64_t deadline, char tex
 }
 
 static ls_status too_late(const struct ls_cluster *cluster, const char *missing) {
+    if (ls_now() >= ls_servers_deserted_at(cluster))
+        return ls_fail(LS_UNAVAILABLE, "%.400s; the workers have left meanwhile, for nobody listens there: %.500s",
+                       cluster->next.cause, missing);
     if (cluster->generation && cluster->elastic.least)
         return ls_fail(LS_UNAVAILABLE, "%.240s; those who are left may not go on without %.700s", cluster->next.cause,
                        missing);
@@ -298,6 +306,7 @@ static ls_status look_join(struct forming *forming, int64_t *until, bool *ready)
     if (cluster->proposal.failed) seek(cluster);
     if (cluster->phase == LS_PHASE_FORMING && ls_now() >= forming_deadline(cluster)) expire(cluster, ls_peer_connected);
     ls_mesh_step(cluster);
+    ls_servers_look_for_workers(cluster);
     if (!cluster->refusal.status) ls_propose(cluster);
     *ready = cluster->phase == LS_PHASE_FORMING && !cluster->proposal.failed && ls_mesh_complete(cluster);
     *until = earlier(ls_mesh_poll(cluster, &forming->slots), waiting_deadline(cluster));

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+#define DESERTED 3 /* limits of silence in which nobody listens at any worker's address */
+
 static enum ls_servers_mode mode_of(const struct ls_cluster *cluster) {
     return cluster->config.settings->servers;
 }
@@ -57,6 +59,27 @@ bool ls_servers_are_settled(struct ls_cluster *cluster, bool enough) {
     else if (!cluster->next.servers_since)
         cluster->next.servers_since = ls_now();
     return enough && (!lacks || ls_now() >= ls_servers_settle_at(cluster));
+}
+
+static bool is_deserted(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->workers; rank++) {
+        const struct ls_peer *peer = cluster->peers[rank];
+        if (!peer || peer->in || peer->out || !peer->control.absent) return false;
+    }
+    return true;
+}
+
+void ls_servers_look_for_workers(struct ls_cluster *cluster) {
+    bool seeks = ls_servers_has(cluster, cluster->rank) && cluster->next.unseen;
+    if (!seeks || !is_deserted(cluster))
+        cluster->next.deserted_since = 0;
+    else if (!cluster->next.deserted_since)
+        cluster->next.deserted_since = ls_now();
+}
+
+int64_t ls_servers_deserted_at(const struct ls_cluster *cluster) {
+    int64_t since = cluster->next.deserted_since;
+    return since ? ls_deadline_after(since, DESERTED * cluster->config.settings->heartbeat_limit) : LS_NEVER;
 }
 
 bool ls_servers_are_awaited(const struct ls_cluster *cluster) {

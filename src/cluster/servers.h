@@ -13,6 +13,10 @@ bool ls_servers_takes(const struct ls_cluster *cluster, int rank);
 /* Of a convener: enough says that the workers of cluster->next.present may form a generation. True: no server is waited
  * for any longer. */
 bool ls_servers_are_settled(struct ls_cluster *cluster, bool enough);
+/* Of a server that seeks its workers: notes whether anybody listens at any of their addresses. */
+void ls_servers_look_for_workers(struct ls_cluster *cluster);
+/* When it gives them up, as it was frozen or cut off when it lost them, and they are gone; else LS_NEVER. */
+int64_t ls_servers_deserted_at(const struct ls_cluster *cluster);
 /* When that wait ends; LS_NEVER: there is none. */
 int64_t ls_servers_settle_at(const struct ls_cluster *cluster);
 /* True: the wait is for servers, and for nobody else. */

@@ -59,6 +59,7 @@ void ls_dial_reset(struct ls_dial *dial) {
 
 void ls_dial_fail(struct ls_dial *dial, const char *why) {
     (void)snprintf(dial->why, sizeof(dial->why), "%s", why); /* why may belong to what ends here */
+    dial->absent = false;
     end_round(dial);
     dial->retry_at = ls_now() + dial->pause;
     dial->pause = dial->pause * 2 > LAST_PAUSE ? LAST_PAUSE : dial->pause * 2;
@@ -78,7 +79,9 @@ static const char *words(int error) {
 /* Goes on to the next address; where there is none, the round has failed. */
 static void fail_address(struct ls_dial *dial, int error) {
     end_connection(dial);
-    if (!dial->next) ls_dial_fail(dial, words(error));
+    if (dial->next) return;
+    ls_dial_fail(dial, words(error));
+    dial->absent = error == ECONNREFUSED;
 }
 
 static void try_address(struct ls_dial *dial) {

@@ -21,6 +21,7 @@ struct ls_dial {
     int64_t deadline, retry_at;             /* of the present connect; of the next round */
     int64_t pause;                          /* before the next round: 10 ms, doubling up to 1 s */
     char why[256];                          /* the last round's failure, in words; "" before */
+    bool absent;                            /* it was that the host says that nobody listens there */
     const struct ls_tls_identity *identity; /* NULL: without TLS; else borrowed, as the relay */
     struct ls_relay *relay;
     char name[96];                /* that the other end's certificate must have */
