@@ -16,8 +16,9 @@ class Pending:
     """A call that was begun. Its result is there when it is done. The queue holds it until then, and with it the function
     and the memory that the call reads and writes: whoever drops a Pending drops no memory."""
 
-    def __init__(self, name: str, function: Callable[[], Any]):
-        self.name = name
+    def __init__(self, name: str, function: Callable[[], Any], then: Optional[Callable[[Optional[BaseException]], None]] = None):
+        """then is called at the end, by the thread that makes the call, with its error or None."""
+        self.name, self._then = name, then
         self._function: Optional[Callable[[], Any]] = function
         self._done = threading.Event()
         self._result: Any = None
@@ -38,8 +39,11 @@ class Pending:
         self._end()
 
     def _end(self) -> None:
+        then, self._then = self._then, None
         self._function = None  # and the arrays that it holds
         self._done.set()
+        if then is not None:
+            then(self.error)
 
     def done(self, timeout: float = 0) -> bool:
         """True: it is done, or was within timeout seconds."""
@@ -83,9 +87,10 @@ class Calls:
             return self.begin("call", function, once=False).wait()
         return self.run(function)
 
-    def begin(self, name: str, function: Callable[[], Any], once: bool = True) -> Pending:
+    def begin(self, name: str, function: Callable[[], Any], once: bool = True,
+              then: Optional[Callable[[Optional[BaseException]], None]] = None) -> Pending:
         """Puts function behind all that was begun before. once: an outstanding call of the same name is an error."""
-        pending = Pending(name, function)
+        pending = Pending(name, function, then)
         with self._some:
             if once and name in self._names:
                 raise LockstepError(Status.ALREADY_EXISTS,

@@ -68,6 +68,7 @@ FUNCTIONS = {
     "ls_all_to_all": (_status, [_comm, c_char_p, c_int, Memory, POINTER(c_size_t), POINTER(c_void_p), POINTER(c_size_t)]),
     "ls_send": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
     "ls_receive": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
+    "ls_try_receive": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t, c_int, POINTER(c_bool)]),
     "ls_memory_free": (None, [c_void_p]),
     "ls_communicator_negotiate": (_status, [_comm]),
     "ls_all_reduce_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memory, Memory, c_size_t,

@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 from . import _arrays, _interrupt
 from ._calls import Calls, Pending
+from ._messages import Messages
 from ._named import Named
 from ._library import AllReduceOptions, StrategyOptions, error_text, library, need_held
 from .errors import LockstepError, NotInitializedError, Status
@@ -84,6 +85,7 @@ class Communicator:
         self._begun: "collections.deque[Begun]" = collections.deque()  # held until they have ended, whoever drops them
         self._making = threading.Lock()  # of the next one
         self._named: Optional[Named] = None
+        self._messages: Optional[Messages] = None
         self._timeout = timeout
         self._sets: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
         self._lib = library()
@@ -139,11 +141,11 @@ class Communicator:
         self._need()
         return self._calls.run(work, "run")
 
-    def begin(self, name: str, work: Callable[[], Any]) -> Pending:
+    def begin(self, name: str, work: Callable[[], Any], then: Optional[Callable[[Optional[BaseException]], None]] = None) -> Pending:
         """Runs work, which makes collective calls by direct(), behind all calls that were begun before. Whoever drops what
-        it returns drops no memory: the queue holds work, and work the objects that it gives to direct()."""
+        it returns drops no memory: the queue holds work, and work the objects that it gives to direct(). then: as Pending's."""
         self._need()
-        return self._calls.begin(name, work)
+        return self._calls.begin(name, work, then=then)
 
     @property
     def idle(self) -> bool:
@@ -155,8 +157,18 @@ class Communicator:
         """Calls that each rank begins in an order of its own."""
         with self._making:
             if self._named is None:
-                self._named = Named(self, self._timeout or float(os.environ.get("LOCKSTEP_COLLECTIVE_TIMEOUT") or 300))
+                self._named = Named(self, self._limit)
             return self._named
+
+    def open_messages(self) -> Optional[Messages]:
+        """Messages that are begun, for all ranks that call it alike; None where there are none: with negotiate."""
+        if self._messages is None and not self.negotiates:
+            self._messages = Messages(self.subset(range(self.size)), self._limit)
+        return self._messages
+
+    @property
+    def _limit(self) -> float:
+        return self._timeout or float(os.environ.get("LOCKSTEP_COLLECTIVE_TIMEOUT") or 300)
 
     def direct(self, function: str, *arguments: Any) -> None:
         """As call, from within the work of begin. Memory is given as objects that hold it, which work then holds too."""
@@ -284,11 +296,13 @@ class Communicator:
             self._calls.run(lambda: None, "close")  # behind what was begun
             for begun in self._begun:
                 _interrupt.in_call(self._lib.ls_pending_wait, begun._handle, 0.0)
+        if self._messages is not None:
+            self._messages.end()
         for group in (*self._sets, self):
             group._calls.end()
             if group._named is not None:
                 group._named.end()
-            group._named = None
+            group._named = group._messages = None
             group._handle = None
             _open.discard(group)
         ended = _interrupt.in_call(self._lib.ls_communicator_close, handle, int(status))
@@ -473,7 +487,7 @@ def _forked() -> None:
     for communicator in list(_open):
         communicator._handle = None
         communicator._calls = Calls()
-        communicator._named = None
+        communicator._named = communicator._messages = None
         _open.discard(communicator)
 
 

@@ -43,6 +43,11 @@ class Package(unittest.TestCase):
             with self.subTest(count=count):
                 self.whole(count, "named.py")
 
+    def test_messages(self):
+        for count, transport in ((1, "auto"), (2, "shm"), (3, "tcp"), (3, "grpc")):
+            with self.subTest(count=count, transport=transport), tempfile.TemporaryDirectory() as folder:
+                self.whole(count, "messages.py", os.path.join(folder, "flag"), LOCKSTEP_TRANSPORT=transport)
+
     def test_end(self):
         for how, status, words in (("raises", 1, "aborted: ValueError: a broken script"),
                                    ("exits", 7, r"aborted: sys.exit\(7\)"),

@@ -64,6 +64,11 @@ class Torch(unittest.TestCase):
             with self.subTest(victim=victim):
                 self.assertEqual(results(victim), undisturbed)
 
+    def test_messages(self):
+        for count in (2, 3):
+            with self.subTest(count=count):
+                self.whole(count, "torch_messages.py")
+
     def test_sampler(self):
         """Every example comes, some twice where ranks get unequal numbers, and memory does not grow with the ranks."""
         def divide(count, size, done=0):

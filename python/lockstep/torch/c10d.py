@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 
 from .. import _arrays, process
+from .._calls import Pending
+from .._messages import Messages
 from ..communicator import Communicator, sizes
 from ..errors import LockstepError, Status
 from . import ops
@@ -28,20 +30,19 @@ _OPS = {dist.ReduceOp.SUM: ops.Sum, dist.ReduceOp.AVG: ops.Average, dist.ReduceO
 
 
 class _Work(dist.Work):
-    """A begun call, with torch's future."""
+    """A begun call, with torch's future. begin(then) begins it."""
 
-    def __init__(self, call: Call, outputs: Any):
+    def __init__(self, begin: Callable[[Callable[[Any], None]], Pending], outputs: Any):
         super().__init__()
         self._future: torch.futures.Future = torch.futures.Future()
+        future = self._future
 
-        def work():
-            try:
-                call.finish(call.work())
-            except Exception as error:
-                self._future.set_exception(error)
-                raise
-            self._future.set_result(outputs)
-        self._pending = call.group.begin(call.name.decode(), work)
+        def then(error):
+            if error is None:
+                future.set_result(outputs)
+            else:
+                future.set_exception(error)
+        self._pending = begin(then)
 
     def wait(self, timeout=None) -> bool:
         seconds = timeout.total_seconds() if timeout else 0
@@ -91,7 +92,9 @@ class _Done(dist.Work):
 
 
 def _work(call: Call, outputs: Any, opts: Any) -> dist.Work:
-    return (_Work if getattr(opts, "asyncOp", True) else _Done)(call, outputs)
+    if not getattr(opts, "asyncOp", True):
+        return _Done(call, outputs)
+    return _Work(lambda then: call.group.begin(call.name.decode(), lambda: call.finish(call.work()), then), outputs)
 
 
 class _Group:
@@ -104,6 +107,17 @@ class _Group:
         return self._communicator
 
 
+class _OnCpu:
+    """What torch asks of a group's backend of the device "cpu", such as in batch_isend_irecv."""
+    supports_coalescing = supports_splitting = _supports_time_estimate = False
+
+    def name(self) -> str:
+        return NAME
+
+    def supports_tensor_alloc(self, device: Any) -> bool:
+        return False
+
+
 class ProcessGroupLockstep(dist.ProcessGroup):
     """A process group over a communicator. Calls are begun, and made in their order by one thread."""
 
@@ -111,6 +125,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         super().__init__(rank, size)
         self._group, self._own = communicator, own  # own: closed with this process group
         self._set = _Group(communicator)
+        communicator.open_messages()  # all ranks come here
         self._numbers = itertools.count(1)
         self._name, self._desc = "lockstep", "lockstep"
 
@@ -130,6 +145,12 @@ class ProcessGroupLockstep(dist.ProcessGroup):
 
     def setGroupDesc(self, desc: str) -> None:
         self._desc = desc
+
+    def _get_backend(self, device: Any) -> _OnCpu:
+        """Of batch_isend_irecv and pipelining."""
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"the backend lockstep has no device {device}: its calls are of tensors on the CPU")
+        return _OnCpu()
 
     group_name = property(getGroupName)
     group_desc = property(getGroupDesc)
@@ -300,22 +321,22 @@ class ProcessGroupLockstep(dist.ProcessGroup):
                               [tensor.numel() for tensor in inputs], take, outputs, opts)
 
     def send(self, tensors, to, tag):
-        hosts = [to_host(tensor) for tensor in tensors]
-
-        def work(_):
-            for host in hosts:
-                kind, width = as_bytes(host)
-                self._group.direct("ls_send", b"tag %d" % tag, to, kind, Place(host), host.numel() * width)
-        return self._begin("send", work, lambda _: None, tensors)
+        host = to_host(*tensors)
+        kind, width = as_bytes(host)
+        return _Work(lambda then: self._messages().send(f"tag {tag}", to, kind, Place(host), host.numel() * width, then), tensors)
 
     def recv(self, tensors, source, tag):
-        hosts = [to_host(tensor) for tensor in tensors]
+        host = to_host(*tensors)
+        kind, width = as_bytes(host)
+        return _Work(lambda then: self._messages().receive(f"tag {tag}", source, kind, Place(host), host.numel() * width,
+                                                           lambda: give_back(host, *tensors), then), tensors)
 
-        def work(_):
-            for host in hosts:
-                kind, width = as_bytes(host)
-                self._group.direct("ls_receive", b"tag %d" % tag, source, kind, Place(host), host.numel() * width)
-        return self._begin("receive", work, lambda _: [give_back(*pair) for pair in zip(hosts, tensors)], tensors)
+    def _messages(self) -> Messages:
+        found = self._group.open_messages()
+        if found is None:
+            raise LockstepError(Status.UNIMPLEMENTED, "there is no send and recv where init was called with negotiate=True: its "
+                                                      "calls are matched by their names, and messages are not")
+        return found
 
     def recv_anysource(self, tensors, tag):
         raise LockstepError(Status.UNIMPLEMENTED, "the backend lockstep receives from a rank that is named; give recv a src")
