@@ -4,9 +4,8 @@ from __future__ import annotations
 import ctypes
 from ctypes import (POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_uint8, c_uint16, c_uint32, c_uint64,
                     c_void_p)
-from typing import Any, Iterable, Optional, Tuple
+from typing import Any, Optional, Tuple
 
-from ._library import Memory
 from .errors import LockstepError, Status
 
 # ls_dtype
@@ -42,16 +41,6 @@ class Array:
     @property
     def bytes(self) -> int:
         return self.count * SIZES[self.dtype]
-
-
-class Memories:
-    """The memory of several objects as one argument: void *[]."""
-    __slots__ = ("_as_parameter_", "_held")
-
-    def __init__(self, held: Iterable[Any]):
-        self._held = list(held)
-        addresses = (Memory * len(self._held))(*(one._as_parameter_ for one in self._held))
-        self._as_parameter_ = ctypes.cast(addresses, POINTER(Memory))
 
 
 # ---- The buffer protocol -------------------------------------------------------------------------------------------

@@ -35,6 +35,18 @@ class Memory(c_void_p):
     that holds the memory, and not an address (need_held)."""
 
 
+class Memories:
+    """The memory of several objects as one argument, void *[]; it holds them."""
+    __slots__ = ("_held", "_addresses")
+
+    def __init__(self, held: list):
+        self._held, self._addresses = held, (c_void_p * len(held))(*[one._as_parameter_ for one in held])
+
+    @classmethod
+    def from_param(cls, given: "Memories"):
+        return given._addresses
+
+
 _comm, _status = c_void_p, c_int
 # name: (result, arguments). A function that this library lacks is an error when it is called.
 FUNCTIONS = {
@@ -55,8 +67,8 @@ FUNCTIONS = {
     "ls_all_reduce": (_status, [_comm, c_char_p, c_int, c_int, Memory, Memory, c_size_t]),
     "ls_all_reduce_with": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memory, Memory,
                                      c_size_t]),
-    "ls_all_reduce_group": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(Memory),
-                                      POINTER(Memory), POINTER(c_size_t), c_size_t]),
+    "ls_all_reduce_group": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memories,
+                                      Memories, POINTER(c_size_t), c_size_t]),
     "ls_broadcast": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
     "ls_all_gather": (_status, [_comm, c_char_p, c_int, Memory, POINTER(c_size_t), Memory]),
     "ls_reduce_scatter": (_status, [_comm, c_char_p, c_int, c_int, Memory, POINTER(c_size_t), Memory]),
@@ -73,8 +85,8 @@ FUNCTIONS = {
     "ls_communicator_negotiate": (_status, [_comm]),
     "ls_all_reduce_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memory, Memory, c_size_t,
                                       POINTER(c_void_p)]),
-    "ls_all_reduce_group_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(Memory),
-                                            POINTER(Memory), POINTER(c_size_t), c_size_t, POINTER(c_void_p)]),
+    "ls_all_reduce_group_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memories,
+                                            Memories, POINTER(c_size_t), c_size_t, POINTER(c_void_p)]),
     "ls_pending_done": (c_bool, [c_void_p]),
     "ls_pending_wait": (_status, [c_void_p, c_double]),
     "ls_pending_free": (None, [c_void_p]),
@@ -83,15 +95,14 @@ FUNCTIONS = {
     "ls_join": (_status, [_comm, POINTER(c_int)]),
 }
 # name: the places of memory among the arguments behind the communicator.
-_MEMORY = {name: [place - 1 for place, kind in enumerate(arguments) if kind in (Memory, POINTER(Memory))]
+_MEMORY = {name: [place - 1 for place, kind in enumerate(arguments) if kind is Memory]
            for name, (_, arguments) in FUNCTIONS.items()}
 
 
 def need_held(function: str, arguments: tuple) -> None:
     """Refuses addresses: the caller of a call that was begun may be gone, and its arrays with it, before the call ends."""
     for place in _MEMORY[function]:
-        given = arguments[place]
-        if isinstance(given, int) or getattr(type(given), "_type_", None) is Memory:
+        if isinstance(arguments[place], int):
             raise LockstepError(Status.INVALID_ARGUMENT, f"argument {place + 2} of {function} is an address alone: give the "
                                                          f"object that holds the memory, such as that of _arrays.array")
 

@@ -17,7 +17,7 @@ from . import _arrays, _interrupt
 from ._calls import Calls, Pending
 from ._messages import Messages
 from ._named import Named
-from ._library import AllReduceOptions, StrategyOptions, error_text, library, need_held
+from ._library import AllReduceOptions, Memories, StrategyOptions, error_text, library, need_held
 from .errors import LockstepError, NotInitializedError, Status
 
 # ls_reduce_op
@@ -344,7 +344,7 @@ class Communicator:
         for dtype, pairs in kinds.items():
             options = all_reduce_options(compression if dtype == _arrays.FLOAT32 else None, prescale, postscale)
             self.call("ls_all_reduce_group", b"%s.%s" % (called, _arrays.NAMES[dtype].encode()), op, dtype, options,
-                      _arrays.Memories(given for given, _ in pairs), _arrays.Memories(into for _, into in pairs),
+                      Memories([given for given, _ in pairs]), Memories([into for _, into in pairs]),
                       sizes(given.count for given, _ in pairs), len(pairs))
 
     def broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:

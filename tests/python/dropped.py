@@ -4,6 +4,7 @@ import sys
 
 import lockstep
 from lockstep import _arrays
+from lockstep._library import Memories
 from watched import first, left, watched
 
 FLAG = sys.argv[1]
@@ -23,8 +24,8 @@ def begin_all(world):
         world.begin(function, lambda: world.direct(function, function.encode(), *arguments))
     begin("ls_all_reduce", 0, INT64, memory("in", [rank] * 5), memory("out", [0] * 5), 5)
     begin("ls_all_reduce_with", 0, INT64, None, memory("in with", [rank]), memory("out with", [0]), 1)
-    begin("ls_all_reduce_group", 0, INT64, None, _arrays.Memories(memory(f"in {i}", [rank]) for i in range(3)),
-          _arrays.Memories(memory(f"out {i}", [0]) for i in range(3)), lockstep.communicator.sizes([1] * 3), 3)
+    begin("ls_all_reduce_group", 0, INT64, None, Memories([memory(f"in {i}", [rank]) for i in range(3)]),
+          Memories([memory(f"out {i}", [0]) for i in range(3)]), lockstep.communicator.sizes([1] * 3), 3)
     begin("ls_broadcast", size - 1, INT64, memory("broadcast", [rank]), 1)
     begin("ls_all_gather", INT64, memory("mine", [rank]), lockstep.communicator.sizes([1] * size), memory("all", [0] * size))
     begin("ls_reduce_scatter", 0, INT64, memory("parts", range(size)), lockstep.communicator.sizes([1] * size), memory("part", [0]))
@@ -37,8 +38,8 @@ def begin_negotiated(group, numbers):
         group.begin_native("ls_all_reduce_begin", (b"%d" % number, 0, INT64, None, memory(f"source {number}", [number]),
                                                    memory(f"place {number}", [0]), 1))
     group.begin_native("ls_all_reduce_group_begin", (
-        b"several", 0, INT64, None, _arrays.Memories(memory(f"in {i}", [i]) for i in range(2)),
-        _arrays.Memories(memory(f"out {i}", [0]) for i in range(2)), lockstep.communicator.sizes([1] * 2), 2))
+        b"several", 0, INT64, None, Memories([memory(f"in {i}", [i]) for i in range(2)]),
+        Memories([memory(f"out {i}", [0]) for i in range(2)]), lockstep.communicator.sizes([1] * 2), 2))
 
 
 def drop(begin, group, *arguments):

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .. import _arrays
+from .._library import Memories
 from ..communicator import Communicator, all_reduce_options, sizes, split_evenly
 from ..errors import LockstepError, Status
 from ..process_sets import ProcessSet, global_process_set
@@ -82,8 +83,8 @@ def _arguments(name: bytes, how: Reduction, kind: Tuple[int, Optional[str]], pie
         piece = pieces[0]
         return "ls_all_reduce_with", (name, how.op, dtype, options, Place(piece.source), Place(piece.place),
                                       piece.source.numel())
-    return "ls_all_reduce_group", (name, how.op, dtype, options, _arrays.Memories(Place(piece.source) for piece in pieces),
-                                   _arrays.Memories(Place(piece.place) for piece in pieces),
+    return "ls_all_reduce_group", (name, how.op, dtype, options, Memories([Place(piece.source) for piece in pieces]),
+                                   Memories([Place(piece.place) for piece in pieces]),
                                    sizes(piece.source.numel() for piece in pieces), len(pieces))
 
 
