@@ -149,7 +149,7 @@ struct ls_failure {
     ls_status status; /* LS_OK: none */
     int root;
     bool lost;
-    bool unseen; /* it was frozen or cut off, or this process was: what the others have done since is not known */
+    bool unseen; /* it was frozen or cut off: what it has done since is not known */
     char message[LS_ERROR_SIZE];
 };
 
@@ -186,7 +186,7 @@ struct ls_agreement {
     int64_t propose_at, propose_pause; /* an attempt that has failed is not made again at once */
     bool all_servers;                  /* a later generation waits for all that are listed, too */
     int64_t servers_since;             /* since when parameter servers are all that is missing; 0: they are not */
-    bool unseen;                       /* as of the failure that began it */
+    bool unseen;                       /* so the others were, or this process, when it lost them */
     int64_t deserted_since;            /* since when nobody listens at any worker's address; 0: somebody may */
 };
 

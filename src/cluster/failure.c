@@ -7,6 +7,8 @@
 #include "base/deadlines.h"
 #include "cluster/outbox.h"
 
+#define LATELY 3 /* limits of silence: a busy host hears late what came while this process was stopped */
+
 void ls_failure_raise(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message) {
     if (!cluster->failure.status) cluster->failure = *failure;
     ls_abort_raise(cluster->config.abort, failure->status, message);
@@ -25,9 +27,14 @@ static int64_t absence_of(const struct ls_cluster *cluster) {
     return heartbeat->since < heartbeat->limit ? heartbeat->absence : 0;
 }
 
+bool ls_failure_was_absent(const struct ls_cluster *cluster) {
+    const struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    return absence_of(cluster) || (heartbeat->absence && heartbeat->since < LATELY * heartbeat->limit);
+}
+
 bool ls_failure_blame_absence(struct ls_cluster *cluster, const char *echo) {
     const struct ls_peer *own = cluster->peers[cluster->rank];
-    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true, .unseen = true};
+    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true};
     int64_t absence = absence_of(cluster);
     if (!absence) return false;
     (void)snprintf(failure.message, sizeof(failure.message),

@@ -17,5 +17,7 @@ bool ls_failure_is_absence(const struct ls_heartbeat *heartbeat, int64_t gap);
 bool ls_failure_blame_absence(struct ls_cluster *cluster, const char *echo);
 /* Ends the join on this side with the text, if nothing has before. */
 void ls_failure_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text);
+/* True: this process was itself stopped a moment ago. */
+bool ls_failure_was_absent(const struct ls_cluster *cluster);
 /* The members have left in order; stopped: what they say where they have stopped as one asked, else "". */
 void ls_failure_note_over(struct ls_cluster *cluster, const char *stopped);

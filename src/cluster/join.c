@@ -65,7 +65,7 @@ static void seek(struct ls_cluster *cluster) {
         ls_star_reset(cluster);
         cluster->next.seeking_since = ls_now();
         cluster->next.servers_since = cluster->next.deserted_since = 0;
-        cluster->next.unseen = cluster->failure.unseen;
+        cluster->next.unseen = cluster->failure.unseen || ls_failure_was_absent(cluster);
         (void)snprintf(cluster->next.cause, sizeof(cluster->next.cause), "%s", cluster->failure.message);
     }
     ls_abort_reset(cluster->config.abort);
@@ -165,9 +165,7 @@ static void describe_wait(struct ls_cluster *cluster, int64_t deadline, char tex
 }
 
 static ls_status too_late(const struct ls_cluster *cluster, const char *missing) {
-    if (ls_now() >= ls_servers_deserted_at(cluster))
-        return ls_fail(LS_UNAVAILABLE, "%.400s; the workers have left meanwhile, for nobody listens there: %.500s",
-                       cluster->next.cause, missing);
+    if (ls_now() >= ls_servers_deserted_at(cluster)) return ls_servers_give_up(cluster, missing);
     if (cluster->generation && cluster->elastic.least)
         return ls_fail(LS_UNAVAILABLE, "%.240s; those who are left may not go on without %.700s", cluster->next.cause,
                        missing);

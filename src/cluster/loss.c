@@ -35,6 +35,7 @@ static void lose(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_pee
     }
     if (attempted) {
         describe_loss(root, how, text);
+        cluster->next.unseen = ls_failure_was_absent(cluster);
         ls_propose_fail(cluster, text);
     }
     if (cluster->phase == LS_PHASE_MEMBER && member && ls_star_counts(cluster, peer) && !peer->left && !peer->finished)

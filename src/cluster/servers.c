@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/status.h"
 
 #define DESERTED 3 /* limits of silence in which nobody listens at any worker's address */
 
@@ -80,6 +81,14 @@ void ls_servers_look_for_workers(struct ls_cluster *cluster) {
 int64_t ls_servers_deserted_at(const struct ls_cluster *cluster) {
     int64_t since = cluster->next.deserted_since;
     return since ? ls_deadline_after(since, DESERTED * cluster->config.settings->heartbeat_limit) : LS_NEVER;
+}
+
+ls_status ls_servers_give_up(const struct ls_cluster *cluster, const char *missing) {
+    const char *cause = cluster->next.cause;
+    return ls_fail(LS_UNAVAILABLE,
+                   "%.400s%sthe workers have left while this server was frozen or cut off, for nobody listens there: "
+                   "%.400s",
+                   cause, *cause ? "; " : "", missing);
 }
 
 bool ls_servers_are_awaited(const struct ls_cluster *cluster) {

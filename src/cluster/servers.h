@@ -17,6 +17,8 @@ bool ls_servers_are_settled(struct ls_cluster *cluster, bool enough);
 void ls_servers_look_for_workers(struct ls_cluster *cluster);
 /* When it gives them up, as it was frozen or cut off when it lost them, and they are gone; else LS_NEVER. */
 int64_t ls_servers_deserted_at(const struct ls_cluster *cluster);
+/* The error of that, with whom it seeks. */
+ls_status ls_servers_give_up(const struct ls_cluster *cluster, const char *missing);
 /* When that wait ends; LS_NEVER: there is none. */
 int64_t ls_servers_settle_at(const struct ls_cluster *cluster);
 /* True: the wait is for servers, and for nobody else. */
