@@ -482,17 +482,19 @@ ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const 
     return LS_OK;
 }
 
+/* False: the disk does not answer, and the thread may still read what is here. The training's own error stays. */
+static bool end_writer(struct ls_checkpointing *checkpointing) {
+    char error[LS_ERROR_SIZE];
+    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    if (!wait_for_writer(checkpointing)) return ls_writer_free(checkpointing->writer, 0);
+    (void)ls_fail(LS_DEADLINE_EXCEEDED, "%s", error);
+    return false;
+}
+
 void ls_checkpointing_free(struct ls_checkpointing *checkpointing) {
-    if (!checkpointing) return;
-    /* a disk that does not answer: the thread may still read what is here */
-    if (checkpointing->writer && (wait_for_writer(checkpointing) || !ls_writer_free(checkpointing->writer, 0))) return;
+    if (!checkpointing || (checkpointing->writer && !end_writer(checkpointing))) return;
     ls_folder_lock_free(checkpointing->lock);
-    ls_free(checkpointing->state);
-    ls_free(checkpointing->tables);
-    ls_free(checkpointing->tensors);
-    ls_free(checkpointing->names);
-    ls_free(checkpointing->training);
-    ls_free(checkpointing->bits);
-    ls_free(checkpointing->folder);
-    ls_free(checkpointing);
+    void *owned[] = {checkpointing->state, checkpointing->tables, checkpointing->tensors, checkpointing->names,
+                     checkpointing->training, checkpointing->bits, checkpointing->folder, checkpointing};
+    for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) ls_free(owned[i]);
 }

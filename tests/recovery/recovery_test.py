@@ -581,9 +581,9 @@ class SlowDisk(Base):
     def test_it_does_not_answer(self):
         job = self.stop("1.2")
         for life in job.now():
-            self.assertEqual(life.status, 138, job.describe())
-            self.assertRegex(life.last_error(), r"the checkpoint of step [123] is still being written to '%s' after "
-                                                r"LOCKSTEP_COLLECTIVE_TIMEOUT \(1.2 s\)" % self.folder)
+            self.assertEqual(life.status, 143, job.describe())
+            self.assertRegex(life.last_error(), r"stopped after step [123],.* could not be saved: .* step [123] is still being "
+                                                r"written to '%s' after LOCKSTEP_COLLECTIVE_TIMEOUT \(1.2 s\)" % self.folder)
 
 
 class Refused(Base):
