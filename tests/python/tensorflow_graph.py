@@ -43,7 +43,7 @@ def late(x):
 
 
 def session(threads=4):
-    return v1.Session(config=v1.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1))
+    return v1.Session(config=v1.ConfigProto(inter_op_parallelism_threads=threads, use_per_session_threads=True))
 
 
 def sparse_gradients():

@@ -2,8 +2,9 @@
 that do not depend on each other in any order, on each rank in another one: there a call has a name, from the tensor's, and the
 ranks match calls by their names, as Horovod does (_named.py).
 
-Such a call is begun by one op, and taken by another one when it is done. Between them is a loop that asks: an op of Python's
-that waited would hold a thread of the session, and with as many calls as threads the others would never be begun."""
+Such a call is begun by one op, and taken by another one when it is done. Between them is a loop that asks. No op waits: it would
+hold a thread of the session, and with as many calls as threads the others would never be begun. For the same reason the loop
+naps in tf.data, whose iterators wait in threads of their own."""
 from __future__ import annotations
 
 import itertools
@@ -15,7 +16,7 @@ import tensorflow as tf
 
 from .._calls import Pending
 
-_ASK = 0.001  # seconds for which a thread of the session waits at a time
+_NAP = 500  # microseconds between two questions
 
 _tickets: Dict[int, Pending] = {}
 _numbers = itertools.count(1)
@@ -49,16 +50,29 @@ def in_any_order(function: Callable[..., List[np.ndarray]], tensors: Sequence[tf
         return np.int64(ticket)
 
     def goes_on(ticket):
-        return np.bool_(not _tickets[int(ticket)].done(_ASK))
+        return np.bool_(not _tickets[int(ticket)].done())
 
     def take(ticket):
         with _lock:
             pending = _tickets.pop(int(ticket))
         return pending.wait()
     begun = tf.ensure_shape(tf.numpy_function(begin, tensors, tf.int64, stateful=True), [])
+    naps = _naps()
+
+    def nap(ticket):
+        with tf.control_dependencies([naps.get_next()]):
+            return tf.identity(ticket)
     done = tf.while_loop(lambda ticket: tf.ensure_shape(tf.numpy_function(goes_on, [ticket], tf.bool, stateful=True), []),
-                         lambda ticket: [ticket], [begun], parallel_iterations=1)
+                         nap, [begun], parallel_iterations=1)
     return in_order(take, [done[0] if isinstance(done, (list, tuple)) else done], types)
+
+
+def _naps() -> Any:
+    """An iterator without end, of which each element takes a nap."""
+    numbers = tf.data.Dataset.range(1).repeat()
+    slow = tf.raw_ops.SleepDataset(input_dataset=tf.data.experimental.to_variant(numbers), sleep_microseconds=_NAP,
+                                   output_types=[tf.int64], output_shapes=[[]])
+    return tf.compat.v1.data.make_one_shot_iterator(tf.data.experimental.from_variant(slow, numbers.element_spec))
 
 
 def _name(base: str) -> str:
