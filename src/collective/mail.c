@@ -14,14 +14,20 @@
 #include "collective/mailbox.h"
 
 #define PATIENCE (50 * LS_MICROSECOND)
-enum { BLIND_SLICE = 5 /* milliseconds between looks where poll() serves no link */ };
+enum {
+    BLIND_SLICE = 5, /* milliseconds between looks where poll() serves no link */
+    WAKE_SLICE = 1,  /* and where it serves no link, and another thread may have something to send */
+};
+enum { NEVER_GIVES_WAY = -2, LOOKS_ONLY = -1 }; /* instead of a descriptor */
 
 struct mail {
     struct ls_group *group;
     struct ls_mailbox *mailbox;
     struct ls_mail_wanted *wanted; /* NULL in a send */
     struct ls_frame frame;
-    int to; /* -1 in a receive */
+    int to;        /* -1 in a receive */
+    int wake;      /* it gives way when this descriptor can be read */
+    uint64_t come; /* of the mailbox when it began */
     unsigned char header[LS_FRAME_SIZE];
     const unsigned char *data;
     size_t sent; /* of the header and the data */
@@ -183,17 +189,19 @@ static int64_t fill_slots(const struct mail *mail) {
     else if (!mail->wanted && !ls_mailbox_slot(mailbox->to[mail->to].link, mailbox->to[mail->to].error, POLLOUT, out))
         until = ls_now();
     polls[mailbox->size + 1] = (struct pollfd){.fd = ls_abort_fd(executor_of(mail)->abort), .events = POLLIN};
+    polls[mailbox->size + 2] = (struct pollfd){.fd = mail->wake, .events = POLLIN};
     return until;
 }
 
 static void sleep_mail(const struct mail *mail) {
     struct ls_mailbox *mailbox = mail->mailbox;
     struct ls_link *blind = ls_mailbox_find_blind(mailbox);
-    int timeout = ls_poll_timeout(blind ? ls_now() + BLIND_SLICE * LS_MILLISECOND : fill_slots(mail), 1000);
+    int64_t slice = (mail->wake < 0 ? BLIND_SLICE : WAKE_SLICE) * LS_MILLISECOND;
+    int timeout = ls_poll_timeout(blind ? ls_now() + slice : fill_slots(mail), 1000);
     mailbox->look = true;
     if (blind)
         blind->ops->wait(blind, timeout);
-    else if (poll(mailbox->polls, (nfds_t)mailbox->size + 2, timeout) >= 0)
+    else if (poll(mailbox->polls, (nfds_t)mailbox->size + 3, timeout) >= 0)
         mailbox->look = mailbox->polls[mailbox->rank].revents != 0;
 }
 
@@ -211,6 +219,20 @@ static void wait_mail(struct mail *mail, bool moved) {
 
 /* ---- the calls ---- */
 
+static bool can_be_read(int descriptor) {
+    struct pollfd slot = {.fd = descriptor, .events = POLLIN};
+    return poll(&slot, 1, 0) > 0;
+}
+
+/* Not where bytes are in the place of the message: they would stay there. */
+static bool gives_way(const struct mail *mail) {
+    const struct ls_mailbox *mailbox = mail->mailbox;
+    if (mail->wake == NEVER_GIVES_WAY) return false;
+    const struct ls_mail *arriving = mailbox->from[mail->wanted->from].arriving;
+    if (arriving && !arriving->data) return false;
+    return mail->wake == LOOKS_ONLY || mailbox->come != mail->come || can_be_read(mail->wake);
+}
+
 static ls_status run_mail(struct mail *mail) {
     const struct ls_executor *executor = executor_of(mail);
     mail->started = ls_now();
@@ -223,7 +245,7 @@ static ls_status run_mail(struct mail *mail) {
         ls_status status = move_mail(mail, &moved);
         if (status || is_complete(mail)) return status;
         status = judge_mail(mail);
-        if (status) return status;
+        if (status || gives_way(mail)) return status;
         wait_mail(mail, moved);
     }
 }
@@ -243,6 +265,8 @@ static struct mail begin_mail(struct ls_group *group, const char *name, int send
     struct mail mail = {.group = group,
                         .mailbox = group->mailbox,
                         .to = -1,
+                        .wake = NEVER_GIVES_WAY,
+                        .come = group->mailbox->come,
                         .frame = {.generation = group->generation,
                                   .count = count,
                                   .bytes = count * ls_dtype_size(dtype),
@@ -275,16 +299,29 @@ static ls_status missing_mail(const struct mail *mail) {
                    mail->frame.name, mail->frame.rank);
 }
 
-ls_status ls_mail_receive(struct ls_group *group, const char *name, int from, ls_dtype dtype, void *data,
-                          size_t count) {
-    ls_status status = check_mail(group, name, from, dtype, data, count);
+static ls_status receive_mail(struct ls_group *group, const struct ls_mail_letter *letter, int wake, bool *received) {
+    ls_status status = check_mail(group, letter->name, letter->from, letter->dtype, letter->data, letter->count);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
-    struct mail mail = begin_mail(group, name, from, dtype, count);
-    struct ls_mail_wanted wanted = {.from = from, .frame = &mail.frame, .data = data};
+    struct mail mail = begin_mail(group, letter->name, letter->from, letter->dtype, letter->count);
+    struct ls_mail_wanted wanted = {.from = letter->from, .frame = &mail.frame, .data = letter->data};
     mail.wanted = &wanted;
+    mail.wake = wake;
     status = ls_mailbox_find(group->mailbox, &wanted);
-    if (from == group->executor.rank) return status || wanted.done ? status : missing_mail(&mail);
-    if (!status && !wanted.done) status = run_mail(&mail);
-    return ls_call_finish(group, status);
+    bool own = letter->from == group->executor.rank;
+    if (own && !status && !wanted.done && wake == NEVER_GIVES_WAY) return missing_mail(&mail);
+    if (!own && !status && !wanted.done) status = run_mail(&mail);
+    if (!status) *received = wanted.done;
+    return own ? status : ls_call_finish(group, status);
+}
+
+ls_status ls_mail_receive(struct ls_group *group, const char *name, int from, ls_dtype dtype, void *data,
+                          size_t count) {
+    const struct ls_mail_letter letter = {name, from, dtype, data, count};
+    bool received = false;
+    return receive_mail(group, &letter, NEVER_GIVES_WAY, &received);
+}
+
+ls_status ls_mail_try_receive(struct ls_group *group, const struct ls_mail_letter *letter, int wake, bool *received) {
+    return receive_mail(group, letter, wake < 0 ? LOOKS_ONLY : wake, received);
 }

@@ -20,7 +20,7 @@ ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, 
     made->limit = limit ? limit : DEFAULT_LIMIT;
     made->to = ls_alloc_array(count, sizeof(*made->to));
     made->from = ls_alloc_array(count, sizeof(*made->from));
-    made->polls = ls_alloc_array(count + 2, sizeof(*made->polls));
+    made->polls = ls_alloc_array(count + 3, sizeof(*made->polls));
     if (!made->to || !made->from || !made->polls) {
         ls_mailbox_free(made);
         return ls_fail_memory("a mailbox", count * sizeof(*made->from));
@@ -194,6 +194,7 @@ static ls_status end_mail(struct ls_mailbox *mailbox, int rank, struct ls_mail_w
         return LS_OK;
     }
     append_mail(from, mail);
+    mailbox->come++;
     return is_wanted(wanted, rank, &mail->frame) ? ls_mailbox_find(mailbox, wanted) : LS_OK;
 }
 

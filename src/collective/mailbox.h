@@ -48,9 +48,10 @@ struct ls_mailbox {
     struct ls_link_source *source; /* one-way, owned; NULL if size is 1 */
     struct ls_mail_to *to;         /* [size] */
     struct ls_mail_from *from;     /* [size] */
-    struct pollfd *polls;          /* [size + 2] */
+    struct pollfd *polls;          /* [size + 3] */
     bool look;                     /* for inbound links that are new */
     size_t kept, limit;            /* bytes that are not received; from which on the box is full */
+    uint64_t come;                 /* messages from other ranks that were kept, ever */
 };
 
 /* Takes source on success. limit is in bytes; 0 means 1 GiB. */

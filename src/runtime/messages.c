@@ -79,6 +79,20 @@ ls_status ls_receive(ls_communicator *communicator, const char *name, int from, 
     return ls_communicator_note(communicator, begun, "receive", name, count * ls_dtype_size(dtype), status);
 }
 
+ls_status ls_try_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
+                         size_t count, int wake, bool *received) {
+    LS_NEED(communicator, received);
+    ls_status status = check_messages(communicator);
+    if (status) return status;
+    const struct ls_mail_letter letter = {name, from, dtype, data, count};
+    int64_t begun = ls_track_begin(communicator->track);
+    bool has_come = false;
+    status = ls_mail_try_receive(communicator->runtime->group, &letter, wake, &has_come);
+    if (!status) *received = has_come;
+    if (!status && !has_come) return LS_OK;
+    return ls_communicator_note(communicator, begun, "receive", name, count * ls_dtype_size(dtype), status);
+}
+
 ls_status ls_split_counts(size_t count, int size, size_t *counts) {
     LS_NEED(counts);
     if (size < 1) return ls_fail(LS_INVALID_ARGUMENT, "size %d of a split must be 1 or more", size);

@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collective/group_private.h"
 #include "collective/mail.h"
@@ -69,11 +70,91 @@ START_TEST(a_box_full_of_other_names_is_an_error) {
 }
 END_TEST
 
+/* ---- a receive that gives way ---- */
+
+static bool try_receive(const struct rank *rank, const char *name, int wake, unsigned char *data, ls_status *status) {
+    const struct ls_mail_letter letter = {name, 1, LS_UINT8, data, LETTER};
+    bool received = false;
+    if (!*status) *status = ls_mail_try_receive(rank->group, &letter, wake, &received);
+    return received;
+}
+
+/* A byte in the pipe ends a wait, and so does another message; the one that is wanted comes whole. */
+static ls_status give_way(struct rank *rank, int in, int out) {
+    unsigned char data[LETTER] = {0};
+    ls_status status = LS_OK;
+    ck_assert(!try_receive(rank, "wanted", -1, data, &status));
+    ck_assert_int_eq(write(out, "x", 1), 1);
+    ck_assert(!try_receive(rank, "wanted", in, data, &status));
+    ck_assert_int_eq(read(in, data, 1), 1);
+    if (!status) status = ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+    ck_assert(!try_receive(rank, "wanted", in, data, &status));
+    ck_assert(try_receive(rank, "another", -1, data, &status));
+    ck_assert(status || data[LETTER - 1] == 1);
+    if (!status) status = ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+    while (!status && !try_receive(rank, "wanted", in, data, &status)) continue;
+    ck_assert(status || (data[0] == 2 && data[LETTER - 1] == 2));
+    return status;
+}
+
+static ls_status send_when_told(struct rank *rank) {
+    static const char *const names[] = {"another", "wanted"};
+    unsigned char data[LETTER];
+    ls_status status = LS_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        status = ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
+        memset(data, i + 1, LETTER);
+        if (!status) status = ls_mail_send(rank->group, names[i], 0, LS_UINT8, data, LETTER);
+    }
+    return status;
+}
+
+static ls_status give_way_or_send(struct rank *rank) {
+    int ends[2];
+    if (rank->rank) return send_when_told(rank);
+    ck_assert_int_eq(pipe(ends), 0);
+    ls_status status = give_way(rank, ends[0], ends[1]);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return status;
+}
+
+START_TEST(a_receive_gives_way_to_another_message_and_to_a_descriptor) {
+    struct world_options options = way_of(_i, 2);
+    struct world world;
+    options.mail_limit = 0;
+    world_run(&options, give_way_or_send, NULL, &world);
+    world_expect_ok(&world, 2);
+}
+END_TEST
+
+static ls_status try_alone(struct rank *rank) {
+    unsigned char data[LETTER] = {0};
+    const struct ls_mail_letter letter = {"own", rank->rank, LS_UINT8, data, 3};
+    bool received = true;
+    ls_status status = ls_mail_try_receive(rank->group, &letter, 0, &received);
+    ck_assert(!received);
+    if (!status) status = ls_mail_send(rank->group, "own", rank->rank, LS_UINT8, "abc", 3);
+    if (!status) status = ls_mail_try_receive(rank->group, &letter, -1, &received);
+    ck_assert(status || (received && !memcmp(data, "abc", 3)));
+    return status;
+}
+
+START_TEST(a_rank_tries_for_its_own_message) {
+    struct world_options options = way_of(_i, 2);
+    struct world world;
+    world_run(&options, try_alone, NULL, &world);
+    world_expect_ok(&world, 2);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("collective/mailbox");
     TCase *cases = tcase_create("mailbox");
     tcase_add_loop_test(cases, a_full_box_reads_from_whom_it_waits_for, 0, WAYS);
     tcase_add_loop_test(cases, a_box_full_of_other_names_is_an_error, 0, WAYS);
+    tcase_add_loop_test(cases, a_receive_gives_way_to_another_message_and_to_a_descriptor, 0, WAYS);
+    tcase_add_loop_test(cases, a_rank_tries_for_its_own_message, 0, WAYS);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }
