@@ -32,6 +32,11 @@ def notes_in(path):
         return [words for words in (line.split() for line in times) if len(words) == 5]
 
 
+def is_stopped(pid):
+    with open("/proc/%d/stat" % pid, encoding="ascii") as stat:
+        return stat.read().rpartition(")")[2].split()[0] in "Tt"
+
+
 class Life:
     """One process of a task."""
 
@@ -72,8 +77,7 @@ class Life:
         return [line[0] for line in notes_in(self.times_path)]
 
     def is_stopped(self):
-        with open("/proc/%d/stat" % self.process.pid, encoding="ascii") as stat:
-            return stat.read().rpartition(")")[2].split()[0] in "Tt"
+        return is_stopped(self.process.pid)
 
     def kill(self):
         self.process.kill()

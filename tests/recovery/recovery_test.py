@@ -13,7 +13,7 @@ import time
 import unittest
 from collections import Counter
 
-from job import LIMIT, SANITIZED, WORKER, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, undisturbed
+from job import LIMIT, SANITIZED, WORKER, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, is_stopped, undisturbed
 from modes import MODES
 from points import LINK_POINTS, OF_SERVERS, POINTS, in_sources, moment
 from servers import Servers
@@ -308,21 +308,30 @@ class Undone(Base):
 
     OPTIONS, STEP = ("--epochs", "3"), 11
 
-    def train(self, at, options=()):
+    def train(self, at, options=(), hook=None):
         servers = Servers(self.MODE.servers, 0, loses=False, command=(WORKER, "serve"))
-        job = self.run_job(at, options=(*self.OPTIONS, *options), hooks=[servers], environment=self.MODE.environment,
-                           servers=self.MODE.servers)
+        job = self.run_job(at, options=(*self.OPTIONS, *options), hooks=[servers] + [lambda job: hook(job, servers)] * bool(hook),
+                           environment=self.MODE.environment, servers=self.MODE.servers)
         self.expect_none(servers.faults(job), job)
         self.check(job, self.OPTIONS)
         return job
 
     def lose_amid_a_pull(self, victim, each, options=()):
-        """A server rests when it has sent the first ones of the new variables, until the loss is known."""
-        first = "pull:%d" % (each * (self.STEP - 1) + 1)
-        job = self.train({victim: [first + ":KILL"], "ps:0": [first + ":PACE:2"]}, options)
-        undone = [rank for rank in range(3) if job.lives[rank][0].notes("undo")]
-        self.assertEqual(undone, [rank for rank in range(3) if rank != victim], job.describe())
-        return job
+        """A server stops when it has sent the first ones of the new variables. The victim, which has them and has stopped, is
+        killed when all others have them; the server wakes when these have undone them."""
+        number = each * (self.STEP - 1) + 1
+        point = "pull:%d:STOP" % number
+
+        def lose(job, servers):
+            lost, stay = job.lives[victim][0], [job.lives[rank][0] for rank in range(3) if rank != victim]
+            server = servers.processes[0][1]
+            if server.poll() is not None or not is_stopped(server.pid):
+                return
+            if lost.status is None and lost.is_stopped() and all(len(life.notes("pull")) == number for life in stay):
+                lost.kill()
+            elif lost.status is not None and all(life.notes("undo") for life in stay):
+                server.send_signal(signal.SIGCONT)
+        return self.train({victim: [point], "ps:0": [point]}, options, lose)
 
     def test_half_a_pull(self):
         """All that stay have some of the new variables, and have begun the next step. They go back to the step before."""

@@ -24,6 +24,7 @@ static struct {
 } watch = {.times = -1};
 
 #define REST 3500000 /* microseconds that a thread rests, as in a long step */
+#define STOPPING 50000 /* in which this thread does nothing: another one of the process may take the signal */
 #define SLOW 1800000
 #define PACE 50000
 
@@ -63,10 +64,8 @@ void ls_reached(const char *point) {
         (void)usleep(watch.pause);
     if (watch.pause || left != 1) return;
     note("hurt");
-    if (watch.signal)
-        (void)kill(getpid(), watch.signal);
-    else
-        (void)usleep(REST);
+    if (watch.signal) (void)kill(getpid(), watch.signal);
+    (void)usleep(watch.signal ? STOPPING : REST);
 }
 
 long watch_sums(void) {
