@@ -23,10 +23,10 @@ static struct {
     int times; /* descriptor; -1: none */
 } watch = {.times = -1};
 
-#define REST 3500000 /* microseconds that a thread rests, as in a long step */
-#define STOPPING 50000 /* in which this thread does nothing: another one of the process may take the signal */
-#define SLOW 1800000
-#define PACE 50000
+#define REST     3500000 /* microseconds that a thread rests, as in a long step */
+#define STOPPING 50000   /* in which this thread does nothing: another one of the process may take the signal */
+#define SLOW     1800000
+#define PACE     50000
 
 static int count_entries(const char *path) {
     DIR *folder = opendir(path);
