@@ -494,7 +494,7 @@ static bool end_writer(struct ls_checkpointing *checkpointing) {
 void ls_checkpointing_free(struct ls_checkpointing *checkpointing) {
     if (!checkpointing || (checkpointing->writer && !end_writer(checkpointing))) return;
     ls_folder_lock_free(checkpointing->lock);
-    void *owned[] = {checkpointing->state, checkpointing->tables, checkpointing->tensors, checkpointing->names,
-                     checkpointing->training, checkpointing->bits, checkpointing->folder, checkpointing};
+    void *owned[] = {checkpointing->state,    checkpointing->tables, checkpointing->tensors, checkpointing->names,
+                     checkpointing->training, checkpointing->bits,   checkpointing->folder,  checkpointing};
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) ls_free(owned[i]);
 }
