@@ -423,7 +423,7 @@ static ls_status leave_stopped(struct ls_cluster *cluster) {
 
 ls_status ls_runtime_serve(struct ls_runtime *runtime) {
     ls_status status = runtime->server ? ls_serving_wait(runtime->server) : LS_OK;
-    if (status == LS_CANCELLED) runtime->stopped = true;
+    if (status == LS_CANCELLED) atomic_store(&runtime->stopped, true); /* threads may join a server at once */
     return status;
 }
 

@@ -57,7 +57,7 @@ struct ls_runtime {
     struct ls_user_request *user_request; /* NULL before it is made */
     bool dumped;                          /* the flight record */
     bool hinted;                          /* that it has no folder */
-    bool stopped; /* all workers stopped after one step, as one asked: LS_CANCELLED is in order */
+    _Atomic bool stopped; /* all workers stopped after one step, as one asked: LS_CANCELLED is in order */
     int rank, size;
     int task, tasks; /* this worker's place among the tasks of TF_CONFIG, which stays, and how many they are; 0 of 1 */
     int local_rank, local_size;
