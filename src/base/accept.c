@@ -4,16 +4,18 @@
 #include "base/accept.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/resource.h>
 
-#include "base/clock.h"
 #include "base/forked.h"
 
 #define TURN_MOST    64 /* connections of a turn */
 #define TURNS        4
 #define WINDOW       (5 * LS_MILLISECOND)
 #define ACCEPT_PAUSE (100 * LS_MILLISECOND) /* after a failure */
+#define CROWD        32                     /* strangers */
+#define CROWD_PAUSE  5                      /* milliseconds */
 #define SHARE        4                      /* strangers have at most this part of the descriptors */
 
 bool ls_accept_is_open(const struct ls_accept *accept, int64_t now, int64_t *until) {
@@ -34,13 +36,13 @@ static void end_turn(struct ls_accept *accept) {
 
 int ls_accept_next(struct ls_accept *accept, int listening, struct sockaddr_storage *address) {
     int fd = -1;
-    bool fails = false, lacks;
+    bool fails = false;
     while (fd < 0 && !fails && accept->taken < TURN_MOST) {
         socklen_t size = sizeof(*address);
         fd = accept4(listening, (struct sockaddr *)address, address ? &size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         fails = fd < 0 && errno != EINTR && errno != ECONNABORTED;
     }
-    lacks = fails && errno != EAGAIN;
+    bool lacks = fails && errno != EAGAIN;
     if (fd < 0) {
         end_turn(accept);
         if (lacks) accept->at = ls_now() + ACCEPT_PAUSE;
@@ -49,6 +51,14 @@ int ls_accept_next(struct ls_accept *accept, int listening, struct sockaddr_stor
     accept->taken++;
     ls_forked_closes(fd);
     return fd;
+}
+
+int64_t ls_accept_look_again(int count) {
+    return count >= CROWD ? LS_LOOK_AGAIN_CROWD : LS_LOOK_AGAIN;
+}
+
+void ls_accept_rest(int count) {
+    if (count >= CROWD) (void)poll(NULL, 0, CROWD_PAUSE);
 }
 
 int ls_accept_most(int most, int descriptors_each) {

@@ -266,9 +266,8 @@ static const struct ls_option rows[] = {
      "SIGKILL; as long for parameter servers after the workers' success; default 5",
      AT(supervision.grace), 0, 86400},
     {"stop-grace", "SECONDS",
-     "how long the workers and parameter servers may take to save and end after SIGINT or SIGTERM to the launcher "
-     "before "
-     "they get SIGKILL; default 30",
+     "how long the workers and parameter servers may take to save and end after SIGINT or SIGTERM to the launcher, "
+     "before they get SIGKILL; default 30",
      AT(supervision.stop), 0, 86400},
     {"restart", "N",
      "start a worker that a signal killed, or that ended with 138 (it lost another), anew in its place: the same rank, "

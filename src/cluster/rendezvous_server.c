@@ -29,8 +29,6 @@
 #include "cluster/security/certificate.h"
 
 #define SPARE_CALLERS 256 /* more than there are workers; from one address half as many */
-#define CROWD         32  /* callers; with so many a turn lasts ... */
-#define CROWD_PAUSE   5   /* ... so many milliseconds at least: a flood costs few turns */
 #define SAME_TOKENS   "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN)"
 
 struct ls_rendezvous {
@@ -275,7 +273,7 @@ static void *serve(void *argument) {
         int64_t until;
         struct pollfd *slots = fill_slots(rendezvous, &count, &until);
         ls_monitor_unlock(&rendezvous->monitor);
-        if (count > CROWD) (void)poll(NULL, 0, CROWD_PAUSE);
+        ls_accept_rest(count - 1);
         (void)poll(slots, (nfds_t)count, slots ? ls_poll_timeout(until, 60000) : 100);
         if (slots && slots[0].revents) (void)eventfd_read(rendezvous->wake, &events);
         ls_monitor_lock(&rendezvous->monitor);

@@ -1,7 +1,7 @@
 /* A caller asks, is answered and is closed, all within LS_REQUEST_TIMEOUT. The port has no token: anybody may call, and
  * say nothing. So there are MOST callers at most, and the oldest that has not asked gives way to a new one. The thread
  * reads at once all that has come, for poll() tells of unread bytes for ever. It looks again at a part of a request
- * after LOOK_AGAIN. */
+ * after LS_LOOK_AGAIN. */
 #include "runtime/http_callers.h"
 
 #include <errno.h>
@@ -16,9 +16,7 @@
 #include "base/deadlines.h"
 #include "base/memory.h"
 
-enum { MOST = 128, MOST_REQUEST = 4096, CROWD = 32, CROWD_PAUSE = 5 /* milliseconds of a turn of a crowd, at least */ };
-#define LOOK_AGAIN       (10 * LS_MILLISECOND)
-#define LOOK_AGAIN_CROWD (100 * LS_MILLISECOND)
+enum { MOST = 128, MOST_REQUEST = 4096 };
 
 struct caller {
     int fd;
@@ -65,7 +63,7 @@ static bool hear_caller(struct ls_http_callers *callers, struct caller *caller) 
     if (got <= 0) return !got || (errno != EAGAIN && errno != EINTR);
     caller->filled += (size_t)got;
     caller->head[caller->filled] = 0;
-    caller->look_at = ls_now() + (callers->count >= CROWD ? LOOK_AGAIN_CROWD : LOOK_AGAIN);
+    caller->look_at = ls_now() + ls_accept_look_again(callers->count);
     if (has_asked(caller, before)) return answer_caller(callers, caller);
     return caller->filled == MOST_REQUEST - 1;
 }
@@ -140,7 +138,7 @@ bool ls_http_callers_turn(struct ls_http_callers *callers, int listening, int wa
     if (slots[0].revents) return false;
     serve_all(callers, slots + 2);
     if (slots[1].revents) accept_callers(callers, listening);
-    if (callers->count >= CROWD) (void)poll(NULL, 0, CROWD_PAUSE);
+    ls_accept_rest(callers->count);
     return true;
 }
 

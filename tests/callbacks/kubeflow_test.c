@@ -146,17 +146,25 @@ START_TEST(a_server_that_comes_later_is_told) {
 }
 END_TEST
 
-/* Nobody answers the first status until all steps are done. */
-START_TEST(steps_go_on_while_a_server_is_silent) {
+static void begin_held(void) {
     begin(HOLDS);
     tell(callback->on_train_begin, 0);
     tell(callback->on_train_batch_end, 1);
     wait_until_it_holds_one();
-    for (int64_t step = 2; step <= 1000; step++) tell(callback->on_train_batch_end, step);
+}
+
+static void end_answered(void) {
     set_manner(ANSWERS);
     tell(callback->on_train_end, 1000);
     end();
     check_last_status();
+}
+
+/* Nobody answers the first status until all steps are done. */
+START_TEST(steps_go_on_while_a_server_is_silent) {
+    begin_held();
+    for (int64_t step = 2; step <= 1000; step++) tell(callback->on_train_batch_end, step);
+    end_answered();
     ck_assert_int_le(server.requests, 3); /* the first one, the last one, and the newest between them */
     ck_assert_int_eq(warnings, 0);
 }
@@ -164,16 +172,10 @@ END_TEST
 
 /* A fit that fails tells no end. */
 START_TEST(a_failed_fit_leaves_nothing_behind) {
-    begin(HOLDS);
-    tell(callback->on_train_begin, 0);
-    tell(callback->on_train_batch_end, 1);
-    wait_until_it_holds_one();
+    begin_held();
     tell(callback->on_train_begin, 0);
     tell(callback->on_train_batch_end, 2);
-    set_manner(ANSWERS);
-    tell(callback->on_train_end, 1000);
-    end();
-    check_last_status();
+    end_answered();
 }
 END_TEST
 

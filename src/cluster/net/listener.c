@@ -29,13 +29,9 @@
 #include "cluster/net/http2_frames.h"
 #include "cluster/net/address.h"
 
-#define MAX_STRANGERS    512                   /* in all; from one address half as many */
-#define DESCRIPTORS      4                     /* of a stranger: its own, three of the relay's pair */
-#define CROWD            32                    /* strangers; with so many a turn lasts ... */
-#define CROWD_PAUSE      5                     /* ... so many milliseconds at least: a flood costs few turns */
-#define LOOK_AGAIN       (10 * LS_MILLISECOND) /* after a part of the first bytes: the rest wakes no poll */
-#define LOOK_AGAIN_CROWD (100 * LS_MILLISECOND)
-#define LOOKS            8 /* at a TLS handshake, before it is looked at every LOOK_AGAIN alone */
+#define MAX_STRANGERS 512 /* in all; from one address half as many */
+#define DESCRIPTORS   4   /* of a stranger: its own, three of the relay's pair */
+#define LOOKS         8   /* at a TLS handshake, before it is looked at every LS_LOOK_AGAIN alone */
 
 #define ENDED 0 /* a deadline: the stranger goes, the connection stays */
 
@@ -65,10 +61,6 @@ struct ls_listener {
 };
 
 /* ---- strangers ---- */
-
-static bool is_crowd(const struct ls_listener *listener) {
-    return listener->stranger_count >= CROWD;
-}
 
 static void forget(struct ls_listener *listener, int index) {
     struct stranger *strangers = listener->strangers;
@@ -251,7 +243,7 @@ static bool wait_for_close(const struct ls_listener *listener, struct stranger *
     uint8_t bytes[4096];
     ssize_t size = recv(stranger->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (size > 0) answer_call(stranger, bytes, (size_t)size);
-    if (size > 0) stranger->inspect_at = ls_now() + LOOK_AGAIN; /* it may say as much as it likes */
+    if (size > 0) stranger->inspect_at = ls_now() + LS_LOOK_AGAIN; /* it may say as much as it likes */
     if (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR))) return false;
     close_stranger(stranger);
     if (stranger->differs) listener->config.differed(listener->config.context);
@@ -288,7 +280,7 @@ static bool refuse_plain(struct ls_listener *listener, struct stranger *stranger
     case LS_FIRST_JUNK:
         return refuse_junk(listener, stranger, bytes, size);
     case LS_FIRST_MORE:
-        stranger->inspect_at = ls_now() + LOOK_AGAIN_CROWD;
+        stranger->inspect_at = ls_now() + LS_LOOK_AGAIN_CROWD;
         return false;
     case LS_FIRST_CONTROL:
         stranger->frames = ls_http2_frames_new(listener->config.hello_most);
@@ -317,7 +309,7 @@ static bool go_on_with_tls(struct ls_listener *listener, struct stranger *strang
     char why[320];
     enum ls_tls_state state = ls_tls_open(stranger->tls);
     stranger->writes = state == LS_TLS_WRITES;
-    if (state < LS_TLS_OPEN && ++stranger->looks > LOOKS) stranger->inspect_at = ls_now() + LOOK_AGAIN;
+    if (state < LS_TLS_OPEN && ++stranger->looks > LOOKS) stranger->inspect_at = ls_now() + LS_LOOK_AGAIN;
     if (state < LS_TLS_OPEN) return false;
     if (state == LS_TLS_OPEN && begin_relay(listener, stranger)) return false;
     if (state == LS_TLS_GONE) return refuse_junk(listener, stranger, NULL, 0);
@@ -345,7 +337,7 @@ static bool inspect(struct ls_listener *listener, struct stranger *stranger) {
     if (!listener->config.control && early) return refuse_junk(listener, stranger, bytes, 0); /* it dials again */
     switch (kind) {
     case LS_FIRST_MORE:
-        stranger->inspect_at = ls_now() + (is_crowd(listener) ? LOOK_AGAIN_CROWD : LOOK_AGAIN);
+        stranger->inspect_at = ls_now() + ls_accept_look_again(listener->stranger_count);
         return false;
     case LS_FIRST_CONTROL:
         return hand_on_control(listener, stranger);
@@ -422,7 +414,7 @@ static void *serve(void *argument) {
     struct ls_listener *listener = argument;
     struct pollfd slots[1 + LS_MAX_LISTEN + MAX_STRANGERS];
     for (;;) {
-        if (is_crowd(listener)) (void)poll(NULL, 0, CROWD_PAUSE);
+        ls_accept_rest(listener->stranger_count);
         int64_t until = fill_slots(listener, slots, ls_now());
         int count = listener->config.listening_count;
         (void)poll(slots, (nfds_t)(1 + count + listener->stranger_count), ls_poll_timeout(until, 60000));
