@@ -3,9 +3,9 @@ often; and which of them they reach in the recovery from a loss, where what a st
 import functools
 from collections import Counter, namedtuple
 
-from job import LIMIT, WORKER, Job
+from job import LIMIT, Job
 from modes import MODES
-from servers import Servers
+from servers import WATCHED, Servers
 
 # times: {rank: {point: how often it is reached}} without a loss; recovery: {rank: {point: which time of it is the first after a
 # loss}} of those who stay, None: of who is started anew; servers: {point: how often} of the first server
@@ -14,7 +14,7 @@ Learned = namedtuple("Learned", "times recovery servers")
 
 def play(mode, workers, at=None):
     """Returns the finished job, and its servers, of which none is lost."""
-    servers = Servers(mode.servers, 0, loses=False, command=[WORKER, "serve"])
+    servers = Servers(mode.servers, 0, loses=False, command=WATCHED)
     job = Job(workers, mode.options, at=at, servers=mode.servers, environment=mode.environment_of(workers),
               program=mode.program, elastic=mode.elastic)
     job.start_all().finish([servers] if mode.servers else [], 2 * LIMIT)

@@ -6,9 +6,10 @@ import subprocess
 import time
 from collections import Counter
 
-from job import notes_in
+from job import WORKER, notes_in
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
+SERVE, WATCHED = (LOCKSTEP, "serve"), (WORKER, "serve")  # WATCHED reaches points, and hurts itself at them
 END = 10  # seconds that a server may take after the workers
 START = 1_000_000_000  # nanoseconds in which a server that is started has met the workers
 LEAST, MOST = 0.1, 0.6  # seconds between two losses
@@ -17,9 +18,9 @@ LEAST, MOST = 0.1, 0.6  # seconds between two losses
 class Servers:
     """A hook: starts as many servers, kills one of them at random moments, and starts it anew at once. Of servers that keep
     variables (keeps) one is lost when all have their parts: two copies of each element are enough then. Or it loses none but
-    those that kill themselves: the job's at may have points of "ps:0", for a command that reaches them."""
+    those that kill themselves: the job's at may have points of "ps:0", for WATCHED ones."""
 
-    def __init__(self, count, seed, keeps=False, loses=True, command=(LOCKSTEP, "serve")):
+    def __init__(self, count, seed, keeps=False, loses=True, command=SERVE):
         self.count, self.random, self.keeps, self.loses = count, random.Random(seed), keeps, loses
         self.restart, self.gone = True, 0  # gone: those that are lost now
         self.command, self.lives = list(command), Counter()
@@ -44,7 +45,7 @@ class Servers:
         return [line[0] for line in notes_in(self.processes[index][0] + ".times")]
 
     def _start_lost(self, job):
-        """Those that had not heard that the workers have finished, and ended by themselves then."""
+        """Not those that had heard that the workers have finished: they have ended by themselves."""
         lost = [index for index, (_, process) in self.processes.items() if process.poll() == -signal.SIGKILL]
         self.gone = len(lost)
         for index in lost if self.restart else ():
