@@ -24,12 +24,28 @@ def environment_of(changes):
     return {**clean, **SETTINGS, **(changes or {})}
 
 
-def notes_in(path):
-    """The whole lines that a process has written (watch.h)."""
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as times:
-        return [words for words in (line.split() for line in times) if len(words) == 5]
+class Notes:
+    """What a process writes of the points that it reaches (watch.h). Each line is read once, however often one looks."""
+
+    def __init__(self, path):
+        self.path, self.offset = path, 0
+        self.names, self.points = [], {}  # in their order; of each the numbers of all its lines
+
+    def read(self):
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return self
+        with open(descriptor, "rb", buffering=0) as file:
+            file.seek(self.offset)
+            text = file.read()
+        whole = text[:text.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        for line in whole.decode().splitlines():
+            name, *numbers = line.split()
+            self.names.append(name)
+            self.points.setdefault(name, []).append([int(number) for number in numbers])
+        return self
 
 
 def is_stopped(pid):
@@ -42,12 +58,13 @@ class Life:
 
     def __init__(self, rank, command, environment, folder, name):
         self.rank, self.at = rank, environment.get("LOCKSTEP_TEST_AT", "")
-        self.times_path = os.path.join(folder, name + ".times")
+        times_path = os.path.join(folder, name + ".times")
+        self._notes = Notes(times_path)
         self.out_path, self.err_path = os.path.join(folder, name + ".out"), os.path.join(folder, name + ".err")
         self.started = time.monotonic_ns()
         with open(self.out_path, "w", encoding="utf-8") as out, open(self.err_path, "w", encoding="utf-8") as err:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                            env=dict(environment, LOCKSTEP_TEST_TIMES=self.times_path))
+                                            env=dict(environment, LOCKSTEP_TEST_TIMES=times_path))
 
     @property
     def status(self):
@@ -70,11 +87,11 @@ class Life:
 
     def notes(self, point):
         """Of each time that it reached the point: nanoseconds, bytes, descriptors, threads."""
-        return [[int(word) for word in line[1:]] for line in notes_in(self.times_path) if line[0] == point]
+        return self._notes.read().points.get(point, [])
 
     def reached(self):
         """The names of all points that it reached, in their order."""
-        return [line[0] for line in notes_in(self.times_path)]
+        return self._notes.read().names
 
     def is_stopped(self):
         return is_stopped(self.process.pid)

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections import Counter
 
-from job import WORKER, notes_in
+from job import WORKER, Notes
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 SERVE, WATCHED = (LOCKSTEP, "serve"), (WORKER, "serve")  # WATCHED reaches points, and hurts itself at them
@@ -42,7 +42,7 @@ class Servers:
 
     def reached(self, index):
         """The names of all points that it reached, in their order."""
-        return [line[0] for line in notes_in(self.processes[index][0] + ".times")]
+        return Notes(self.processes[index][0] + ".times").read().names
 
     def _start_lost(self, job):
         """Not those that had heard that the workers have finished: they have ended by themselves."""
