@@ -134,7 +134,7 @@ static ls_status write_whole(const char *folder, const struct ls_folder_lock *lo
     if (status) return ls_fail_context(status, "cannot write '%s'", file->path);
     ls_reached("checkpoint_write");
     status = ls_whole_file_sync(file);
-    if (!status && lock && !ls_folder_lock_holds(lock))
+    if (!status && ls_folder_lock_displaced(lock))
         status = ls_fail(LS_FAILED_PRECONDITION, "another process of this job has taken checkpoint folder '%s' over",
                          folder);
     return status;

@@ -58,8 +58,8 @@ static enum place look_folder_lock(const struct ls_folder_lock *lock) {
     return own.st_dev == there.st_dev && own.st_ino == there.st_ino ? OURS : ANOTHERS;
 }
 
-bool ls_folder_lock_holds(const struct ls_folder_lock *lock) {
-    return look_folder_lock(lock) != ANOTHERS;
+bool ls_folder_lock_displaced(const struct ls_folder_lock *lock) {
+    return lock && look_folder_lock(lock) == ANOTHERS;
 }
 
 bool ls_folder_lock_stands(const struct ls_folder_lock *lock) {

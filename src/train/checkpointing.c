@@ -362,11 +362,6 @@ static ls_status take_result(struct ls_checkpointing *checkpointing) {
     return LS_OK;
 }
 
-/* The next step tells this worker that the others go on without it, and one of them keeps the folder. */
-static bool is_displaced(const struct ls_checkpointing *checkpointing) {
-    return checkpointing->lock && !ls_folder_lock_holds(checkpointing->lock);
-}
-
 static int64_t interval_of(const struct ls_checkpointing *checkpointing) {
     int64_t every = checkpointing->options.every_steps, portions = ls_iterator_portions(checkpointing->model->strategy);
     return every ? every * portions : checkpointing->steps_per_epoch;
@@ -386,7 +381,7 @@ ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const st
     ls_checkpointing_settle(checkpointing, state);
     if (checkpointing->waits || !ls_writer_idle(checkpointing->writer)) return LS_OK;
     ls_status status = take_result(checkpointing);
-    if (status && is_displaced(checkpointing)) return LS_OK;
+    if (status && ls_folder_lock_displaced(checkpointing->lock)) return LS_OK; /* the next step says who left it out */
     bool there = ls_stored_has_moments(checkpointing->model); /* or the next step brings them */
     if (status || !there || !checkpointing->due || state->position >= checkpointing->last_position) return status;
     status = save(checkpointing, state);
@@ -431,8 +426,7 @@ static ls_status wait_until(struct ls_checkpointing *checkpointing, int64_t paus
 }
 
 static ls_status wait_for_writer(struct ls_checkpointing *checkpointing) {
-    bool done;
-    return wait_until(checkpointing, LS_NEVER, &done);
+    return wait_until(checkpointing, LS_NEVER, &(bool){false});
 }
 
 static ls_status wait_for_result(struct ls_checkpointing *checkpointing) {
@@ -442,7 +436,7 @@ static ls_status wait_for_result(struct ls_checkpointing *checkpointing) {
 
 /* The training is done: what cannot be removed is no error of it. */
 static void remove_all(struct ls_checkpointing *checkpointing) {
-    if (checkpointing->foreign || is_displaced(checkpointing)) return;
+    if (checkpointing->foreign || ls_folder_lock_displaced(checkpointing->lock)) return;
     if (!wait_for_writer(checkpointing) && !ls_checkpoint_folder_clear(checkpointing->folder)) return;
     if (!checkpointing->failing)
         ls_log_warning(checkpointing->log, "the checkpoints of the training that is done remain in '%s': %s",

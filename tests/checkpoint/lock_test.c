@@ -67,7 +67,7 @@ START_TEST(another_job_is_kept_out) {
     end(child);
     ck_assert_int_eq(count_files(LS_FOLDER_LOCK), 1); /* who is killed leaves the file, and not the lock */
     assert_ok(take(2, &lock));
-    ck_assert(ls_folder_lock_holds(lock));
+    ck_assert(!ls_folder_lock_displaced(lock));
     ls_folder_lock_free(lock);
     ck_assert_int_eq(count_files(""), 0);
 }
@@ -90,10 +90,10 @@ START_TEST(the_same_job_takes_it_over) {
     assert_ok(take(1, &frozen));
     assert_ok(ls_checkpoint_folder_save(folder_path(), frozen, checkpoint_of(4), 1));
     assert_ok(take(1, &lock));
-    ck_assert(ls_folder_lock_holds(lock));
-    ck_assert(!ls_folder_lock_holds(frozen));
+    ck_assert(!ls_folder_lock_displaced(lock));
+    ck_assert(ls_folder_lock_displaced(frozen));
     ck_assert_int_eq(unlink(path_in(LS_FOLDER_LOCK)), 0); /* by some cleaner: no harm, and not for long */
-    ck_assert(ls_folder_lock_holds(lock));
+    ck_assert(!ls_folder_lock_displaced(lock));
     ls_folder_lock_free(lock);
     assert_ok(take(1, &lock));
     assert_ok(ls_checkpoint_folder_save(folder_path(), lock, checkpoint_of(5), 1));
@@ -101,7 +101,7 @@ START_TEST(the_same_job_takes_it_over) {
     ck_assert_msg(strstr(ls_error(), folder_path()) && strstr(ls_error(), "taken"), "%s", ls_error());
     ck_assert_int_eq(load_step(), 5);
     ls_folder_lock_free(frozen);
-    ck_assert(ls_folder_lock_holds(lock));
+    ck_assert(!ls_folder_lock_displaced(lock));
     ck_assert_int_eq(take(2, &other), LS_FAILED_PRECONDITION);
     ls_folder_lock_free(lock);
     assert_ok(take(2, &other));
