@@ -382,7 +382,7 @@ ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const st
     if (checkpointing->waits || !ls_writer_idle(checkpointing->writer)) return LS_OK;
     ls_status status = take_result(checkpointing);
     if (status && ls_folder_lock_displaced(checkpointing->lock)) return LS_OK; /* the next step says who left it out */
-    bool there = ls_stored_has_moments(checkpointing->model); /* or the next step brings them */
+    bool there = ls_stored_has_moments(checkpointing->model);                  /* or the next step brings them */
     if (status || !there || !checkpointing->due || state->position >= checkpointing->last_position) return status;
     status = save(checkpointing, state);
     ls_checkpointing_settle(checkpointing, state);
