@@ -19,10 +19,17 @@
 
 enum { LONG_CLUSTER = 1000 /* tasks */ };
 
-/* All of this test is a process of its own, which waits for most of its time. */
+static int64_t begun; /* when this test's process did */
+
+static void begin(void) {
+    begun = ls_now();
+}
+
+/* All of this test is a process of its own, which waits for most of its time: however slow the machine makes its start,
+ * a thread that turns without a pause takes a processor. */
 static void expect_idle(void) {
-    double computed = (double)clock() / CLOCKS_PER_SEC;
-    ck_assert_msg(computed < (SANITIZED ? 8 : 2), "it has computed for %g s", computed);
+    double computed = (double)clock() / CLOCKS_PER_SEC, passed = ls_seconds_since(begun);
+    ck_assert_msg(computed < (SANITIZED ? 4 : 1) * (1 + passed / 2), "it has computed for %g of %g s", computed, passed);
 }
 
 static void expect_all(const struct test_worker *workers, int count, const char *text) {
@@ -395,6 +402,7 @@ static Suite *suite(void) {
     Suite *suite = suite_create("cluster/refusal");
     TCase *tests = tcase_create("refusal");
     tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, begin, NULL);
     tcase_add_test(tests, other_version);
     tcase_add_test(tests, other_version_told_to_all);
     tcase_add_test(tests, other_transport);
