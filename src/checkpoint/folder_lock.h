@@ -12,8 +12,8 @@ struct ls_folder_lock;
  * lock. A lock of the same job is taken over: its process was left behind by the group. A file system without locks is
  * a warning, and then nobody is kept out. */
 ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_log *log, struct ls_folder_lock **lock);
-/* True if nobody has taken the lock over, as far as can be seen. To remove the file is no takeover. */
-bool ls_folder_lock_holds(const struct ls_folder_lock *lock);
+/* True if somebody has taken the lock over, as far as can be seen. To remove the file is no takeover. NULL: false. */
+bool ls_folder_lock_displaced(const struct ls_folder_lock *lock);
 /* True if nobody has, and its file is there, as far as can be seen. */
 bool ls_folder_lock_stands(const struct ls_folder_lock *lock);
 /* Removes the file. NULL is nothing. */
