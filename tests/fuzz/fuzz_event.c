@@ -58,7 +58,7 @@ static off_t cut(const char *folder, const char *path, int64_t from, int *events
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char folder[] = "/dev/shm/fuzz-event-XXXXXX", path[64], tag[LS_EVENT_TAG];
+    char folder[] = "/dev/shm/fuzz-event-XXXXXX", path[96], tag[LS_EVENT_TAG];
     int64_t step;
     int first, second;
     if (!size) return 0;

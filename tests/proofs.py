@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Tests that take long, have one outcome for the same sources, and prove something about few files: models, large fleets, arithmetic of
+all numbers. scripts/test leaves one out in a build while tests/proved has the digest of the files that it guards. A change of these runs it at once.
+
+usage: tests/proofs.py LOG...  writes to tests/proved which of them passed, by these testlogs of meson, with the sources of now"""
+import glob
+import hashlib
+import json
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROVED = os.path.join(ROOT, "tests", "proved")
+HELPERS = ("tests/harness.h", "meson.build", "src/meson.build")
+CONTROL = ("src/base/*", "src/cluster/**", "src/resolver/*", "proto/*", "tests/cluster/*")
+COLLECTIVE = ("src/base/*", "src/collective/**", "tests/collective/*")
+# Each test and what it guards.
+GUARDS = {
+    "protocol/model": ("src/cluster/**", "tests/protocol/*"),
+    "protocol/store": ("src/store/*", "tests/protocol/*"),
+    "simulation/scenarios": (*CONTROL, "src/collective/**", "tests/simulation/*"),
+    "collective/scale": COLLECTIVE,
+    **{"cluster/%s_%s" % (subject, way): CONTROL for way in ("star", "hosts")
+       for subject in ("exchange", "leave", "heartbeat", "lost", "missing", "refusal")},
+}
+
+
+def digest(name):
+    """Of the names and contents of all files that the test guards."""
+    found = hashlib.sha256()
+    paths = {path for pattern in (*GUARDS[name], *HELPERS) for path in glob.glob(os.path.join(ROOT, pattern), recursive=True)}
+    for path in sorted(path for path in paths if os.path.isfile(path) and "__pycache__" not in path):
+        with open(path, "rb") as file:
+            content = hashlib.sha256(file.read()).hexdigest()
+        found.update(("%s %s\n" % (os.path.relpath(path, ROOT), content)).encode())
+    return found.hexdigest()
+
+
+def read():
+    """{(build folder, name): digest}"""
+    if not os.path.exists(PROVED):
+        return {}
+    with open(PROVED, encoding="ascii") as file:
+        return {(folder, name): proved for folder, name, proved in (line.split() for line in file)}
+
+
+def stands(folder, name):
+    return name in GUARDS and read().get((os.path.basename(os.path.realpath(folder)), name)) == digest(name)
+
+
+def passed_in(path):
+    """(build folder, name) of each proof that passed."""
+    folder = os.path.basename(os.path.dirname(os.path.dirname(os.path.realpath(path))))
+    with open(path, encoding="utf-8") as log:
+        entries = [json.loads(line) for line in log if line.strip()]
+    names = [entry["name"].split(" / ")[-1] for entry in entries if entry["result"] == "OK"]
+    return [(folder, name) for name in names if name in GUARDS]
+
+
+def write(paths):
+    proved = {**read(), **{key: digest(key[1]) for path in paths for key in passed_in(path)}}
+    with open(PROVED, "w", encoding="ascii") as file:
+        file.writelines("%s %s %s\n" % (*key, proved[key]) for key in sorted(proved) if key[1] in GUARDS)
+
+
+if __name__ == "__main__":
+    write(sys.argv[1:])
