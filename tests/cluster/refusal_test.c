@@ -29,7 +29,8 @@ static void begin(void) {
  * a thread that turns without a pause takes a processor. */
 static void expect_idle(void) {
     double computed = (double)clock() / CLOCKS_PER_SEC, passed = ls_seconds_since(begun);
-    ck_assert_msg(computed < (SANITIZED ? 4 : 1) * (1 + passed / 2), "it has computed for %g of %g s", computed, passed);
+    ck_assert_msg(computed < (SANITIZED ? 4 : 1) * (1 + passed / 2), "it has computed for %g of %g s", computed,
+                  passed);
 }
 
 static void expect_all(const struct test_worker *workers, int count, const char *text) {
