@@ -91,7 +91,8 @@ static void store(ls_dtype dtype, unsigned char *data, size_t count, const union
 
 /* To the type and back: the rounding of a node. */
 static void round_to(ls_dtype dtype, size_t count, union values *values) {
-    unsigned char bytes[8 * BLOCK];
+    unsigned char bytes[4 * BLOCK];
+    if (ls_dtype_size(dtype) == 8) return;
     store(dtype, bytes, count, values);
     load(dtype, bytes, count, values);
 }
