@@ -2,7 +2,8 @@
  * and an odd one × in place or not, against one oracle in bits; long vectors; and random layouts of 8 replicas
  * over workers, transports and algorithms, which must all give one digest.
  *
- * Types and ops other than sum and mean of float32 and float16 are taken with two of the counts.
+ * Types and ops other than sum and mean of float32 and float16 are taken with two of the counts, and each with every
+ * third number of workers.
  *
  * LOCKSTEP_TEST_FULL=1 takes several leaves a worker, every type and op with every count, every transport with long
  * vectors, and more rounds as well.
@@ -60,6 +61,7 @@ static size_t run_counts(const struct world_options *options, enum ls_algorithm 
                           .counts = counts,
                           .count_count = count_count,
                           .breadth = breadth,
+                          .deal = full() || breadth != ALL_TYPES ? 0 : 3,
                           .order = algorithm == LS_ALGORITHM_RING ? CHAIN : TREE};
     table_run(options, &table);
     return table.cases;
