@@ -145,7 +145,7 @@ static void run_look(struct look *look, struct test_worker *workers) {
 START_TEST(streams_are_one_a_host) {
     static struct test_worker workers[MAX_TEST_WORKERS];
     struct look look = {.layout = &layouts[_i]};
-    int count = size_of(look.layout), attempts = 5;
+    int count = size_of(look.layout), attempts = SANITIZED_THREADS ? 2 : 5; /* no numbers are of interest there */
     do run_look(&look, workers);
     while (!were_prompt(workers, count) && --attempts);
     for (int i = 0; i < count && attempts; i++)
@@ -173,6 +173,7 @@ START_TEST(the_largest_message_is_carried) {
     static struct test_worker workers[4];
     lay_out(&layouts[0], workers);
     for (int i = 0; i < 4; i++) workers[i].body = exchange_much;
+    for (int i = 0; i < 4; i++) workers[i].heartbeat_limit = SANITIZED_THREADS ? 20 : 0; /* who computes is not lost */
     test_workers_run(workers, 4);
     for (int i = 0; i < 4; i++)
         ck_assert_msg(workers[i].left == LS_OK, "%s%s", workers[i].join_error, workers[i].leave_error);

@@ -2,11 +2,11 @@
  * and an odd one × in place or not, against one oracle in bits; long vectors; and random layouts of 8 replicas
  * over workers, transports and algorithms, which must all give one digest.
  *
- * Types and ops other than sum and mean of float32 and float16 are taken with two of the counts.
+ * Types and ops other than sum and mean of float32 and float16 are taken with two of the counts. Types, ops and counts
+ * are dealt out over the workers.
  *
- * LOCKSTEP_TEST_FULL=1 takes several leaves a worker, every type and op with every count, every transport with long
- * vectors, and more rounds as well.
- * LOCKSTEP_TEST_SEED=N repeats a run of the random layouts. */
+ * LOCKSTEP_TEST_FULL=1 takes several leaves a worker, every type and op with every count and number of workers, every
+ * transport with long vectors, and more rounds as well. LOCKSTEP_TEST_SEED=N repeats a run of the random layouts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +60,9 @@ static size_t run_counts(const struct world_options *options, enum ls_algorithm 
                           .counts = counts,
                           .count_count = count_count,
                           .breadth = breadth,
+                          .deal = full()                              ? 0
+                                  : SANITIZED || breadth == ALL_TYPES ? 3
+                                                                      : 2,
                           .order = algorithm == LS_ALGORITHM_RING ? CHAIN : TREE};
     table_run(options, &table);
     return table.cases;

@@ -1,4 +1,5 @@
-/* One value at a time: widen to double (exact for every float type), combine, round to the type. Integers apart. */
+/* Some neighbours at a time: widen to double (exact for every float type), combine, round to the type. Integers apart.
+ */
 #include "collective/oracle.h"
 
 #include <math.h>
@@ -6,128 +7,188 @@
 
 #include "base/half.h"
 
-struct value {
-    bool is_float;
-    double number;   /* float types */
-    int64_t integer; /* integer types */
+enum { BLOCK = 256 };
+/* Of neighbours; numbers of a float type, and integers of the others. */
+union values {
+    double numbers[BLOCK];
+    int64_t integers[BLOCK];
 };
 
-static struct value load(ls_dtype dtype, const unsigned char *data, size_t index) {
-    const unsigned char *at = data + index * ls_dtype_size(dtype);
-    float f;
-    double d;
-    uint16_t h;
-    int32_t i;
-    int64_t l;
+static bool is_float(ls_dtype dtype) {
+    return dtype < LS_INT32;
+}
+
+#define EACH(to, from)                                                                                                 \
+    for (size_t i = 0; i < count; i++) (to)[i] = (from)
+
+static void load(ls_dtype dtype, const unsigned char *data, size_t count, union values *values) {
+    float floats[BLOCK];
+    uint16_t halves[BLOCK];
+    int32_t integers[BLOCK];
+    size_t bytes = count * ls_dtype_size(dtype);
     switch (dtype) {
     case LS_FLOAT32:
-        memcpy(&f, at, 4);
-        return (struct value){true, f, 0};
+        memcpy(floats, data, bytes);
+        EACH(values->numbers, (double)floats[i]);
+        return;
     case LS_FLOAT64:
-        memcpy(&d, at, 8);
-        return (struct value){true, d, 0};
-    case LS_INT32:
-        memcpy(&i, at, 4);
-        return (struct value){false, 0, i};
     case LS_INT64:
-        memcpy(&l, at, 8);
-        return (struct value){false, 0, l};
+        memcpy(values, data, bytes);
+        return;
+    case LS_INT32:
+        memcpy(integers, data, bytes);
+        EACH(values->integers, integers[i]);
+        return;
     case LS_INT8:
-        return (struct value){false, 0, (int8_t)*at};
+        EACH(values->integers, (int8_t)data[i]);
+        return;
     case LS_UINT8:
     case LS_BOOL:
-        return (struct value){false, 0, *at};
+        EACH(values->integers, data[i]);
+        return;
     default:
-        memcpy(&h, at, 2);
-        return (struct value){true, dtype == LS_FLOAT16 ? ls_half_to_float(h) : ls_half_bfloat16_to_float(h), 0};
+        memcpy(halves, data, bytes);
+        if (dtype == LS_FLOAT16)
+            EACH(values->numbers, (double)ls_half_to_float(halves[i]));
+        else
+            EACH(values->numbers, (double)ls_half_bfloat16_to_float(halves[i]));
     }
 }
 
-static void store(ls_dtype dtype, unsigned char *data, size_t index, struct value value) {
-    unsigned char *at = data + index * ls_dtype_size(dtype);
-    float f = (float)value.number;
-    uint16_t h;
-    int32_t i = (int32_t)(uint32_t)(uint64_t)value.integer;
+static void store(ls_dtype dtype, unsigned char *data, size_t count, const union values *values) {
+    float floats[BLOCK];
+    uint16_t halves[BLOCK];
+    int32_t integers[BLOCK];
+    size_t bytes = count * ls_dtype_size(dtype);
     switch (dtype) {
     case LS_FLOAT32:
-        memcpy(at, &f, 4);
+        EACH(floats, (float)values->numbers[i]);
+        memcpy(data, floats, bytes);
         return;
     case LS_FLOAT64:
-        memcpy(at, &value.number, 8);
+    case LS_INT64:
+        memcpy(data, values, bytes);
         return;
     case LS_INT32:
-        memcpy(at, &i, 4);
-        return;
-    case LS_INT64:
-        memcpy(at, &value.integer, 8);
+        EACH(integers, (int32_t)(uint32_t)(uint64_t)values->integers[i]);
+        memcpy(data, integers, bytes);
         return;
     case LS_INT8:
     case LS_UINT8:
-        *at = (unsigned char)value.integer;
+        EACH(data, (unsigned char)values->integers[i]);
         return;
     case LS_BOOL:
-        *at = value.integer & 1;
+        EACH(data, values->integers[i] & 1);
         return;
     default:
-        h = dtype == LS_FLOAT16 ? ls_half_from_float(f) : ls_half_bfloat16_from_float(f);
-        memcpy(at, &h, 2);
+        if (dtype == LS_FLOAT16)
+            EACH(halves, ls_half_from_float((float)values->numbers[i]));
+        else
+            EACH(halves, ls_half_bfloat16_from_float((float)values->numbers[i]));
+        memcpy(data, halves, bytes);
     }
 }
 
 /* To the type and back: the rounding of a node. */
-static struct value rounded(ls_dtype dtype, struct value value) {
-    unsigned char bytes[8] = {0};
-    store(dtype, bytes, 0, value);
-    return load(dtype, bytes, 0);
+static void round_to(ls_dtype dtype, size_t count, union values *values) {
+    unsigned char bytes[4 * BLOCK];
+    if (ls_dtype_size(dtype) == 8) return;
+    store(dtype, bytes, count, values);
+    load(dtype, bytes, count, values);
 }
 
-static struct value choose(struct value a, struct value b, bool smaller) {
-    if (a.is_float && isnan(a.number)) return a;
-    if (a.is_float && isnan(b.number)) return b;
-    bool b_less = a.is_float ? b.number < a.number : b.integer < a.integer;
-    bool b_more = a.is_float ? b.number > a.number : b.integer > a.integer;
-    return (smaller ? b_less : b_more) ? b : a;
+static void choose_numbers(bool smaller, double *a, const double *b, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(a[i]) && (isnan(b[i]) || (smaller ? b[i] < a[i] : b[i] > a[i]))) a[i] = b[i];
 }
 
-static struct value combine_integers(const struct oracle *oracle, uint64_t a, uint64_t b) {
+static void choose_integers(bool smaller, int64_t *a, const int64_t *b, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (smaller ? b[i] < a[i] : b[i] > a[i]) a[i] = b[i];
+}
+
+static void combine_integers(const struct oracle *oracle, int64_t *a, const int64_t *b, size_t count) {
     bool times = oracle->op == LS_PRODUCT;
-    if (oracle->dtype == LS_BOOL) return (struct value){false, 0, times ? a && b : a || b};
-    return rounded(oracle->dtype, (struct value){false, 0, (int64_t)(times ? a * b : a + b)});
+    if (oracle->dtype == LS_BOOL && times)
+        EACH(a, a[i] && b[i]);
+    else if (oracle->dtype == LS_BOOL)
+        EACH(a, a[i] || b[i]);
+    else if (times)
+        EACH(a, (int64_t)((uint64_t)a[i] * (uint64_t)b[i]));
+    else
+        EACH(a, (int64_t)((uint64_t)a[i] + (uint64_t)b[i]));
 }
 
 /* 16-bit types: through float32, then to 16 bits. */
-static struct value combine_floats(const struct oracle *oracle, double a, double b) {
+static void combine_numbers(const struct oracle *oracle, double *a, const double *b, size_t count) {
     bool times = oracle->op == LS_PRODUCT;
-    float single = times ? (float)a * (float)b : (float)a + (float)b;
-    double wide = times ? a * b : a + b;
-    return rounded(oracle->dtype, (struct value){true, oracle->dtype == LS_FLOAT64 ? wide : (double)single, 0});
+    if (oracle->dtype == LS_FLOAT64 && times)
+        EACH(a, a[i] * b[i]);
+    else if (oracle->dtype == LS_FLOAT64)
+        EACH(a, a[i] + b[i]);
+    else if (times)
+        EACH(a, (double)((float)a[i] * (float)b[i]));
+    else
+        EACH(a, (double)((float)a[i] + (float)b[i]));
 }
 
-static struct value combine(const struct oracle *oracle, struct value a, struct value b) {
-    if (oracle->op == LS_MIN || oracle->op == LS_MAX) return choose(a, b, oracle->op == LS_MIN);
-    if (a.is_float) return combine_floats(oracle, a.number, b.number);
-    return combine_integers(oracle, (uint64_t)a.integer, (uint64_t)b.integer);
+/* a becomes the sum, or what the op says. */
+static void combine(const struct oracle *oracle, union values *a, const union values *b, size_t count) {
+    bool smaller = oracle->op == LS_MIN, chooses = smaller || oracle->op == LS_MAX;
+    if (chooses && is_float(oracle->dtype)) {
+        choose_numbers(smaller, a->numbers, b->numbers, count);
+    } else if (chooses) {
+        choose_integers(smaller, a->integers, b->integers, count);
+    } else {
+        if (is_float(oracle->dtype))
+            combine_numbers(oracle, a->numbers, b->numbers, count);
+        else
+            combine_integers(oracle, a->integers, b->integers, count);
+        round_to(oracle->dtype, count, a);
+    }
 }
 
-static struct value finish(const struct oracle *oracle, struct value value) {
+static void finish(const struct oracle *oracle, union values *values, size_t count) {
     int n = oracle->first[oracle->size];
-    if (oracle->op != LS_MEAN) return value;
-    if (!value.is_float) return (struct value){false, 0, value.integer / n};
-    if (oracle->dtype == LS_FLOAT64) return (struct value){true, value.number / n, 0};
-    return rounded(oracle->dtype, (struct value){true, (float)value.number / (float)n, 0});
+    if (oracle->op != LS_MEAN) return;
+    if (!is_float(oracle->dtype)) {
+        EACH(values->integers, values->integers[i] / n);
+    } else if (oracle->dtype == LS_FLOAT64) {
+        EACH(values->numbers, values->numbers[i] / n);
+    } else {
+        EACH(values->numbers, (double)((float)values->numbers[i] / (float)n));
+        round_to(oracle->dtype, count, values);
+    }
 }
 
 /* To what crosses a link and back. */
-static struct value compressed(const struct oracle *oracle, struct value value) {
-    if (!oracle->compression) return value;
-    return rounded(oracle->compression == LS_COMPRESS_FP16 ? LS_FLOAT16 : LS_BFLOAT16, value);
+static void compress(const struct oracle *oracle, union values *values, size_t count) {
+    if (oracle->compression)
+        round_to(oracle->compression == LS_COMPRESS_FP16 ? LS_FLOAT16 : LS_BFLOAT16, count, values);
 }
 
-static struct value tree(const struct oracle *oracle, unsigned char *const *leaves, int count, size_t index) {
-    if (count == 1) return load(oracle->dtype, leaves[0], index);
+/* Where the values are in the array. */
+struct span {
+    size_t index, count;
+};
+
+static int left_of(int count) {
     int left = 1;
     while (2 * left < count) left *= 2;
-    return combine(oracle, tree(oracle, leaves, left, index), tree(oracle, leaves + left, count - left, index));
+    return left;
+}
+
+static void tree(const struct oracle *oracle, unsigned char *const *leaves, int count, struct span span,
+                 union values *values) {
+    if (count == 1) {
+        load(oracle->dtype, leaves[0] + span.index * ls_dtype_size(oracle->dtype), span.count, values);
+        return;
+    }
+    int left = left_of(count);
+    union values right;
+    tree(oracle, leaves, left, span, values);
+    tree(oracle, leaves + left, count - left, span, &right);
+    combine(oracle, values, &right, span.count);
 }
 
 static int host_of_leaf(const struct oracle *oracle, int leaf) {
@@ -137,17 +198,21 @@ static int host_of_leaf(const struct oracle *oracle, int leaf) {
 }
 
 /* The tree over leaves [low, high) with what each host gives rounded: its maximal subtrees. */
-static struct value rounded_tree(const struct oracle *oracle, unsigned char *const *leaves, int low, int high,
-                                 size_t index) {
-    if (!oracle->compression) return tree(oracle, leaves + low, high - low, index);
+static void rounded_tree(const struct oracle *oracle, unsigned char *const *leaves, int low, int high, struct span span,
+                         union values *values) {
     bool one_host = true;
-    for (int leaf = low; leaf < high; leaf++)
+    for (int leaf = low; leaf < high && oracle->compression; leaf++)
         one_host = one_host && host_of_leaf(oracle, leaf) == host_of_leaf(oracle, low);
-    if (one_host) return compressed(oracle, tree(oracle, leaves + low, high - low, index));
-    int left = 1;
-    while (2 * left < high - low) left *= 2;
-    return combine(oracle, rounded_tree(oracle, leaves, low, low + left, index),
-                   rounded_tree(oracle, leaves, low + left, high, index));
+    if (one_host) {
+        tree(oracle, leaves + low, high - low, span, values);
+        compress(oracle, values, span.count);
+        return;
+    }
+    int left = left_of(high - low);
+    union values right;
+    rounded_tree(oracle, leaves, low, low + left, span, values);
+    rounded_tree(oracle, leaves, low + left, high, span, &right);
+    combine(oracle, values, &right, span.count);
 }
 
 static size_t block_start(const struct oracle *oracle, int rank) {
@@ -157,24 +222,31 @@ static size_t block_start(const struct oracle *oracle, int rank) {
     return start;
 }
 
-static struct value chain(const struct oracle *oracle, unsigned char *const *leaves, int block, size_t index) {
-    struct value sum = {0};
+static void chain(const struct oracle *oracle, unsigned char *const *leaves, int block, struct span span,
+                  union values *values) {
     for (int step = 0; step < oracle->size; step++) {
         int worker = (block + step + (oracle->scatter != NULL)) % oracle->size, low = oracle->first[worker];
-        struct value own = tree(oracle, leaves + low, oracle->first[worker + 1] - low, index);
-        sum = step ? combine(oracle, compressed(oracle, sum), own) : own;
+        union values own;
+        tree(oracle, leaves + low, oracle->first[worker + 1] - low, span, step ? &own : values);
+        if (!step) continue;
+        compress(oracle, values, span.count);
+        combine(oracle, values, &own, span.count);
     }
-    return sum;
 }
 
 void oracle_all_reduce(const struct oracle *oracle, unsigned char *const *leaves, void *expected) {
+    union values values = {{0}};
     for (int block = 0; block < oracle->size; block++) {
         size_t end = block_start(oracle, block + 1);
-        for (size_t i = block_start(oracle, block); i < end; i++) {
-            struct value value = oracle->communication == LS_RING
-                                     ? chain(oracle, leaves, block, i)
-                                     : rounded_tree(oracle, leaves, 0, oracle->first[oracle->size], i);
-            store(oracle->dtype, expected, i, compressed(oracle, finish(oracle, value)));
+        for (size_t i = block_start(oracle, block); i < end; i += BLOCK) {
+            struct span span = {i, end - i < BLOCK ? end - i : BLOCK};
+            if (oracle->communication == LS_RING)
+                chain(oracle, leaves, block, span, &values);
+            else
+                rounded_tree(oracle, leaves, 0, oracle->first[oracle->size], span, &values);
+            finish(oracle, &values, span.count);
+            compress(oracle, &values, span.count);
+            store(oracle->dtype, (unsigned char *)expected + i * ls_dtype_size(oracle->dtype), span.count, &values);
         }
     }
 }
@@ -187,13 +259,23 @@ static uint64_t random_bits(uint64_t stream, uint64_t index) {
     return bits ^ bits >> 31;
 }
 
-void oracle_fill(ls_dtype dtype, void *data, size_t count, uint64_t stream) {
+static double number_of(uint64_t bits) {
     static const double special[] = {NAN, INFINITY, -0.0, 0.0, 1e-42, 6e-8};
-    for (size_t i = 0; i < count; i++) {
-        uint64_t bits = random_bits(stream, i);
-        double number = (double)(int64_t)bits * 0x1p-69 * (double)(1 << bits % 13);
-        if (bits % 97 == 0) number = special[bits / 97 % 6];
-        store(dtype, data, i, (struct value){dtype < LS_INT32, number, (int64_t)(bits >> (bits & 31))});
+    if (bits % 97 == 0) return special[bits / 97 % 6];
+    return (double)(int64_t)bits * 0x1p-69 * (double)(1 << bits % 13);
+}
+
+void oracle_fill(ls_dtype dtype, void *data, size_t size, uint64_t stream) {
+    for (size_t at = 0; at < size; at += BLOCK) {
+        size_t count = size - at < BLOCK ? size - at : BLOCK;
+        uint64_t bits[BLOCK];
+        union values values;
+        EACH(bits, random_bits(stream, at + i));
+        if (is_float(dtype))
+            EACH(values.numbers, number_of(bits[i]));
+        else
+            EACH(values.integers, (int64_t)(bits[i] >> (bits[i] & 31)));
+        store(dtype, (unsigned char *)data + at * ls_dtype_size(dtype), count, &values);
     }
 }
 
@@ -201,9 +283,12 @@ size_t oracle_compare(ls_dtype dtype, const void *expected, const void *got, siz
     size_t size = ls_dtype_size(dtype);
     if (!memcmp(expected, got, count * size)) return count;
     for (size_t i = 0; i < count; i++) {
-        struct value a = load(dtype, expected, i), b = load(dtype, got, i);
-        if (a.is_float && isnan(a.number) && isnan(b.number)) continue;
-        if (memcmp((const char *)expected + i * size, (const char *)got + i * size, size) != 0) return i;
+        const unsigned char *a = (const unsigned char *)expected + i * size, *b = (const unsigned char *)got + i * size;
+        union values values[2];
+        if (memcmp(a, b, size) == 0) continue;
+        load(dtype, a, 1, &values[0]);
+        load(dtype, b, 1, &values[1]);
+        if (!is_float(dtype) || !isnan(values[0].numbers[0]) || !isnan(values[1].numbers[0])) return i;
     }
     return count;
 }

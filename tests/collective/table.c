@@ -85,6 +85,8 @@ static ls_status run_case(struct rank *rank, const struct one_case *one) {
 static ls_status one_row(struct rank *rank, struct one_case *one) {
     struct table *table = rank->context;
     for (int count = 0; count < table->count_count; count++) {
+        int number = (int)one->communication + (int)one->dtype + (int)one->op + count + rank->size + table->turn;
+        if (table->deal && number % table->deal) continue;
         one->count = table->counts[count];
         (void)pthread_barrier_wait(rank->barrier);
         if (!rank->rank) prepare(table, rank->size, one);
@@ -144,6 +146,7 @@ static ls_status all_cases(struct rank *rank) {
 void table_run(const struct world_options *options, struct table *table) {
     size_t largest = 8;
     table->cases = 0;
+    table->turn = (int)options->wire + (int)options->algorithm;
     for (int i = 0; i < table->count_count; i++)
         if (table->counts[i] > largest) largest = table->counts[i];
     for (int i = 0; i < MAX_LEAVES; i++) table->leaves[i] = malloc(largest * 8);

@@ -32,7 +32,7 @@ struct odd_link {
 };
 
 static size_t portion(struct odd_link *odd) {
-    static const size_t sizes[] = {1, 3, 143, 7, 5, 1021, 13, 2, 4099};
+    static const size_t sizes[] = {1, 3, 143, 7, 5, 1021, 13, 2, 20011};
     return sizes[odd->turn++ % (sizeof(sizes) / sizeof(sizes[0]))];
 }
 
