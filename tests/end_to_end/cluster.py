@@ -152,10 +152,16 @@ def last_json(text):
     return json.loads(text.strip().splitlines()[-1])
 
 
+def newest_step(folder):
+    """Of the newest checkpoint there; 0: there is none."""
+    found = (re.match(r"checkpoint-(\d+)\.safetensors$", name) for name in os.listdir(folder))
+    return max((int(match.group(1)) for match in found if match), default=0)
+
+
 def expect_undisturbed(test, command, folder, steps):
     """The command, with so many steps an epoch, goes on from the folder's checkpoint to the end of the next epoch but one,
     with the bits of a training that was not disturbed."""
-    step = int(max(name for name in os.listdir(folder) if re.match(r"checkpoint-\d+\.", name))[11:23])
+    step = newest_step(folder)
     command = [*command, "--epochs", str(step // steps + 2)]
     again, whole = (subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=120)
                     for more in (["--checkpoint", folder], []))

@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LOCKSTEP, Cluster, expect_undisturbed, free_ports, wait_for_line
+from cluster import ENDLESS, LOCKSTEP, Cluster, expect_undisturbed, free_ports, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json"]
@@ -126,14 +126,14 @@ class Store(unittest.TestCase):
             options = ["--optimizer", "adam", *STORE, "--checkpoint", folder]
             cluster = start(2, 2, [*options, *ENDLESS], LOCKSTEP_PS_WAIT="1")
             wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
-            while not any(name.endswith(".safetensors") for name in os.listdir(folder)):
+            while not newest_step(folder):
                 time.sleep(0.01)
             cluster.tasks[("ps", 1)].kill()
             results = cluster.finish()
             for key in (("worker", 0), ("worker", 1), ("ps", 0)):
                 self.assertEqual(results[key][0], 138, "%s: %s" % (key, results[key][2]))
             self.assertIn("the only copy of the optimizer's moments after step", results[("worker", 0)][2])
-            step = int(max(name for name in os.listdir(folder) if name.endswith(".safetensors"))[11:23])
+            step = newest_step(folder)
             epochs = ["--epochs", str(step // STEPS + 2)]
             again = start(2, 1, [*options, *epochs]).finish()
             self.assertIn("training goes on after step %d " % step, again[("worker", 0)][2])
