@@ -107,8 +107,8 @@ class Logs(unittest.TestCase):
     def come_late(self, late, speaker):
         """The ranks that tell of the wait for a worker that comes when the speaker has told of it some times."""
         with tempfile.TemporaryDirectory() as folder:
-            script = 'case "$TF_CONFIG" in *\'"index":%d}\'*) until [ -e %s/come ]; do sleep 0.1; done;; esac; exec "$0" "$@"' % (late, folder)
-            run = Run(self, MANY, prefix=["sh", "-c", script], environment={"LOCKSTEP_REPORT_INTERVAL": "0.5"})
+            script = 'case "$TF_CONFIG" in *\'"index":%d}\'*) until [ -e %s/come ]; do sleep 0.1; done;; esac; ' % (late, folder)
+            run = Run(self, MANY, prefix=["sh", "-c", script + 'exec "$0" "$@"'], environment={"LOCKSTEP_REPORT_INTERVAL": "0.5"})
             began, pattern = time.monotonic(), r"waiting for 1 of %d workers since .*worker:%d " % (MANY, late)
             run.await_lines(pattern, [speaker], 4)
             os.mkdir(folder + "/come")

@@ -81,8 +81,8 @@ class Store(unittest.TestCase):
     def disturb(self, workers, servers, options, disturb, *more, lost=(), **environment):
         """Its first checkpoint is written when it is stopped, after it was disturbed."""
         with tempfile.TemporaryDirectory() as folder:
-            cluster = start(workers, servers, [*options, *STORE, *more, *ENDLESS, "--checkpoint", folder, "--checkpoint-steps", "1000000"],
-                            **environment)
+            checkpoint = ["--checkpoint", folder, "--checkpoint-steps", "1000000"]
+            cluster = start(workers, servers, [*options, *STORE, *more, *ENDLESS, *checkpoint], **environment)
             for index in range(servers):
                 wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and . moments")
             disturb(cluster)
