@@ -12,14 +12,14 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
+from cluster import ENDLESS, LOCKSTEP, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
 
 ROUNDS = 2
 WORKERS = 3
 LINE = r"CANCELLED: .*stopped after step (\d+), as (rank \d+|\d workers) asked; (.*)$"
 NUMBERS = ("steps", "loss", "accuracy", "val_loss", "val_accuracy", "weights_sha256")
 # endless unless a test says how many epochs; momentum and moments, a short last step in each epoch
-OPTIONS = ("--json", "--verbose", "2", "--optimizer", "adam", "--batch-size", "72", "--limit", "1000", "--epochs", "1000000")
+OPTIONS = ("--json", "--verbose", "2", "--optimizer", "adam", "--batch-size", "72", "--limit", "1000", *ENDLESS)
 STEPS = ("--no-validation",)
 EVALUATIONS = ("--limit", "80")  # two steps, then 10000 examples
 STEPS_OF_EPOCH = {STEPS: 14, EVALUATIONS: 2}
