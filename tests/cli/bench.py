@@ -8,6 +8,7 @@ import sys
 
 import cli
 
+SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 FLIP = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
 QUICK = ["--iterations", "2", "--warmup", "1"]
 SIZES = ["0", "8", "24", "1000", "70000", "300000"]
@@ -74,9 +75,12 @@ def compressed_sums_are_right():
 
 
 def reduce_scatter_is_right_in_both_orders():
+    """Half of the pairs, as the seed says; tests/runtime/table_test.c has all."""
+    print(f"# LOCKSTEP_TEST_SEED={SEED}")
     for index, (dtype, op) in enumerate(itertools.product(DTYPES, OPS)):
-        checked(2 + index % 3, "reduce-scatter", "--dtype", dtype, "--op", op, "--communication", ["auto", "ring"][index // 4 % 2],
-                *["--in-place"][:index % 2])
+        if (index + index // 4 + SEED) % 2:
+            checked(2 + index % 3, "reduce-scatter", "--dtype", dtype, "--op", op, "--communication", ["auto", "ring"][index // 4 % 2],
+                    *["--in-place"][:index % 2])
 
 
 def broadcast_and_all_gather_are_right():
@@ -138,18 +142,19 @@ def servers_add_the_same_bits():
     """Also where the bytes for workers keep step with those for servers: in blocks of a mebibyte or more."""
     for workers, servers, arguments in ((2, 1, []), (4, 2, ["--in-place"]), (3, 2, ["--op", "mean", "--dtype", "bfloat16"])):
         done = cli.lockstep("run", "-np", str(workers), "--ps", str(servers), "--no-prefix", "--", "lockstep", "bench", "all-reduce",
-                            "--bytes", "70000,8M,24000004", *QUICK, "--check", "--json", "--algorithm", "assist", "--transport",
-                            "tcp", *arguments, env=cli.environment(LOCKSTEP_PS="required"))
+                            "--bytes", "70000,8M,12000004", "--iterations", "1", "--warmup", "0", "--check", "--json", "--algorithm",
+                            "assist", "--transport", "tcp", *arguments, env=cli.environment(LOCKSTEP_PS="required"))
         cli.equal(done.returncode, 0, done.stderr)
         rows = json.loads(done.stdout.decode().splitlines()[-1])["rows"]
         cli.equal([(row["algorithm"], row["wrong"]) for row in rows], [("assist", 0)] * 3)
 
 
 def the_links_are_those_that_were_asked_for():
-    for transport in ("tcp", "grpc"):
-        for collective in FACTORS:
-            result = checked(3, collective, "--transport", transport)
-            cli.equal(result["transport"], transport)
+    """Each collective on one of them, as the seed says; those two that all have others are in all_to_all_and_send_receive."""
+    for index, collective in enumerate(FACTORS):
+        transport = ("tcp", "grpc")[(index + SEED) % 2]
+        result = checked(3, collective, "--transport", transport)
+        cli.equal(result["transport"], transport)
 
 
 def near(got, want):

@@ -9,12 +9,13 @@ import signal
 import stat
 import sys
 import tempfile
+import threading
 import time
 
 import cli
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
-from cluster import free_ports  # noqa: E402
+from cluster import ENDLESS, free_ports, newest_step, wait_for_line  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="lockstep-elastic-")
 SHELL = os.path.join(FOLDER, "shell")
@@ -230,22 +231,30 @@ def a_script_that_fails():
 
 
 def joins_a_training():
-    """The weights are those of a training that had all four workers from the beginning."""
-    train = ["lockstep", "train", "--model", "mlp", "--dataset", "digits", "--epochs", "3", "--batch-size", "64", "--json"]
-    whole = cli.lockstep("run", "-np", "4", "--no-prefix", "--", *train)
-    cli.equal(whole.returncode, 0, whole.stderr)
-    run = Run("train", "127.0.0.2:2\n127.0.0.4\n", "--no-prefix", wanted=("--min-np", "1", "--max-np", "4"), command=train)
-    err = b""
-    while b"AUTO measured" not in err:  # before the first step, and the script's next second is after it
-        err += os.read(run.process.stderr.fileno(), 4096) or b"AUTO measured"
+    """Endless until it is stopped. From its checkpoint it has the weights of one that had four workers from the beginning."""
+    folder = os.path.join(FOLDER, "checkpoints")
+    train = ["lockstep", "train", "--model", "mlp", "--dataset", "digits", "--limit", "1280", "--batch-size", "64", "--no-validation", "--json"]
+    run = Run("train", "127.0.0.2:2\n127.0.0.4\n", "--no-prefix", wanted=("--min-np", "1", "--max-np", "4"),
+              command=[*train, *ENDLESS, "--checkpoint", folder, "--checkpoint-steps", "1000000"])
+    out, err = run.process.stdout, run.process.stderr
+    wait_for_line(out, b"Epoch 2/")
     run.hosts("127.0.0.2:2\n127.0.0.3\n")
-    out, more = run.end()
-    digests = [re.findall(r'"weights_sha256": "[^"]*"', text) for text in (whole.stdout.decode(), out)]
-    cli.equal(len(digests[0]), 1)
-    cli.equal(digests[0], digests[1])
-    cli.contains(more, "host 127.0.0.3: it has joined")
-    assert "workers go on after" in more or "all 4 workers are there" in more, more
-    cli.contains(more, "took the state of the training over")
+    threading.Thread(target=out.read, daemon=True).start()  # so that no pipe is full
+    more = b""
+    while not all(part in more for part in (b"host 127.0.0.3: it has joined", b"took the state of the training over")):
+        line = err.readline()
+        assert line, more
+        more += line
+    run.process.send_signal(signal.SIGTERM)
+    more += err.read()
+    cli.equal(run.process.wait(cli.LIMIT), 143, more)
+    assert b"workers go on after" in more or b"all 4 workers are there" in more, more
+    step = newest_step(folder)
+    train = [*train, "--devices", "4", "--epochs", str(step // 20 + 2)]
+    again, whole = (cli.lockstep(*train[1:], *options) for options in (["--checkpoint", folder], []))
+    cli.contains(again.stderr, b"training goes on after step %d " % step)
+    digests = [re.findall(rb'"weights_sha256": "[^"]*"', done.stdout) for done in (again, whole)]
+    cli.equal((len(digests[0]), digests[0]), (1, digests[1]))
 
 
 def command_lines():

@@ -15,11 +15,12 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_index_of, train_command
+from cluster import ENDLESS, LOCKSTEP, SANITIZED, Cluster, children_of, last_json, newest_step, task_index_of, train_command
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
          "--epochs", "40" if SANITIZED else "50")
+STEPS = 14  # of an epoch of these
 SHORT = ("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
 VARIABLES = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]
 NUMBERS = ("steps", "loss", "accuracy", "weights_sha256")
@@ -89,23 +90,23 @@ class Checkpoints(unittest.TestCase):
 
     def check_kills(self, workers, *checkpoint):
         """Kills all workers again and again, every second time after one more checkpoint, then lets them finish."""
-        undisturbed, _ = self.succeed(*SMALL, "--devices", str(workers))
-        options = (*SMALL, *checkpoint)
-        resumed = 0
+        options = (*SMALL, *ENDLESS, *checkpoint)
         for round in range(24 if LONG_FORM else 4):
-            before = self.names()
+            before = newest_step(self.folder)
             cluster = self.start(workers, options)
-            while round % 2 and self.names() == before and cluster.tasks[("worker", 0)].poll() is None:
+            while round % 2 and newest_step(self.folder) == before and cluster.tasks[("worker", 0)].poll() is None:
                 time.sleep(0.01)
             time.sleep(random.uniform(0.05, 0.5))
             for index in random.sample(range(workers), workers):
                 cluster.kill(index)
-            resumed += "training goes on after step" in cluster.finish()[("worker", 0)][2]
-        results = self.start(workers, options).finish(timeout=120)
+            cluster.finish()
+        epochs = ("--epochs", str(newest_step(self.folder) // STEPS + 2))
+        undisturbed, _ = self.succeed(*SMALL, *epochs, "--devices", str(workers))
+        results = self.start(workers, (*options, *epochs)).finish(timeout=120)
         self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
         self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
         self.assertEqual(os.listdir(self.folder), [])
-        self.assertGreater(resumed, 0)
+        self.assertIn("training goes on after step", results[("worker", 0)][2])
 
     def test_one_worker_killed(self):
         self.check_kills(1, "--checkpoint-steps", "1", "--checkpoint-keep", "1")
@@ -116,18 +117,18 @@ class Checkpoints(unittest.TestCase):
 
     def test_the_survivors_end_and_all_go_on(self):
         """Without all: the others end with 138, and what they do last harms no checkpoint."""
-        undisturbed, _ = self.succeed(*SMALL, "--devices", "2")
         for victim in (0, 1):
-            before = self.names()
-            cluster = self.start(2, SMALL)
-            while self.names() == before and cluster.tasks[("worker", 0)].poll() is None:
+            before = newest_step(self.folder)
+            cluster = self.start(2, (*SMALL, *ENDLESS))
+            while newest_step(self.folder) == before and cluster.tasks[("worker", 0)].poll() is None:
                 time.sleep(0.01)
             cluster.kill(victim)
             results = cluster.finish()
             self.assertEqual(results[("worker", 1 - victim)][0], 138, results)
-        unfinished = bool(self.names())  # on a busy machine the kill may have come when the training was over
-        results = self.start(2, SMALL).finish(timeout=120)
-        self.assertEqual("training goes on after step" in results[("worker", 0)][2], unfinished)
+        options = (*SMALL, "--epochs", str(newest_step(self.folder) // STEPS + 2))
+        undisturbed, _ = self.succeed(*options, "--devices", "2")
+        results = self.start(2, options).finish(timeout=120)
+        self.assertIn("training goes on after step", results[("worker", 0)][2])
         self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
 
     def test_the_launcher_restarts_who_is_killed(self):

@@ -67,6 +67,9 @@ def free_ports(count):
     raise RuntimeError("no free ports")
 
 
+ENDLESS = ("--epochs", "1000000")  # of a training that is disturbed, and stopped afterwards
+
+
 class Cluster:
     """Tasks of one TF_CONFIG cluster; start() in any order, finish() waits and collects."""
 
@@ -147,6 +150,23 @@ def task_index_of(pid):
 
 def last_json(text):
     return json.loads(text.strip().splitlines()[-1])
+
+
+def newest_step(folder):
+    """Of the newest checkpoint there; 0: there is none."""
+    found = (re.match(r"checkpoint-(\d+)\.safetensors$", name) for name in os.listdir(folder))
+    return max((int(match.group(1)) for match in found if match), default=0)
+
+
+def expect_undisturbed(test, command, folder, steps):
+    """The command, with so many steps an epoch, goes on from the folder's checkpoint to the end of the next epoch but one,
+    with the bits of a training that was not disturbed."""
+    step = newest_step(folder)
+    command = [*command, "--epochs", str(step // steps + 2)]
+    again, whole = (subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=120)
+                    for more in (["--checkpoint", folder], []))
+    test.assertIn("training goes on after step %d " % step, again.stderr)
+    test.assertEqual(*(last_json(done.stdout)["weights_sha256"] for done in (again, whole)))
 
 
 def train_command(*options):

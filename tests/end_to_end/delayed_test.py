@@ -7,16 +7,17 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+from cluster import ENDLESS, LOCKSTEP, SANITIZED, Cluster, free_ports, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json", "--strategy", "parameter-server"]
 RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],
          ["--optimizer", "adam", "--clip-norm", "0.01"], ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"],
          ["--optimizer", "lamb", "--global-clip-norm", "0.05", "--weight-decay", "0.01"]]
-LONG = ["--epochs", "60" if SANITIZED else "200"]
+STEPS = 4  # of an epoch
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 
@@ -66,42 +67,51 @@ class Delayed(unittest.TestCase):
                 print("#", delay, workers, servers, transport, *options, *more)
                 self.expect(start(workers, servers, delayed(delay, *options, *more), LOCKSTEP_TRANSPORT=transport).finish(), wanted)
 
+    def disturb(self, options, servers, moments, disturb, every=20):
+        """All tasks are killed when a checkpoint came after what disturbs an endless training. One worker goes on from there,
+        to the bits of an undisturbed one."""
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+            options = [*options, "--checkpoint-steps", str(every)]
+            cluster = start(2, servers, [*options, *ENDLESS, "--checkpoint", folder])
+            for index in range(servers):
+                wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and %d moments" % moments)
+            disturb(cluster)
+            before = newest_step(folder)
+            while newest_step(folder) == before:
+                self.assertIsNone(cluster.tasks[("worker", 0)].poll())
+                time.sleep(0.01)
+            for task in cluster.tasks.values():
+                task.kill()
+            cluster.finish()
+            step = newest_step(folder)
+            epochs = ["--epochs", str(step // STEPS + 2)]
+            wanted = self.expect(start(1, 2, [*options, *epochs, "--checkpoint", other]).finish())
+            self.assertFalse(os.listdir(other))
+            again = start(4, 1, [*options, *epochs, "--checkpoint", folder]).finish()
+            self.expect(again, wanted)
+            self.assertIn("training goes on after step %d " % step, again[("worker", 0)][2])
+
     def test_a_lost_worker_or_server_costs_no_bit(self):
-        options = delayed(1, "--optimizer", "adam", *LONG)
-        wanted = self.expect(start(2, 2, options).finish())
-        cluster = start(2, 3, [*options, "--ps-replicas", "2"])
-        wait_for_line(cluster.tasks[("ps", 1)].stderr, "keeps variables and 2 moments")
-        cluster.tasks[("ps", 1)].kill()
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
-        cluster.replace(1)
-        self.expect(cluster.finish(), wanted, lost=[("ps", 1)])
+        def lose(cluster):
+            cluster.tasks[("ps", 1)].kill()
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
+            cluster.replace(1)
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "recovered: all")
+        self.disturb(delayed(1, "--optimizer", "adam", "--ps-replicas", "2"), 3, 2, lose)
 
     def test_without_moments_the_workers_rebuild_a_part(self):
-        options = delayed(2, "--optimizer", "sgd", *LONG)
-        wanted = self.expect(start(1, 1, options).finish())
-        cluster = start(2, 1, options)
-        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
-        cluster.replace(0, "ps", [LOCKSTEP, "serve"])
-        self.expect(cluster.finish(), wanted)
+        def replace(cluster):
+            cluster.replace(0, "ps", [LOCKSTEP, "serve"])
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
+        self.disturb(delayed(2, "--optimizer", "sgd"), 1, 0, replace)
 
     def test_it_goes_on_from_a_checkpoint(self):
         """Nothing is under way where a checkpoint may be due, also where nobody reads it."""
-        with tempfile.TemporaryDirectory() as folder:
-            options = delayed(2, "--optimizer", "adam", *LONG, "--checkpoint-steps", "3", "--checkpoint", folder)
-            wanted = self.expect(start(1, 2, options).finish())
-            self.assertFalse(os.listdir(folder))
-            cluster = start(2, 2, options)
-            while not os.listdir(folder):
-                pass
-            for key in (("worker", 0), ("worker", 1), ("ps", 0), ("ps", 1)):
-                cluster.tasks[key].kill()
-            cluster.finish()
-            self.assertTrue(os.listdir(folder))
-            self.expect(start(4, 1, options).finish(), wanted)
+        self.disturb(delayed(2, "--optimizer", "adam"), 2, 2, lambda cluster: None, every=3)
 
     def test_who_asks_stops_all(self):
         with tempfile.TemporaryDirectory() as folder:
-            options = delayed(1, "--optimizer", "adam", "--epochs", "100000", "--checkpoint", folder)
+            options = delayed(1, "--optimizer", "adam", *ENDLESS, "--checkpoint", folder)
             cluster = start(2, 1, options)
             wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
             cluster.tasks[("worker", 1)].send_signal(signal.SIGTERM)

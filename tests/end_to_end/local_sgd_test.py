@@ -2,15 +2,18 @@
 """LocalSGDStrategy by command: the same bits over every transport, and after a worker is lost between two meetings."""
 import os
 import re
+import signal
 import subprocess
+import tempfile
+import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, wait_for_line
+from cluster import ENDLESS, LOCKSTEP, Cluster, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "96", "--no-validation",
          "--verbose", "-1", "--json", "--optimizer", "adam", "--strategy", "local-sgd", "--sync-every", "3"]
 OUTER = ["--outer-learning-rate", "0.7", "--outer-momentum", "0.9"]
-LONG = ["--epochs", "40" if SANITIZED else "150"]
+STEPS = 6  # of an epoch
 
 
 def digest(out):
@@ -35,28 +38,46 @@ class LocalSgd(unittest.TestCase):
         seen = {self.digests(start(3, "--epochs", "2", *OUTER, LOCKSTEP_TRANSPORT=transport)) for transport in ("shm", "tcp", "grpc")}
         self.assertEqual(len(seen), 1, seen)
 
-    def test_a_lost_worker_brings_all_back_to_their_last_meeting(self):
-        wanted = self.digests(start(2, *LONG, *OUTER))
-        cluster = start(2, *LONG, *OUTER)
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "workers meet every 3 steps")
+    def replace(self, pattern, *options):
+        """An endless training, of which the second worker is lost and has come back."""
+        cluster = start(2, *options, *ENDLESS)
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, pattern)
         cluster.replace(1)
-        self.assertEqual(self.digests(cluster), wanted)
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "recovered: all")
+        return cluster
+
+    def check_replaced(self, pattern, *options):
+        """All are killed after another checkpoint, and go on from there to the bits of an undisturbed training."""
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+            options = [*options, "--checkpoint-steps", "12"]
+            cluster = self.replace(pattern, *options, "--checkpoint", folder)
+            before = newest_step(folder)
+            while newest_step(folder) == before:
+                self.assertIsNone(cluster.tasks[("worker", 0)].poll())
+                time.sleep(0.01)
+            for index in range(2):
+                cluster.kill(index)
+            cluster.finish()
+            step = newest_step(folder)
+            options += ["--epochs", str(step // STEPS + 3)]
+            results = start(2, *options, "--checkpoint", folder).finish()
+            self.assertEqual([results[("worker", index)][0] for index in range(2)], [0, 0], results)
+            self.assertIn("training goes on after step %d " % step, results[("worker", 0)][2])
+            self.assertEqual(digest(results[("worker", 0)][1]), self.digests(start(2, *options, "--checkpoint", other)))
+
+    def test_a_lost_worker_brings_all_back_to_their_last_meeting(self):
+        self.check_replaced("workers meet every 3 steps", *OUTER)
 
     def test_a_worker_with_moments_of_its_own_takes_another_ones(self):
-        cluster = start(2, *LONG, "--local-moments")
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "each has its own moments")
-        cluster.replace(1)
-        self.digests(cluster)
+        cluster = self.replace("each has its own moments", "--local-moments")
+        cluster.kill(0, signal.SIGTERM)
+        self.assertEqual([result[0] for result in cluster.finish().values()], [143, 143])
 
     def test_fragments_meet_beside_training_with_the_same_bits(self):
         options = ["--epochs", "2", *OUTER, "--sync-every", "4", "--fragments", "2", "--fragment-delay", "1", "--fragment-alpha", "0.5"]
         seen = {self.digests(start(3, *options, LOCKSTEP_TRANSPORT=transport)) for transport in ("shm", "tcp", "grpc")}
         self.assertEqual(len(seen), 1, seen)
-        wanted = self.digests(start(2, *options, *LONG))
-        cluster = start(2, *options, *LONG)
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 fragments, each used 1 step after its meeting begins")
-        cluster.replace(1)
-        self.assertEqual(self.digests(cluster), wanted)
+        self.check_replaced("2 fragments, each used 1 step after its meeting begins", *options)
 
     def test_what_does_not_fit_is_a_usage_error(self):
         nobody = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}

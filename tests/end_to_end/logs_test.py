@@ -5,6 +5,7 @@ import random
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -12,6 +13,7 @@ import unittest
 from cluster import LOCKSTEP, SANITIZED, children_of, task_index_of, train_command
 
 MANY, FEW = 10, 4 # the limit between them is LS_LOG_FEW
+ENDLESS = {"epochs": 1000000, "steps": 20}  # who disturbs a training stops it afterwards
 PATIENCE = 240 if SANITIZED else 90
 
 
@@ -19,7 +21,7 @@ class Run:
     """lockstep run of so many workers. self.lines has what they write, "[3] lockstep: worker:3: ...", as it comes. No
     worker is lost for its silence: on a busy machine many may be silent for long."""
 
-    def __init__(self, test, workers, *options, epochs=20, steps=100, prefix=(), environment=None):
+    def __init__(self, test, workers, *options, epochs=1, steps=2, prefix=(), environment=None):
         command = [LOCKSTEP, "run", "-np", str(workers), *options, "--", *prefix, *train_command(
             "--verbose", "2", "--no-validation", "--epochs", str(epochs), "--batch-size", str(workers), "--steps-per-epoch",
             str(steps))]
@@ -43,11 +45,12 @@ class Run:
         found = (re.match(r"\[(\d+)\] lockstep: .*(?:%s)" % pattern, line) for line in list(self.lines))
         return [int(match.group(1)) for match in found if match]
 
-    def await_line(self, pattern):
+    def await_lines(self, pattern, ranks=(0,), times=1):
+        """Until each of the ranks has said it so often."""
         deadline = time.monotonic() + PATIENCE
-        while not any(re.search(pattern, line) for line in list(self.lines)):
+        while min(self.saying(pattern).count(rank) for rank in ranks) < times:
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise AssertionError("no line matched /%s/ in: %s" % (pattern, self.describe()))
+                raise AssertionError("not %d lines of each of %s matched /%s/ in: %s" % (times, ranks, pattern, self.describe()))
             time.sleep(0.02)
 
     def worker(self, index):
@@ -59,11 +62,26 @@ class Run:
             found += children_of(pid)
         raise AssertionError("there is no process of worker:%d" % index)
 
-    def finish(self):
+    def finish(self, wanted=0):
         status = self.process.wait(PATIENCE)
         self.reader.join(10)
-        if status:
+        if status != wanted:
             raise AssertionError("exit status %d: %s" % (status, self.describe()))
+
+    def await_epochs(self, more):
+        """Until so many more have begun, whoever says so."""
+        begun = lambda: sum("Epoch " in line for line in list(self.lines))
+        wanted, deadline = begun() + more, time.monotonic() + PATIENCE
+        while begun() < wanted:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise AssertionError("it does not train: %s" % self.describe())
+            time.sleep(0.02)
+
+    def go_on_and_stop(self):
+        """All train another epoch together, and end when they are asked to."""
+        self.await_epochs(2)
+        self.process.terminate()
+        self.finish(143)
 
     def describe(self):
         return "".join(self.lines)
@@ -72,7 +90,7 @@ class Run:
 class Logs(unittest.TestCase):
     def test_start(self):
         """Nothing that the library says at the start of many comes from another worker than the first."""
-        run = Run(self, MANY, epochs=1, steps=2)
+        run = Run(self, MANY)
         run.finish()
         self.assertEqual(set(run.saying("")), {0}, run.describe())
         self.assertLess(len(run.lines), MANY, run.describe())
@@ -81,35 +99,43 @@ class Logs(unittest.TestCase):
 
     def test_debug(self):
         """The other workers say it too, for who wants to know."""
-        run = Run(self, MANY, epochs=1, steps=2, environment={"LOCKSTEP_LOG": "debug"})
+        run = Run(self, MANY, environment={"LOCKSTEP_LOG": "debug"})
         run.finish()
         for line in ("workers exchange gradients through", "this worker is rank", "data: digits"):
             self.assertEqual(sorted(run.saying(line)), list(range(MANY)), run.describe())
 
-    def come_late(self, late):
-        """The ranks that tell of the wait for a worker that comes seconds after the others."""
-        script = 'case "$TF_CONFIG" in *\'"index":%d}\'*) sleep %d;; esac; exec "$0" "$@"' % (late, 12 if SANITIZED else 4)
-        run = Run(self, MANY, epochs=1, steps=2, prefix=["sh", "-c", script], environment={"LOCKSTEP_REPORT_INTERVAL": "0.5"})
-        run.finish()
-        return set(run.saying(r"waiting for 1 of %d workers since .*worker:%d " % (MANY, late))), run
+    def come_late(self, late, speaker):
+        """The ranks that tell of the wait for a worker that comes when the speaker has told of it some times."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = 'case "$TF_CONFIG" in *\'"index":%d}\'*) until [ -e %s/come ]; do sleep 0.1; done;; esac; ' % (late, folder)
+            run = Run(self, MANY, prefix=["sh", "-c", script + 'exec "$0" "$@"'], environment={"LOCKSTEP_REPORT_INTERVAL": "0.5"})
+            began, pattern = time.monotonic(), r"waiting for 1 of %d workers since .*worker:%d " % (MANY, late)
+            run.await_lines(pattern, [speaker], 4)
+            os.mkdir(folder + "/come")
+            run.finish()
+            return set(run.saying(pattern)), (time.monotonic() - began) / 0.5, run
 
     def test_late_one_of_many(self):
-        waiting, run = self.come_late(5)
+        waiting, _, run = self.come_late(5, 0)
         self.assertEqual(waiting, {0}, run.describe())
 
     def test_late_first_of_many(self):
         """Nobody leads yet. The lowest worker that is up speaks."""
-        waiting, run = self.come_late(0)
+        waiting, intervals, run = self.come_late(0, 1)
         self.assertLessEqual({1}, waiting, run.describe())
-        self.assertLess(len(run.saying("waiting for")), 2 * MANY, run.describe())
+        self.assertLess(len(run.saying("waiting for")), MANY + intervals, run.describe())
 
     def lose(self, workers, lost):
-        run = Run(self, workers, "--restart", "1", epochs=20 if workers == FEW else 8)
-        run.await_line("Epoch 2/")
+        run = Run(self, workers, "--restart", "1", **ENDLESS)
+        run.await_epochs(2)
         os.kill(run.worker(lost), signal.SIGKILL)
-        run.finish()
-        self.assertEqual(run.saying("took the state of the training over"), [lost], run.describe())
         left = sorted(set(range(workers)) - {lost})
+        run.await_lines("recovered: all", left if workers == FEW else left[:1])
+        run.go_on_and_stop()
+        taken = re.findall(r"\[(\d+)\] .* took the state of the training over from rank (\d+)", run.describe())
+        takers, sources = ([int(pair[place]) for pair in taken] for place in (0, 1))
+        self.assertEqual((takers.count(lost), len(set(sources))), (1, 1), run.describe())
+        self.assertFalse(set(takers) & set(sources), run.describe())  # who was a step behind takes it, too
         return left, sorted(run.saying("was lost: .*waiting up to")), sorted(run.saying("recovered: all")), run.describe()
 
     def test_loss_of_one_of_many(self):
@@ -125,31 +151,25 @@ class Logs(unittest.TestCase):
         left, lost, recovered, said = self.lose(FEW, 2)
         self.assertEqual((lost, recovered), (left, left), said)
 
-    def freeze(self, workers, frozen, algorithm="auto"):
+    def freeze(self, workers, frozen, speakers, algorithm="direct"):
         """Few by direct exchange, where each worker waits for each: in others some wait for who waits."""
-        run = Run(self, workers, epochs=20 if workers == FEW else 8,
-                  environment={"LOCKSTEP_REPORT_INTERVAL": "0.5", "LOCKSTEP_ALGORITHM": "direct" if workers == FEW else algorithm})
-        run.await_line("Epoch 2/")
-        pid = run.worker(frozen)
+        run = Run(self, workers, environment={"LOCKSTEP_REPORT_INTERVAL": "0.5", "LOCKSTEP_ALGORITHM": algorithm}, **ENDLESS)
+        run.await_epochs(2)
+        pid, pattern = run.worker(frozen), "waiting for rank %d .*in all_reduce" % frozen
         os.kill(pid, signal.SIGSTOP)
-        run.await_line(r"waiting for rank %d .*in all_reduce" % frozen)
-        time.sleep(2)  # until all have waited for as long
+        run.await_lines(pattern, speakers, 4)  # the others have waited for as long
         os.kill(pid, signal.SIGCONT)
-        run.finish()
-        return sorted(set(run.saying("waiting for rank %d .*in all_reduce" % frozen))), run.describe()
+        run.go_on_and_stop()
+        self.assertEqual(sorted(set(run.saying(pattern))), speakers, algorithm + ": " + run.describe())
 
     def test_wait_for_one_of_many(self):
-        algorithm = random.choice(("auto", "direct"))
-        waiting, said = self.freeze(MANY, 5, algorithm)
-        self.assertEqual(waiting, [0], algorithm + ": " + said)
+        self.freeze(MANY, 5, [0], random.choice(("auto", "direct")))
 
     def test_wait_for_the_first_of_many(self):
-        waiting, said = self.freeze(MANY, 0, "direct")
-        self.assertEqual(waiting, [1], said)
+        self.freeze(MANY, 0, [1])
 
     def test_wait_for_one_of_few(self):
-        waiting, said = self.freeze(FEW, 0)
-        self.assertEqual(waiting, [1, 2, 3], said)
+        self.freeze(FEW, 0, [1, 2, 3])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 """SIGTERM to a training, as before a machine is taken away, or SIGINT: all workers stop after one step, its checkpoint is
 there, and the next start ends with the bits of an undisturbed training. So it is in every wait for others, where the last
 committed step is saved. The second time it is the end."""
-import functools
 import os
 import random
 import re
@@ -13,23 +12,23 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
+from cluster import ENDLESS, LOCKSTEP, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
 
 ROUNDS = 2
 WORKERS = 3
 LINE = r"CANCELLED: .*stopped after step (\d+), as (rank \d+|\d workers) asked; (.*)$"
 NUMBERS = ("steps", "loss", "accuracy", "val_loss", "val_accuracy", "weights_sha256")
-# some seconds of training; momentum and moments, a short last step in each epoch
-OPTIONS = ("--json", "--verbose", "2", "--optimizer", "adam", "--batch-size", "72", "--limit", "1000")
-STEPS = ("--no-validation", "--epochs", "60" if SANITIZED else "100")
-EVALUATIONS = ("--limit", "80", "--epochs", "12" if SANITIZED else "30")  # two steps, then 10000 examples
+# endless unless a test says how many epochs; momentum and moments, a short last step in each epoch
+OPTIONS = ("--json", "--verbose", "2", "--optimizer", "adam", "--batch-size", "72", "--limit", "1000", *ENDLESS)
+STEPS = ("--no-validation",)
+EVALUATIONS = ("--limit", "80")  # two steps, then 10000 examples
+STEPS_OF_EPOCH = {STEPS: 14, EVALUATIONS: 2}
 
 
 def numbers(text):
     return [last_json(text)[name] for name in NUMBERS]
 
 
-@functools.lru_cache(None)
 def undisturbed(*options):
     done = subprocess.run(train_command(*OPTIONS, *options, "--devices", str(WORKERS)), capture_output=True, text=True,
                           timeout=120)
@@ -67,13 +66,20 @@ class Preemption(unittest.TestCase):
         self.assertNotIn("FLIGHT_RECORD", said)
         return int(step)
 
+    def check_end(self, options, step, *checkpoint):
+        """The training goes on after the step to the end of the next epoch but one, with the bits of an undisturbed one."""
+        options = (*options, "--epochs", str(step // STEPS_OF_EPOCH[options] + 2))
+        status, out, said = self.finish(self.launch(*options, "--checkpoint", self.folder, *checkpoint))
+        self.assertEqual(status, 0, said)
+        self.assertIn("training goes on after step %d " % step, said)
+        self.assertEqual(numbers(out), undisturbed(*options))
+        self.assertEqual(os.listdir(self.folder), [])
+
     def check_stops(self, options, stop, who, *checkpoint):
         """Stops again and again, at random moments after the first epoch, then lets the training finish."""
-        wanted = undisturbed(*options)
-        checkpoint = ("--checkpoint", self.folder, *checkpoint)
         before = 0
         for _ in range(ROUNDS):
-            launcher = self.launch(*options, *checkpoint)
+            launcher = self.launch(*options, "--checkpoint", self.folder, *checkpoint)
             for _ in range(2):
                 wait_for_line(launcher.stdout, "Epoch ")
             time.sleep(random.uniform(0, 0.4))
@@ -85,11 +91,7 @@ class Preemption(unittest.TestCase):
             before = step
             names = sorted(os.listdir(self.folder))
             self.assertEqual(names[-1], "checkpoint-%012d.safetensors" % step)
-        status, out, said = self.finish(self.launch(*options, *checkpoint))
-        self.assertEqual(status, 0, said)
-        self.assertIn("training goes on after step %d " % step, said)
-        self.assertEqual(numbers(out), wanted)
-        self.assertEqual(os.listdir(self.folder), [])
+        self.check_end(options, step, *checkpoint)
 
     def test_to_one_worker(self):
         self.check_stops(STEPS, lambda launcher: os.kill(self.worker(launcher, random.randrange(WORKERS)), signal.SIGTERM),
@@ -119,10 +121,14 @@ class Preemption(unittest.TestCase):
         while not names and time.monotonic() < deadline:
             time.sleep(0.005)
             names = [name for name in os.listdir(self.folder) if not name.startswith(".")]
-        status, out, said = self.finish(launcher)
-        self.assertEqual(status, 0, said)
         self.assertRegex(names[0], r"^checkpoint-\d{12}\.safetensors$")
-        self.assertEqual(numbers(out), undisturbed(*STEPS))
+        wait_for_line(launcher.stdout, "Epoch ")
+        launcher.send_signal(signal.SIGTERM)
+        status, _, said = self.finish(launcher)
+        self.assertEqual(status, 143, said)
+        step = self.check_stopped(said, r"rank \d|\d workers", True)
+        self.assertGreater(step, int(names[0][11:23]))
+        self.check_end(STEPS, step)
 
     def test_before_the_first_step(self):
         """Of a worker that waits for another to join, and then of one that all have met: nothing is to be saved."""
@@ -162,7 +168,6 @@ class Preemption(unittest.TestCase):
 
     def test_while_it_waits_for_a_lost_one(self):
         """The chief saves what is committed, whoever was asked; the others hear that one has left, not of a crash."""
-        wanted = undisturbed(*STEPS)
         for number, asked in ((signal.SIGTERM, 0), (signal.SIGINT, 1)):
             own = 128 + number
             _, results = self.wait_with_a_lost_one(number, asked)
@@ -174,10 +179,7 @@ class Preemption(unittest.TestCase):
                 self.assertNotIn("FLIGHT_RECORD", said)
             step = int(re.search(r"stopped after step (\d+): .*; its checkpoint is in '%s'" % self.folder, results[0][2]).group(1))
             self.assertIn("checkpoint-%012d.safetensors" % step, os.listdir(self.folder))
-            status, out, said = self.finish(self.launch(*STEPS, "--checkpoint", self.folder))
-            self.assertEqual(status, 0, said)
-            self.assertIn("training goes on after step %d " % step, said)
-            self.assertEqual(numbers(out), wanted)
+            self.check_end(STEPS, step)
 
     def test_in_a_collective_that_another_does_not_come_to(self):
         """The other one is frozen, and the limit of silence is high: after 2 s the step is given up."""
@@ -202,7 +204,6 @@ class Preemption(unittest.TestCase):
 
     def test_in_validation_with_a_lost_one(self):
         """What is committed is the end of an epoch that is not validated: the next start validates it."""
-        wanted = undisturbed(*EVALUATIONS)
         cluster = Cluster(WORKERS, train_command(*OPTIONS, *EVALUATIONS, "--checkpoint", self.folder, "--checkpoint-steps", "1000000"),
                           {"LOCKSTEP_REJOIN_TIMEOUT": "600", "LOCKSTEP_REPORT_INTERVAL": "0.2"})
         cluster.start_all()
@@ -215,9 +216,7 @@ class Preemption(unittest.TestCase):
         cluster.kill(0, signal.SIGTERM)
         results = cluster.finish(timeout=30)
         self.assertEqual([results[("worker", rank)][0] for rank in (0, 2)], [143, 143], results)
-        status, out, said = self.finish(self.launch(*EVALUATIONS, "--checkpoint", self.folder))
-        self.assertEqual(status, 0, said)
-        self.assertEqual(numbers(out), wanted)
+        self.check_end(EVALUATIONS, int(re.search(r"stopped after step (\d+)", results[("worker", 0)][2]).group(1)))
 
     def test_of_evaluate_and_predict(self):
         """All workers end, and none takes it for a crash."""

@@ -10,11 +10,11 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, tls_settings, wait_for_line
+from cluster import ENDLESS, LOCKSTEP, SANITIZED, Cluster, expect_undisturbed, free_ports, tls_settings, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
-LONG = [*TRAIN[:-2], "100" if SANITIZED else "250", "--no-validation", "--verbose", "-1", "--json"]
-SEEN = [*TRAIN[:-2], "50" if SANITIZED else "150", "--no-validation", "--verbose", "-1", "--json"]
+QUIET = [*TRAIN, "--no-validation", "--verbose", "-1"]
+STEPS = 8  # of an epoch
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
 
 
@@ -62,36 +62,45 @@ class Server(unittest.TestCase):
             self.expect_success(results)
             self.assertRegex(results[("ps", 0)][2], r"serves 2 workers with %d parameter server" % servers)
 
+    def endless(self, folder, **environment):
+        """Its first checkpoint is written when it is stopped."""
+        return cluster_of(1, [*QUIET, *ENDLESS, "--checkpoint", folder, "--checkpoint-steps", "1000000"], **environment)
+
+    def stop(self, cluster, folder):
+        cluster.kill(0, signal.SIGTERM)
+        for key, (status, _, stderr) in cluster.finish().items():
+            self.assertEqual(status, 143, "%s: %s" % (key, stderr))
+        expect_undisturbed(self, [*QUIET, "--devices", "2"], folder, STEPS)
+
     def test_a_server_that_comes_late_is_killed_and_comes_back(self):
-        wanted = plain(LONG)
-        cluster = cluster_of(1, LONG, LOCKSTEP_PS_WAIT="0.2")
-        cluster.start(0)
-        other = cluster.start(1)
-        chief = cluster.tasks[("worker", 0)]
-        wait_for_line(chief.stderr, "2 replicas in sync")
-        other.send_signal(signal.SIGSTOP)  # no step is made while the server starts; shorter than a loss
-        server = cluster.start(0, "ps")
-        time.sleep(1)
-        other.send_signal(signal.SIGCONT)
-        wait_for_line(server.stderr, "serves 2 workers")
-        wait_for_line(chief.stderr, "1 parameter server helps")
-        server.kill()  # while the group forms, or later
-        server.communicate()
-        wait_for_line(chief.stderr, "no parameter server helps")
-        cluster.start(0, "ps")  # it is taken in again, or hears that the workers have finished
-        results = cluster.finish()
-        self.expect_success(results)
-        self.assertEqual(digest(results[("worker", 0)][1]), wanted)
+        with tempfile.TemporaryDirectory() as folder:
+            cluster = self.endless(folder, LOCKSTEP_PS_WAIT="0.2", LOCKSTEP_HEARTBEAT_LIMIT="60")
+            cluster.start(0)
+            other = cluster.start(1)
+            chief = cluster.tasks[("worker", 0)]
+            wait_for_line(chief.stderr, "2 replicas in sync")
+            server = cluster.start(0, "ps")
+            wait_for_line(server.stderr, "serves 2 workers")
+            wait_for_line(chief.stderr, "1 parameter server helps")
+            server.kill()  # while the group forms, or later
+            server.communicate()
+            wait_for_line(chief.stderr, "no parameter server helps")
+            cluster.start(0, "ps")
+            other.send_signal(signal.SIGSTOP)  # no steps for most of the 10 s after which somebody may come in again
+            time.sleep(9.5)
+            other.send_signal(signal.SIGCONT)
+            wait_for_line(chief.stderr, "1 parameter server helps")
+            self.stop(cluster, folder)
 
     def test_servers_have_the_workers_token_and_tls_and_are_seen(self):
-        wanted = plain(SEEN)
+        wanted = plain(QUIET)
         with tempfile.TemporaryDirectory() as folder:
             token = os.path.join(folder, "token")
             with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
                 file.write(secrets.token_hex(16))
             subprocess.run([LOCKSTEP, "certs", folder + "/tls", "--tasks", "worker:2,ps:1"], check=True, capture_output=True)
             for tls in (False, True):
-                cluster = cluster_of(1, SEEN, **({} if tls else {"LOCKSTEP_TOKEN_FILE": token}))
+                cluster = self.endless(folder) if tls else cluster_of(1, QUIET, LOCKSTEP_TOKEN_FILE=token)
                 shared = cluster.environment
                 for job, index in (("ps", 0), ("worker", 0), ("worker", 1)):
                     own = tls_settings(folder + "/tls", "%s-%d" % (job, index)) if tls else {}
@@ -100,9 +109,11 @@ class Server(unittest.TestCase):
                 wait_for_line(cluster.tasks[("ps", 0)].stderr, "serves 2 workers")
                 if tls:
                     self.look(cluster, tls_settings(folder + "/tls", "worker-0"))
-                results = cluster.finish()
-                self.expect_success(results)
-                self.assertEqual(digest(results[("worker", 0)][1]), wanted)
+                    self.stop(cluster, folder)
+                else:
+                    results = cluster.finish()
+                    self.expect_success(results)
+                    self.assertEqual(digest(results[("worker", 0)][1]), wanted)
 
     def look(self, cluster, environment):
         """The server is asked as the workers are, and names the same cluster."""

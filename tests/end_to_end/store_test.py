@@ -11,16 +11,17 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+from cluster import ENDLESS, LOCKSTEP, Cluster, expect_undisturbed, free_ports, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json"]
+MIRRORED = [*TRAIN, "--strategy", "mirrored", "--devices", "4"]
 STORE = ["--strategy", "parameter-server"]
 RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],
          ["--optimizer", "adam", "--clip-norm", "0.01"], ["--optimizer", "adamw", "--global-clip-norm", "0.02"],
          ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"],
          ["--optimizer", "lamb", "--global-clip-norm", "0.05", "--weight-decay", "0.01"]]
-LONG = ["--epochs", "60" if SANITIZED else "200"]
+STEPS = 4  # of an epoch
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 
@@ -30,7 +31,7 @@ def digest(out):
 
 def plain(options):
     """The digest of four replicas in one process."""
-    done = subprocess.run([*TRAIN, "--strategy", "mirrored", "--devices", "4", *options], capture_output=True, text=True, check=True,
+    done = subprocess.run([*MIRRORED, *options], capture_output=True, text=True, check=True,
                           timeout=120)
     return digest(done.stdout)
 
@@ -77,55 +78,66 @@ class Store(unittest.TestCase):
         self.expect(start(2, 3, [*options, *STORE, "--ps-replicas", "2"], LOCKSTEP_TRANSPORT="tcp").finish(),
                     digest(wanted[("worker", 0)][1]))
 
+    def disturb(self, workers, servers, options, disturb, *more, lost=(), **environment):
+        """Its first checkpoint is written when it is stopped, after it was disturbed."""
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = ["--checkpoint", folder, "--checkpoint-steps", "1000000"]
+            cluster = start(workers, servers, [*options, *STORE, *more, *ENDLESS, *checkpoint], **environment)
+            for index in range(servers):
+                wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and . moments")
+            disturb(cluster)
+            self.assertEqual(os.listdir(folder), [".lock"])
+            cluster.kill(0, signal.SIGTERM)
+            for key, (status, _, stderr) in cluster.finish().items():
+                self.assertEqual(status, -9 if key in lost else 143, "%s: %s" % (key, stderr))
+            expect_undisturbed(self, [*MIRRORED, *options], folder, STEPS)
+
     def test_a_lost_server_costs_nothing_where_another_one_has_its_part(self):
-        options = ["--optimizer", "adam", *LONG]
-        cluster = start(2, 3, [*options, *STORE, "--ps-replicas", "2"])
-        wait_for_line(cluster.tasks[("ps", 1)].stderr, "keeps variables and 2 moments")
-        cluster.tasks[("ps", 1)].kill()
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
-        self.expect(cluster.finish(), plain(options), lost=[("ps", 1)])
+        def lose(cluster):
+            cluster.tasks[("ps", 1)].kill()
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
+        self.disturb(2, 3, ["--optimizer", "adam"], lose, "--ps-replicas", "2", lost=[("ps", 1)])
 
     def test_a_server_that_is_late_has_what_another_one_has_lost(self):
         """Both copies of some elements are away at once: on one that is lost, and on one that is frozen for a while."""
-        options = ["--optimizer", "adam", *LONG]
-        cluster = start(2, 3, [*options, *STORE, "--ps-replicas", "2"], LOCKSTEP_PS_WAIT="30", LOCKSTEP_HEARTBEAT_LIMIT="1",
-                        LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
-        for index in range(3):
-            wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and 2 moments")
-        cluster.tasks[("ps", 2)].send_signal(signal.SIGSTOP)
-        cluster.replace(0, "ps", [LOCKSTEP, "serve"])
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "of 3 that are listed the 2 here lack its moments")
-        cluster.tasks[("ps", 2)].send_signal(signal.SIGCONT)
-        self.expect(cluster.finish(), plain(options))
+        def freeze_and_lose(cluster):
+            cluster.tasks[("ps", 2)].send_signal(signal.SIGSTOP)
+            cluster.replace(0, "ps", [LOCKSTEP, "serve"])
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "of 3 that are listed the 2 here lack its moments")
+            cluster.tasks[("ps", 2)].send_signal(signal.SIGCONT)
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
+        self.disturb(2, 3, ["--optimizer", "adam"], freeze_and_lose, "--ps-replicas", "2", LOCKSTEP_PS_WAIT="30",
+                     LOCKSTEP_HEARTBEAT_LIMIT="1", LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
 
     def test_a_worker_comes_back_to_what_the_servers_keep(self):
-        options = ["--optimizer", "lamb", *LONG]
-        cluster = start(2, 2, [*options, *STORE])
-        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
-        cluster.replace(1)
-        self.expect(cluster.finish(), plain(options))
+        def replace(cluster):
+            cluster.replace(1)
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "recovered: all")
+        self.disturb(2, 2, ["--optimizer", "lamb"], replace)
 
     def test_without_moments_the_workers_rebuild_a_part(self):
-        options = ["--optimizer", "sgd", *LONG]
-        cluster = start(2, 1, [*options, *STORE])
-        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
-        cluster.replace(0, "ps")
-        self.expect(cluster.finish(), plain(options))
+        def replace(cluster):
+            cluster.replace(0, "ps")
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
+        self.disturb(2, 1, ["--optimizer", "sgd"], replace)
 
     def test_lost_moments_end_the_training_and_it_goes_on_from_the_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
-            options = ["--optimizer", "adam", *LONG, "--checkpoint", folder]
-            cluster = start(2, 2, [*options, *STORE], LOCKSTEP_PS_WAIT="1")
+            options = ["--optimizer", "adam", *STORE, "--checkpoint", folder]
+            cluster = start(2, 2, [*options, *ENDLESS], LOCKSTEP_PS_WAIT="1")
             wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
-            while not os.listdir(folder):
-                pass
+            while not newest_step(folder):
+                time.sleep(0.01)
             cluster.tasks[("ps", 1)].kill()
             results = cluster.finish()
             for key in (("worker", 0), ("worker", 1), ("ps", 0)):
                 self.assertEqual(results[key][0], 138, "%s: %s" % (key, results[key][2]))
             self.assertIn("the only copy of the optimizer's moments after step", results[("worker", 0)][2])
-            again = start(2, 1, [*options, *STORE]).finish()
-            self.expect(again, plain(options[:-2]))
+            step = newest_step(folder)
+            epochs = ["--epochs", str(step // STEPS + 2)]
+            again = start(2, 1, [*options, *epochs]).finish()
+            self.assertIn("training goes on after step %d " % step, again[("worker", 0)][2])
+            self.expect(again, plain(["--optimizer", "adam", *epochs]))
 
     def test_a_checkpoint_is_that_of_mirrored_training(self):
         wanted = plain(["--epochs", "4", "--optimizer", "adam"])

@@ -1,6 +1,7 @@
 """One rank: every collective of every type on every kind of memory, against sums of whole numbers, which all types hold."""
 import array
 import ctypes
+import functools
 import json
 import random
 import struct
@@ -26,6 +27,7 @@ def decode(dtype, data):
     return list(struct.unpack(f"<{len(data) // struct.calcsize(FORMATS[dtype])}{FORMATS[dtype]}", data))
 
 
+@functools.lru_cache(None)
 def values_of(rank, count, seed):
     """Multiples of 4 of every rank, so that the mean of up to 4 ranks is whole."""
     drawn = random.Random(f"{seed}/{rank}")

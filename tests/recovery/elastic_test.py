@@ -273,7 +273,8 @@ class Back(Elastic):
             if len(job.lives[1]) == 1 and self.entered(job, 0) > 1:
                 job.start(1, environment={"LOCKSTEP_ALGORITHM": "direct"})
         short = ("--epochs", "20")  # nobody comes in: it is paced to its end
-        job = self.run_job({0: paced(3), 1: ["sums:5:KILL"]}, "1:3", workers=3, options=short, hooks=[return_otherwise])
+        job = self.run_job({0: paced(3), 1: ["sums:5:KILL"]}, "1:3", workers=3, options=short, hooks=[return_otherwise],
+                           environment={"LOCKSTEP_ALGORITHM": "auto"})
         self.assertEqual([lives[-1].status for lives in job.lives.values()], [0, 2, 0], job.describe())
         self.assertRegex(job.lives[1][-1].last_error(), r"LOCKSTEP_ALGORITHM differs: .*'direct' on worker:1 \(rank 1\)")
         for rank in (0, 2):

@@ -1,4 +1,5 @@
 """A training whose workers are lost and started anew: what a supervisor does, and what the outcome must be."""
+import itertools
 import json
 import os
 import signal
@@ -106,7 +107,9 @@ class Life:
 
 class Job:
     """Tasks of one cluster, on localhost or on the hosts of a network (network.py). at: {rank: ["sums:3:KILL", ...]}, one
-    for each life of the task in turn."""
+    for each life of the task in turn. Two jobs of three do not measure which algorithm is the fastest, unless that says
+    more than the bits: between hosts, with servers and over links of one kind."""
+    algorithms = itertools.cycle(("auto", "direct", "exchange"))
 
     def __init__(self, workers=3, options=(), environment=None, at=None, task_environment=None, restart=True,
                  program=WORKER, network=None, elastic=False, servers=0):
@@ -114,6 +117,8 @@ class Job:
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-")
         self.command = [program, *options]
         self.environment = environment_of({**(network.environment if network else {}), **(environment or {})})
+        if not (network or servers or {"TEST_HOST_WORKERS", "LOCKSTEP_TRANSPORT"} & set(self.environment)):
+            self.environment.setdefault("LOCKSTEP_ALGORITHM", next(self.algorithms))
         each = int(self.environment.get("TEST_HOST_WORKERS", workers))  # so many to a host: a loopback address of its own
         self.cluster = {"worker": network.addresses if network else
                         ["127.0.0.%d:%d" % (rank // each + 1, port) for rank, port in enumerate(free_ports(workers))]}
@@ -198,7 +203,7 @@ class Job:
                     life.kill()
 
     def describe(self):
-        parts = []
+        parts = ["-- LOCKSTEP_ALGORITHM=%s" % self.environment.get("LOCKSTEP_ALGORITHM")]
         for lives in self.lives.values():
             for number, life in enumerate(lives):
                 parts.append("-- rank %d, life %d, pid %d, status %s\n%s" % (
