@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lockstep/lockstep.h"
 
@@ -36,6 +37,12 @@ enum { SANITIZED = 0, SANITIZED_THREADS = 0 };
 #endif
 /* So many elements; a quarter of them where each is watched. Still several segments. */
 #define MANY(count) (SANITIZED_THREADS ? (count) / 4 : (count))
+
+/* True if tables of tests are to be whole, however long they take. */
+static inline bool is_full(void) {
+    const char *set = getenv("LOCKSTEP_TEST_FULL");
+    return set && *set && strcmp(set, "0") != 0;
+}
 
 /* Runs suite (taken) in a process per test and returns the exit status of the test program. */
 static inline int run_suite(Suite *suite) {

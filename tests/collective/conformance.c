@@ -28,11 +28,6 @@ static const char *const wires[] = {
 enum { ALGORITHMS = 5, WIRES = 5, REPLICAS = 8 };
 enum { MOST_WORKERS = SANITIZED ? 7 : 9 };
 
-static bool full(void) {
-    const char *set = getenv("LOCKSTEP_TEST_FULL");
-    return set && *set && strcmp(set, "0") != 0;
-}
-
 /* A world in which the algorithm runs: RING by its communication, the others forced. */
 static struct world_options world_of(enum wire wire, enum ls_algorithm algorithm, int size) {
     return (struct world_options){.size = size,
@@ -60,9 +55,7 @@ static size_t run_counts(const struct world_options *options, enum ls_algorithm 
                           .counts = counts,
                           .count_count = count_count,
                           .breadth = breadth,
-                          .deal = full()                              ? 0
-                                  : SANITIZED || breadth == ALL_TYPES ? 3
-                                                                      : 2,
+                          .deal = SANITIZED || breadth == ALL_TYPES ? 3 : 2,
                           .order = algorithm == LS_ALGORITHM_RING ? CHAIN : TREE};
     table_run(options, &table);
     return table.cases;
@@ -70,7 +63,7 @@ static size_t run_counts(const struct world_options *options, enum ls_algorithm 
 
 static size_t run_layout(const struct world_options *options, enum ls_algorithm algorithm, const int *first) {
     size_t n = (size_t)options->size, counts[] = {n, 1003, 0, 1, n - 1, n + 1};
-    if (full()) return run_counts(options, algorithm, first, ALL_TYPES, counts, 6);
+    if (is_full()) return run_counts(options, algorithm, first, ALL_TYPES, counts, 6);
     size_t cases = SANITIZED ? 0 : run_counts(options, algorithm, first, ALL_TYPES, counts, 2);
     return cases + run_counts(options, algorithm, first, TWO_TYPES, counts + (cases ? 2 : 0), cases ? 4 : 6);
 }
@@ -83,7 +76,7 @@ START_TEST(every_case) {
     for (int size = 1; size <= MOST_WORKERS; size += SANITIZED && size == 4 ? 3 : 1) { /* 7: three blocks of halving */
         struct world_options options = world_of(wire, algorithm, size);
         cases += run_layout(&options, algorithm, even);
-        if (!full()) continue;
+        if (!is_full()) continue;
         cases += run_layout(&options, algorithm, pairs);
         if (algorithm != LS_ALGORITHM_HALVING) cases += run_layout(&options, algorithm, mixed);
     }
@@ -95,9 +88,9 @@ END_TEST
 START_TEST(long_vectors) {
     enum wire wire = (enum wire)(_i / ALGORITHMS);
     enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
-    const size_t counts[] = {SANITIZED ? 1000000 : wire == WIRE_SHARED || full() ? 10000000 : 2000003};
+    const size_t counts[] = {SANITIZED ? 1000000 : wire == WIRE_SHARED || is_full() ? 10000000 : 2000003};
     static const enum wire quick[] = {WIRE_SHARED, WIRE_LOCAL, WIRE_TCP, WIRE_RING, WIRE_TCP};
-    if (wire == WIRE_ODD || (!full() && wire != quick[_i % ALGORITHMS])) return;
+    if (wire == WIRE_ODD || (!is_full() && wire != quick[_i % ALGORITHMS])) return;
     int64_t start = ls_now();
     struct world_options options = world_of(wire, algorithm, algorithm == LS_ALGORITHM_HALVING ? 4 : 2 + _i % 2);
     struct table table = {
@@ -238,7 +231,7 @@ static uint64_t take_seed(void) {
 
 START_TEST(random_layouts_of_8_replicas_give_one_digest) {
     uint64_t seed = take_seed() + (uint64_t)_i, drawn = 0;
-    int rounds = full() ? 1000 : SANITIZED ? 20 : 50;
+    int rounds = is_full() ? 1000 : SANITIZED ? 20 : 50;
     struct layout layout = {.first = {0, REPLICAS}, .count = 3001, .dtype = (ls_dtype)_i};
     struct world_options alone = {.size = 1};
     uint64_t want = run_digest(&alone, &layout);

@@ -86,7 +86,7 @@ static ls_status one_row(struct rank *rank, struct one_case *one) {
     struct table *table = rank->context;
     for (int count = 0; count < table->count_count; count++) {
         int number = (int)one->communication + (int)one->dtype + (int)one->op + count + rank->size + table->turn;
-        if (table->deal && number % table->deal) continue;
+        if (table->deal && !is_full() && number % table->deal) continue;
         one->count = table->counts[count];
         (void)pthread_barrier_wait(rank->barrier);
         if (!rank->rank) prepare(table, rank->size, one);

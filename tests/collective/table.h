@@ -20,7 +20,7 @@ struct table {
     ls_compression compression; /* then only SUM and MEAN of float32 */
     const int *hosts; /* [size] of each worker, whose partial results are rounded together; NULL: each alone */
     bool in_memory;   /* nothing is rounded */
-    int deal;         /* one case in so many; whichever two of type, op, count and size meet somewhere. 0: all */
+    int deal;         /* one case in so many; all with LOCKSTEP_TEST_FULL=1, or 0 */
     int turn;         /* of the dealing, from the world's options */
     /* afterwards */
     size_t cases; /* calls that were compared */
