@@ -167,7 +167,7 @@ static void compress(const struct oracle *oracle, union values *values, size_t c
         round_to(oracle->compression == LS_COMPRESS_FP16 ? LS_FLOAT16 : LS_BFLOAT16, count, values);
 }
 
-/* Where the values are in the array. */
+/* The place of values in the array. */
 struct span {
     size_t index, count;
 };
