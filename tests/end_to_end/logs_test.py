@@ -136,7 +136,7 @@ class Logs(unittest.TestCase):
         takers, sources = ([int(pair[place]) for pair in taken] for place in (0, 1))
         self.assertEqual((takers.count(lost), len(set(sources))), (1, 1), run.describe())
         self.assertFalse(set(takers) & set(sources), run.describe())  # who was a step behind takes it, too
-        return left, sorted(run.saying("was lost: .*waiting up to")), sorted(run.saying("recovered: all")), run.describe()
+        return left, sorted(run.saying("lost.*waiting up to")), sorted(run.saying("recovered: all")), run.describe()
 
     def test_loss_of_one_of_many(self):
         _, lost, recovered, said = self.lose(MANY, 5)
