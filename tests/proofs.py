@@ -3,11 +3,13 @@
 all numbers. scripts/test leaves one out in a build while tests/proved has the digest of the files that it guards. A change of these runs it at once.
 
 usage: tests/proofs.py LOG...  writes to tests/proved which of them passed, by these testlogs of meson, with the sources of now"""
+import functools
 import glob
 import hashlib
-import json
 import os
 import sys
+
+import testlog
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROVED = os.path.join(ROOT, "tests", "proved")
@@ -25,15 +27,21 @@ GUARDS = {
 }
 
 
-def digest(name):
-    """Of the names and contents of all files that the test guards."""
+@functools.lru_cache(None)
+def digest_of(patterns):
+    """Of the names and contents of all files."""
     found = hashlib.sha256()
-    paths = {path for pattern in (*GUARDS[name], *HELPERS) for path in glob.glob(os.path.join(ROOT, pattern), recursive=True)}
+    paths = {path for pattern in patterns for path in glob.glob(os.path.join(ROOT, pattern), recursive=True)}
     for path in sorted(path for path in paths if os.path.isfile(path) and "__pycache__" not in path):
         with open(path, "rb") as file:
             content = hashlib.sha256(file.read()).hexdigest()
         found.update(("%s %s\n" % (os.path.relpath(path, ROOT), content)).encode())
     return found.hexdigest()
+
+
+def digest(name):
+    """Of what the test guards."""
+    return digest_of((*GUARDS[name], *HELPERS))
 
 
 def read():
@@ -51,9 +59,7 @@ def stands(folder, name):
 def passed_in(path):
     """(build folder, name) of each proof that passed."""
     folder = os.path.basename(os.path.dirname(os.path.dirname(os.path.realpath(path))))
-    with open(path, encoding="utf-8") as log:
-        entries = [json.loads(line) for line in log if line.strip()]
-    names = [entry["name"].split(" / ")[-1] for entry in entries if entry["result"] == "OK"]
+    names = [testlog.name_of(entry) for entry in testlog.entries(path) if entry["result"] == "OK"]
     return [(folder, name) for name in names if name in GUARDS]
 
 
