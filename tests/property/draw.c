@@ -48,8 +48,7 @@ void trial_fail(const char *format, ...) {
 /* ---- options ---- */
 
 static double default_seconds(void) {
-    const char *full = getenv("LOCKSTEP_TEST_FULL");
-    return full && *full && strcmp(full, "0") != 0 ? 60 : 3;
+    return is_full() ? 60 : 3;
 }
 
 static void refuse(const char *program, const char *option) {
