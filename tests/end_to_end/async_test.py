@@ -97,6 +97,7 @@ class Async(unittest.TestCase):
         cluster = start(3, 3, options, LOCKSTEP_PS_WAIT="1", LOCKSTEP_HEARTBEAT_LIMIT="1", LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
         for index in range(3):
             wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and 2 moments")
+        cluster.wait_for_step()
         cluster.tasks[("worker", 2)].kill()
         wait_for_line(cluster.tasks[("worker", 0)].stderr, "training goes on|goes on with|recovered|generation 2|2 workers")
         cluster.tasks[("ps", 0)].kill()

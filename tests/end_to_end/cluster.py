@@ -1,4 +1,6 @@
 """Workers as real processes on localhost ports: start them, hurt them, read what they said."""
+import atexit
+import contextlib
 import json
 import os
 import random
@@ -7,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -67,6 +70,23 @@ def free_ports(count):
     raise RuntimeError("no free ports")
 
 
+def probe(port, request=b"LSPROBE\n"):
+    """What the port answers, to the end; asked in pieces, as a slow network may."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(request[:5])
+        time.sleep(0.001)
+        connection.sendall(request[5:])
+        if not request.endswith(b"\n"):
+            return ""
+        said = b""
+        try:
+            while part := connection.recv(65536):
+                said += part
+        except ConnectionResetError:
+            pass  # refused, with bytes unread
+    return said.decode()
+
+
 ENDLESS = ("--epochs", "1000000")  # of a training that is disturbed, and stopped afterwards
 
 
@@ -80,6 +100,7 @@ class Cluster:
         # nobody starts a lost worker anew here: tests/recovery does
         self.environment = {**os.environ, "OMP_NUM_THREADS": "1", "LOCKSTEP_REJOIN_TIMEOUT": "0", **(environment or {})}
         self.tasks = {}
+        atexit.register(self.kill_all)  # a test that failed leaves none of them
 
     def start(self, index, role="worker", command=None, cluster=None):
         config = {"cluster": cluster or self.cluster, "task": {"type": role, "index": index}}
@@ -96,6 +117,30 @@ class Cluster:
     def kill(self, index, number=signal.SIGKILL, role="worker"):
         self.tasks[(role, index)].send_signal(number)
 
+    def wait_until(self, happened, what, timeout=60):
+        """Looks as long as worker 0 is there, and the time is not over."""
+        deadline = time.monotonic() + timeout
+        while not happened():
+            if self.tasks[("worker", 0)].poll() is not None:
+                raise AssertionError("worker 0 ended before %s: %s" % (what, self.tasks[("worker", 0)].stderr.read()))
+            if time.monotonic() > deadline:
+                raise AssertionError("%s did not come within %g s" % (what, timeout))
+            time.sleep(0.01)
+
+    def wait_for_step(self, step=1):
+        """Until worker 0 has made so many since its process began."""
+        port = int(self.cluster["worker"][0].rpartition(":")[2])
+
+        def made():
+            with contextlib.suppress(ConnectionRefusedError):  # it does not listen yet
+                return int(re.search(r"\nstep=(\d+)", probe(port)).group(1)) >= step
+        self.wait_until(made, "step %d" % step)
+
+    def wait_for_checkpoint(self, folder):
+        """Until another one is the newest."""
+        before = newest_step(folder)
+        self.wait_until(lambda: newest_step(folder) != before, "another checkpoint")
+
     def replace(self, index, role="worker", command=None):
         """Kills a task, and starts it anew when it has ended."""
         self.tasks[(role, index)].kill()
@@ -111,11 +156,14 @@ class Cluster:
                 out, err = task.communicate(timeout=max(0.1, deadline - time.monotonic()))
                 results[key] = (task.returncode, out, err)
         finally:
-            for task in self.tasks.values():
-                if task.poll() is None:
-                    task.kill()
-                    task.wait()
+            self.kill_all()
         return results
+
+    def kill_all(self):
+        for task in self.tasks.values():
+            if task.poll() is None:
+                task.kill()
+                task.wait()
 
 
 def tls_settings(folder, task):
@@ -124,16 +172,23 @@ def tls_settings(folder, task):
             "LOCKSTEP_TLS_CA": folder + "/ca.pem"}
 
 
-def wait_for_line(stream, pattern, timeout=30):
-    """Reads lines until one matches; the process must go on writing."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        line = stream.readline()
-        if not line:
-            raise AssertionError("the output ended before /%s/" % pattern)
-        if re.search(pattern, line):
-            return line
-    raise AssertionError("no line matched /%s/ within %g s" % (pattern, timeout))
+def wait_for_line(stream, pattern, timeout=60):
+    """Reads lines until one matches. The time ends also when nothing comes."""
+    lines, found = [], []
+
+    def read():
+        for line in iter(stream.readline, ""):
+            lines.append(line)
+            if re.search(pattern, line):
+                found.append(line)
+                return
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(timeout)
+    if not found:
+        why = "within %g s" % timeout if reader.is_alive() else "before the output ended"
+        raise AssertionError("no line matched /%s/ %s:\n%s" % (pattern, why, "".join(lines)))
+    return found[0]
 
 
 def children_of(pid):

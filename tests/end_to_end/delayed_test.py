@@ -75,11 +75,9 @@ class Delayed(unittest.TestCase):
             cluster = start(2, servers, [*options, *ENDLESS, "--checkpoint", folder])
             for index in range(servers):
                 wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and %d moments" % moments)
+            cluster.wait_for_step()
             disturb(cluster)
-            before = newest_step(folder)
-            while newest_step(folder) == before:
-                self.assertIsNone(cluster.tasks[("worker", 0)].poll())
-                time.sleep(0.01)
+            cluster.wait_for_checkpoint(folder)
             for task in cluster.tasks.values():
                 task.kill()
             cluster.finish()

@@ -51,10 +51,7 @@ class LocalSgd(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
             options = [*options, "--checkpoint-steps", "12"]
             cluster = self.replace(pattern, *options, "--checkpoint", folder)
-            before = newest_step(folder)
-            while newest_step(folder) == before:
-                self.assertIsNone(cluster.tasks[("worker", 0)].poll())
-                time.sleep(0.01)
+            cluster.wait_for_checkpoint(folder)
             for index in range(2):
                 cluster.kill(index)
             cluster.finish()

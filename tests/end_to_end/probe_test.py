@@ -9,26 +9,9 @@ import threading
 import time
 import unittest
 
-from cluster import LOCKSTEP, Cluster, last_json, train_command, wait_for_line
+from cluster import LOCKSTEP, Cluster, last_json, probe, train_command, wait_for_line
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
-
-
-def probe(port, request=b"LSPROBE\n"):
-    """What the port answers, to the end; asked in pieces, as a slow network may."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        connection.sendall(request[:5])
-        time.sleep(0.001)
-        connection.sendall(request[5:])
-        if not request.endswith(b"\n"):
-            return ""
-        said = b""
-        try:
-            while part := connection.recv(65536):
-                said += part
-        except ConnectionResetError:
-            pass  # refused, with bytes unread
-    return said.decode()
 
 
 def check(cluster, *options):

@@ -118,13 +118,14 @@ class Sparse(unittest.TestCase):
         for strategy, kept in zip(STRATEGIES, ("variables", "tables")):
             cluster = start(2, 2, "optimizer=adam", LONG, strategy=strategy)
             wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps %s and 2 moments" % kept)
+            cluster.wait_for_step()
             cluster.replace(1)
             self.assertEqual(self.outcome(cluster.finish()), long("adam"))
 
     def test_a_lost_server_costs_nothing_where_another_one_has_its_rows(self):
         for rule, strategy, kept in (("adam", "hybrid", "sparse tables"), ("sgd", "servers", "the variables")):
             cluster = start(2, 3, "optimizer=" + rule, "copies=2", LONG, strategy=strategy)
-            wait_for_line(cluster.tasks[("ps", 1)].stderr, " moments of model 1 after step")
+            cluster.wait_for_step()
             cluster.tasks[("ps", 1)].kill()
             wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep " + kept)
             self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), long(rule))
@@ -144,9 +145,7 @@ class Sparse(unittest.TestCase):
             options, strategy = ["optimizer=sgd", LONG, "checkpoint=" + folder], random.Random(SEED).choice(STRATEGIES)
             cluster = start(2, 2, *options, strategy=strategy, LOCKSTEP_PS_WAIT="1")
             wait_for_line(cluster.tasks[("ps", 0)].stderr, " 0 moments of model 1 after step")
-            while not any(name.endswith(".safetensors") for name in os.listdir(folder)):
-                self.assertIsNone(cluster.tasks[("worker", 0)].poll())
-                time.sleep(0.01)
+            cluster.wait_for_checkpoint(folder)
             cluster.tasks[("ps", 1)].kill()
             results = cluster.finish()
             for key in (("worker", 0), ("worker", 1), ("ps", 0)):

@@ -83,8 +83,7 @@ class Store(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = ["--checkpoint", folder, "--checkpoint-steps", "1000000"]
             cluster = start(workers, servers, [*options, *STORE, *more, *ENDLESS, *checkpoint], **environment)
-            for index in range(servers):
-                wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and . moments")
+            cluster.wait_for_step()
             disturb(cluster)
             self.assertEqual(os.listdir(folder), [".lock"])
             cluster.kill(0, signal.SIGTERM)
@@ -125,9 +124,7 @@ class Store(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             options = ["--optimizer", "adam", *STORE, "--checkpoint", folder]
             cluster = start(2, 2, [*options, *ENDLESS], LOCKSTEP_PS_WAIT="1")
-            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
-            while not newest_step(folder):
-                time.sleep(0.01)
+            cluster.wait_for_checkpoint(folder)
             cluster.tasks[("ps", 1)].kill()
             results = cluster.finish()
             for key in (("worker", 0), ("worker", 1), ("ps", 0)):
