@@ -265,13 +265,14 @@ ls_status ls_serving_wait(struct ls_serving *server) {
 
 /* ---- The end before the workers' -------------------------------------------------------------------------------- */
 
-/* Ends the thread's waits. It may be forming a generation, which lowers the flag when it begins: then again. */
+/* Ends the thread's waits. It may be forming a generation, which lowers the flag when it begins: then again. Those with
+ * whom it is in a call hear the status, too. To them it is lost: LS_CANCELLED would end the training. */
 static void interrupt(struct ls_serving *server, const char *why) {
     ls_monitor_lock(&server->monitor);
     if (!*server->why) (void)snprintf(server->why, sizeof(server->why), "%s", why);
     ls_monitor_unlock(&server->monitor);
     atomic_store(&server->stopping, true);
-    ls_abort_raise(server->runtime->server_abort, LS_CANCELLED, why);
+    ls_abort_raise(server->runtime->server_abort, LS_UNAVAILABLE, why);
 }
 
 void ls_serving_stop(struct ls_serving *server) {

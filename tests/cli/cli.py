@@ -6,8 +6,10 @@ import sys
 import time
 import traceback
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from pace import LIMIT  # noqa: E402
+
 LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/lockstep")
-LIMIT = 60
 for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # by nohup or a shell that started this in the background
     if signal.getsignal(ignored) == signal.SIG_IGN:
         signal.signal(ignored, signal.SIG_DFL)
@@ -40,7 +42,7 @@ def finish(process):
     return process.returncode, out, err
 
 
-def wait_until(condition, what, seconds=60):
+def wait_until(condition, what, seconds=LIMIT):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

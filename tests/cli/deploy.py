@@ -54,7 +54,7 @@ def place(env, hostname=None):
         words = ["unshare", "--uts", "sh", "-c", f"hostname {hostname}; exec {cli.LOCKSTEP} check --json"]
     else:
         words = [cli.LOCKSTEP, "check", "--json"]
-    done = subprocess.run(words, env={**BARE, **env}, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, env={**BARE, **env}, capture_output=True, text=True, timeout=cli.LIMIT)
     if "Operation not permitted" in done.stderr:
         return None
     found = json.loads(done.stdout)
@@ -151,7 +151,7 @@ class Batch:
 
     def run(self):
         process = self.start()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=cli.LIMIT)
         starts = [line.split(None, 1)[1] for line in self.lines() if line.startswith("lockstep ")]
         again = "scontrol requeue 7" in self.lines()
         shutil.rmtree(self.folder)
@@ -178,7 +178,7 @@ def a_batch_script_hands_the_signal_on():
     cli.wait_until(lambda: os.path.exists(os.path.join(batch.folder, "up")), "the worker")
     with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
         os.kill(int(file.read().split()[0]), signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=cli.LIMIT)
     cli.equal((process.returncode, "scontrol requeue 7" in batch.lines()), (143, True))
     shutil.rmtree(batch.folder)
 
@@ -194,7 +194,7 @@ def the_unit_is_right():
         path = os.path.join(folder, "lockstep@.service")
         with open(path, "w", encoding="utf-8") as file:
             file.write(unit.replace("/usr/bin/lockstep", "/bin/true").replace("Documentation=man:lockstep(1)\n", ""))
-        done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=cli.LIMIT)
         cli.equal((done.returncode, done.stderr), (0, ""))
 
 

@@ -379,7 +379,7 @@ def pods_of_an_indexed_job_know_each_other():
     """In a name space of its own the host has a pod's name."""
     script = ("hostname job-2; export JOB_COMPLETION_INDEX=2 LOCKSTEP_NUM_WORKERS=3 %s; exec " + cli.LOCKSTEP + " check --json")
     for variable, tail in (("LOCKSTEP_SUBDOMAIN=svc", ".svc"), ("", "")):
-        done = subprocess.run(["unshare", "--uts", "sh", "-c", script % variable], env=BARE, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["unshare", "--uts", "sh", "-c", script % variable], env=BARE, capture_output=True, text=True, timeout=cli.LIMIT)
         if "Operation not permitted" in done.stderr:
             print("# no right to make a name space: skipped", file=sys.stderr)
             return

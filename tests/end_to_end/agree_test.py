@@ -27,7 +27,7 @@ class Agree(unittest.TestCase):
             for index in (0, 1):
                 cluster.environment = {**usual, **settings[index]}
                 cluster.start(index, command=commands[index])
-            results = cluster.finish(timeout=60)
+            results = cluster.finish()
             self.assertLess(time.monotonic() - started, SOON)
             wanted = "%s differs: '%s' on worker:0 (rank 0), '%s' on worker:1 (rank 1); start all workers" % (field, *values)
             for status, _, stderr in results.values():
@@ -60,7 +60,7 @@ class OneCallFewer(unittest.TestCase):
                 cluster = Cluster(workers, [*COMMUNICATOR, "1", "9", "alike"], {"LOCKSTEP_TRANSPORT": transport})
                 started = time.monotonic()
                 cluster.start_all()
-                results = cluster.finish(timeout=60)
+                results = cluster.finish()
                 self.assertLess(time.monotonic() - started, SOON)
                 for index in {*range(workers)} - {1}:
                     status, _, stderr = results[("worker", index)]

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "20", "--no-validation",
          "--verbose", "-1", "--json"]
@@ -53,7 +53,7 @@ class Async(unittest.TestCase):
             devices, servers = str(draw.choice((1, 3))), draw.choice((1, 2, 3))
             options = ["--epochs", "2", "--devices", devices, *rule]
             print("#", servers, *options)
-            done = subprocess.run([*TRAIN, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=120)
+            done = subprocess.run([*TRAIN, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=2 * LIMIT)
             results = start(1, servers, [*options, "--ps-replicas", "2"]).finish()
             self.expect(results)
             self.assertEqual(outcome(results)["weights_sha256"], json.loads(done.stdout)["weights_sha256"])
@@ -108,18 +108,18 @@ class Async(unittest.TestCase):
 
     def test_a_checkpoint_goes_to_mirrored_training_and_back(self):
         wanted = subprocess.run([*TRAIN, "--strategy", "mirrored", "--epochs", "4", "--optimizer", "adam"], capture_output=True,
-                                text=True, check=True, timeout=120)
+                                text=True, check=True, timeout=2 * LIMIT)
         with tempfile.TemporaryDirectory() as folder:
             options = ["--optimizer", "adam", "--checkpoint", folder, "--checkpoint-retain", "--checkpoint-steps", "10"]
             self.expect(start(1, 2, ["--epochs", "2", *options]).finish())
-            subprocess.run([*TRAIN, "--strategy", "mirrored", "--epochs", "3", *options], capture_output=True, check=True, timeout=120)
+            subprocess.run([*TRAIN, "--strategy", "mirrored", "--epochs", "3", *options], capture_output=True, check=True, timeout=2 * LIMIT)
             results = start(1, 3, ["--epochs", "4", *options]).finish()
             self.expect(results)
             self.assertEqual(outcome(results)["weights_sha256"], json.loads(wanted.stdout)["weights_sha256"])
 
     def test_checkpoints_that_do_not_divide_what_is_accumulated_repeat_no_batch(self):
         options = ["--epochs", "2", "--accumulate", "3"]
-        done = subprocess.run([*TRAIN, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run([*TRAIN, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=2 * LIMIT)
         with tempfile.TemporaryDirectory() as folder:
             results = start(1, 2, [*options, "--checkpoint", folder, "--checkpoint-steps", "10"]).finish()
             self.expect(results)
@@ -130,11 +130,11 @@ class Async(unittest.TestCase):
         for options, words in ((["--consistency", "sync", "--staleness", "3"], "'--staleness' needs '--consistency async'"),
                                ([*ASYNC, "--max-staleness", "3"], "'--max-staleness' needs '--on-stale drop'"),
                                ([*ASYNC, "--on-stale", "drop"], "max_staleness 0 is needed by LS_STALE_DROP")):
-            done = subprocess.run([*TRAIN, "--strategy", "parameter-server", *options], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*TRAIN, "--strategy", "parameter-server", *options], capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
         config = json.dumps({"cluster": {"worker": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]}, "task": {"type": "worker", "index": 0}})
-        done = subprocess.run([*TRAIN, *ASYNC, "--compression", "fp16"], capture_output=True, text=True, timeout=60,
+        done = subprocess.run([*TRAIN, *ASYNC, "--compression", "fp16"], capture_output=True, text=True, timeout=LIMIT,
                               env={**os.environ, "TF_CONFIG": config})
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("sends gradients whole: leave compression fp16 out", done.stderr)

@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LOCKSTEP, SANITIZED, Cluster, children_of, last_json, newest_step, task_index_of, train_command
+from cluster import ENDLESS, LIMIT, LOCKSTEP, SANITIZED, Cluster, children_of, last_json, newest_step, task_index_of, train_command
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
@@ -32,7 +32,7 @@ def train(*options, before=None):
     command = train_command(*options)
     if before:
         command = ["unshare", "--mount", "sh", "-ec", before + ' && exec "$0" "$@"', *command]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * LIMIT)
 
 
 def numbers(result):
@@ -102,7 +102,7 @@ class Checkpoints(unittest.TestCase):
             cluster.finish()
         epochs = ("--epochs", str(newest_step(self.folder) // STEPS + 2))
         undisturbed, _ = self.succeed(*SMALL, *epochs, "--devices", str(workers))
-        results = self.start(workers, (*options, *epochs)).finish(timeout=120)
+        results = self.start(workers, (*options, *epochs)).finish(timeout=2 * LIMIT)
         self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
         self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
         self.assertEqual(os.listdir(self.folder), [])
@@ -127,7 +127,7 @@ class Checkpoints(unittest.TestCase):
             self.assertEqual(results[("worker", 1 - victim)][0], 138, results)
         options = (*SMALL, "--epochs", str(newest_step(self.folder) // STEPS + 2))
         undisturbed, _ = self.succeed(*options, "--devices", "2")
-        results = self.start(2, options).finish(timeout=120)
+        results = self.start(2, options).finish(timeout=2 * LIMIT)
         self.assertIn("training goes on after step", results[("worker", 0)][2])
         self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
 
@@ -143,7 +143,7 @@ class Checkpoints(unittest.TestCase):
             time.sleep(0.01)
         victim = next(child for child in children_of(launcher.pid) if task_index_of(child) == 1)
         os.kill(victim, signal.SIGKILL)
-        out, said = launcher.communicate(timeout=120)
+        out, said = launcher.communicate(timeout=2 * LIMIT)
         self.assertEqual(launcher.returncode, 0, said)
         self.assertEqual(numbers(last_json(out)), numbers(undisturbed))
         self.assertRegex(said, r"worker:1 \(rank 1, pid %d\) was killed by signal 9 \(SIGKILL\); started anew" % victim)
@@ -229,7 +229,7 @@ class Checkpoints(unittest.TestCase):
         self.addCleanup(os.remove, self.folder + ".said")
         options = (*SHORT, "--epochs", "100", "--checkpoint", self.folder, "--checkpoint-steps", "1")
         done = subprocess.run(["unshare", "--mount", "sh", "-ec", script, *train_command(*options)], capture_output=True,
-                              text=True, timeout=120)
+                              text=True, timeout=2 * LIMIT)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.folder + ".said", encoding="utf-8") as said:
             self.assertIn("No space left on device", said.read())
@@ -310,7 +310,7 @@ class Checkpoints(unittest.TestCase):
                 cluster.start(index, command=elsewhere if index and not shared else None)
             self.await_checkpoint(cluster)
             cluster.kill(0)
-            results = cluster.finish(timeout=120)
+            results = cluster.finish(timeout=2 * LIMIT)
             self.assertEqual([status for status, _, _ in results.values()], [-signal.SIGKILL, 0, 0], results)
             said = results[("worker", 1)][2]
             texts, tensors = read_checkpoint(self.path(-1))

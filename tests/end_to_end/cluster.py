@@ -12,6 +12,9 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from pace import LIMIT  # noqa: E402
+
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower: the same tests train for less long
 
@@ -72,7 +75,7 @@ def free_ports(count):
 
 def probe(port, request=b"LSPROBE\n"):
     """What the port answers, to the end; asked in pieces, as a slow network may."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as connection:
         connection.sendall(request[:5])
         time.sleep(0.001)
         connection.sendall(request[5:])
@@ -117,7 +120,7 @@ class Cluster:
     def kill(self, index, number=signal.SIGKILL, role="worker"):
         self.tasks[(role, index)].send_signal(number)
 
-    def wait_until(self, happened, what, timeout=60):
+    def wait_until(self, happened, what, timeout=LIMIT):
         """Looks as long as worker 0 is there, and the time is not over."""
         deadline = time.monotonic() + timeout
         while not happened():
@@ -147,7 +150,7 @@ class Cluster:
         self.tasks[(role, index)].communicate()
         return self.start(index, role, command)
 
-    def finish(self, timeout=60):
+    def finish(self, timeout=LIMIT):
         """{(role, index): (status, stdout, stderr)}; kills what is left after the timeout and fails."""
         deadline = time.monotonic() + timeout
         results = {}
@@ -172,7 +175,7 @@ def tls_settings(folder, task):
             "LOCKSTEP_TLS_CA": folder + "/ca.pem"}
 
 
-def wait_for_line(stream, pattern, timeout=60):
+def wait_for_line(stream, pattern, timeout=LIMIT):
     """Reads lines until one matches. The time ends also when nothing comes."""
     lines, found = [], []
 
@@ -218,7 +221,7 @@ def expect_undisturbed(test, command, folder, steps):
     with the bits of a training that was not disturbed."""
     step = newest_step(folder)
     command = [*command, "--epochs", str(step // steps + 2)]
-    again, whole = (subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=120)
+    again, whole = (subprocess.run([*command, *more], capture_output=True, text=True, check=True, timeout=2 * LIMIT)
                     for more in (["--checkpoint", folder], []))
     test.assertIn("training goes on after step %d " % step, again.stderr)
     test.assertEqual(*(last_json(done.stdout)["weights_sha256"] for done in (again, whole)))
@@ -228,7 +231,7 @@ def train_command(*options):
     return [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *options]
 
 
-def run_local(workers, devices, *options, environment=None, timeout=120):
+def run_local(workers, devices, *options, environment=None, timeout=2 * LIMIT):
     """lockstep run -np workers --devices devices -- lockstep train ...: the chief's JSON object."""
     command = [LOCKSTEP, "run", "-np", str(workers), "--devices", str(devices), "--no-prefix", "--",
                *train_command("--json", "--verbose", "-1", *options)]

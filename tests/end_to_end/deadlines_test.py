@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, train_command
+from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, train_command
 
 SHORT = train_command("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
 LATE = 20 if SANITIZED else 8  # seconds that a busy machine may add
@@ -99,7 +99,7 @@ class Waits(unittest.TestCase):
         folder = tempfile.mkdtemp(prefix="deadlines-test-")
         self.addCleanup(shutil.rmtree, folder)
         certs = os.path.join(folder, "certs")
-        subprocess.run([LOCKSTEP, "certs", certs, "--tasks", "worker:2"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        subprocess.run([LOCKSTEP, "certs", certs, "--tasks", "worker:2"], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT)
         settings = {"LOCKSTEP_TLS_" + name: os.path.join(certs, file) for name, file in
                     (("CERTIFICATE", "worker-0.pem"), ("KEY", "worker-0.key"), ("CA", "ca.pem"))}
         cluster = Cluster(2, SHORT, {**settings, "LOCKSTEP_JOIN_TIMEOUT": "%d" % (14 + LATE)})

@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LOCKSTEP, SANITIZED, Cluster, free_ports, newest_step, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json", "--strategy", "parameter-server"]
@@ -129,7 +129,7 @@ class Delayed(unittest.TestCase):
     def test_what_cannot_be_is_named(self):
         for options, words in ((["--delay", "1"], "option '--delay' needs '--consistency delayed'"),
                                (["--consistency", "delayed", "--delay", "65"], "option '--delay' needs a whole number from 0 to 64")):
-            done = subprocess.run([*TRAIN, *options], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*TRAIN, *options], capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
 

@@ -7,14 +7,14 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LOCKSTEP, Cluster, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, Cluster, train_command, wait_for_line
 
 SKIP_CALL = os.environ.get("SKIP_CALL", "build/tests/end_to_end/skip_call")
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
 
 def timeline(*arguments):
-    done = subprocess.run([LOCKSTEP, "timeline", *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([LOCKSTEP, "timeline", *arguments], capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
         raise AssertionError(done.stderr)
     return done.stdout
@@ -32,7 +32,7 @@ class FlightRecord(unittest.TestCase):
         cluster = Cluster(3, [SKIP_CALL, "2", "6", how],
                           {"LOCKSTEP_FLIGHT_RECORD_FOLDER": self.folder.name, **environment})
         cluster.start_all()
-        results = cluster.finish(timeout=40)
+        results = cluster.finish()
         for status, _, stderr in results.values():
             self.assertIn(status, (1, 2, 138), stderr)
         self.assertEqual(len(self.files()), 3, results)
@@ -86,7 +86,7 @@ class FlightRecord(unittest.TestCase):
             with self.subTest(folder=folder):
                 cluster = Cluster(2, [SKIP_CALL, "1", "2", "named"], {"LOCKSTEP_FLIGHT_RECORD_FOLDER": folder})
                 cluster.start_all()
-                for (_, rank), (status, _, stderr) in cluster.finish(timeout=40).items():
+                for (_, rank), (status, _, stderr) in cluster.finish().items():
                     self.assertNotEqual(status, 0, stderr)
                     self.assertEqual(said in stderr, folder != "" or rank == 0, stderr)
                     self.assertTrue(stderr.strip().splitlines()[-1].startswith("lockstep: error: "), stderr)
@@ -94,7 +94,7 @@ class FlightRecord(unittest.TestCase):
     def test_no_failure_no_file(self):
         cluster = Cluster(2, [SKIP_CALL, "-1", "0", "named"], {"LOCKSTEP_FLIGHT_RECORD_FOLDER": self.folder.name})
         cluster.start_all()
-        for status, _, stderr in cluster.finish(timeout=40).values():
+        for status, _, stderr in cluster.finish().values():
             self.assertEqual(status, 0, stderr)
             self.assertNotIn("LOCKSTEP_FLIGHT_RECORD", stderr)
         self.assertEqual(self.files(), [])

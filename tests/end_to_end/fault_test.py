@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, run_local, task_index_of, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, children_of, run_local, task_index_of, train_command, wait_for_line
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
@@ -41,7 +41,7 @@ class Faults(unittest.TestCase):
         hurt = time.monotonic()
         others = [cluster.tasks[("worker", index)] for index in range(3) if index != victim]
         for task in others:
-            task.wait(timeout=20)
+            task.wait(timeout=LIMIT)
         took = time.monotonic() - hurt
         if number == signal.SIGSTOP:
             cluster.kill(victim, signal.SIGCONT)
@@ -100,7 +100,7 @@ class Faults(unittest.TestCase):
         cluster = Cluster(3, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "4", "LOCKSTEP_REPORT_INTERVAL": "1"})
         cluster.start(0)
         cluster.start(2)
-        for status, _, stderr in cluster.finish(timeout=20).values():
+        for status, _, stderr in cluster.finish().values():
             self.assertEqual(status, 138, stderr)
             lines = stderr.strip().splitlines()
             self.assertTrue([line for line in lines[:-1] if "worker:1" in line and "refused" in line], stderr)
@@ -111,7 +111,7 @@ class Faults(unittest.TestCase):
         cluster = Cluster(1, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "3", "LOCKSTEP_REPORT_INTERVAL": "1"})
         cluster.cluster["worker"].append("no-such-host.invalid:2222")
         cluster.start(0)
-        status, _, stderr = cluster.finish(timeout=20)[("worker", 0)]
+        status, _, stderr = cluster.finish()[("worker", 0)]
         self.assertEqual(status, 138)
         self.assertRegex(stderr, "no-such-host.invalid.*(name not found)")
 
@@ -120,7 +120,7 @@ class Faults(unittest.TestCase):
         other = {"worker": cluster.cluster["worker"] + ["127.0.0.1:9"]}
         cluster.start(0)
         cluster.start(1, cluster=other)
-        for status, _, stderr in cluster.finish(timeout=30).values():
+        for status, _, stderr in cluster.finish().values():
             self.assertEqual(status, 2, stderr)
             self.assertRegex(stderr.strip().splitlines()[-1], "cluster.worker differs.*2 tasks.*3 tasks")
 
@@ -130,7 +130,7 @@ class Faults(unittest.TestCase):
         cluster.start(0)
         cluster.start(1, command=[*LONG, *options])
         lasts = set()
-        for status, _, stderr in cluster.finish(timeout=30).values():
+        for status, _, stderr in cluster.finish().values():
             self.assertEqual(status, 2, stderr)
             lasts.add(stderr.strip().splitlines()[-1])
         self.assertEqual(len(lasts), 1, lasts)
@@ -155,7 +155,7 @@ class Faults(unittest.TestCase):
         cluster.start(0)
         cluster.start(1, command=[*LONG, "--transport", "grpc"])
         cluster.start(2)
-        for status, _, stderr in cluster.finish(timeout=30).values():
+        for status, _, stderr in cluster.finish().values():
             self.assertEqual(status, 2, stderr)
             last = stderr.strip().splitlines()[-1]
             self.assertIn("LOCKSTEP_TRANSPORT differs: ", last)
@@ -168,7 +168,7 @@ class Faults(unittest.TestCase):
             holder.bind(("127.0.0.1", cluster.ports[0]))
             holder.listen()
             cluster.start(0)
-            status, _, stderr = cluster.finish(timeout=20)[("worker", 0)]
+            status, _, stderr = cluster.finish()[("worker", 0)]
         self.assertNotEqual(status, 0)
         self.assertIn(str(cluster.ports[0]), stderr)
         self.assertIn("in use", stderr)
@@ -181,7 +181,7 @@ class Faults(unittest.TestCase):
         workers = [child for child in children if task_index_of(child) == 1]
         self.assertEqual(len(workers), 1, children)
         os.kill(workers[0], signal.SIGKILL)
-        _, stderr = launcher.communicate(timeout=20)
+        _, stderr = launcher.communicate(timeout=LIMIT)
         self.assertEqual(launcher.returncode, 137)
         self.assertRegex(stderr, "worker:1")
         self.assertFalse([child for child in children if os.path.exists("/proc/%d" % child)])

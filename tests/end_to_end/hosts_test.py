@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from cluster import Cluster, last_json, run_local, train_command
+from cluster import LIMIT, Cluster, last_json, run_local, train_command
 
 SMALL = ("--limit", "2000", "--epochs", "2", "--no-validation", "--batch-size", "70")
 
@@ -39,7 +39,7 @@ class Host:
         self.process = subprocess.Popen([*ENTER, "sh", "-c", "\n".join(script)], env=cluster.environment, text=True,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def finish(self, timeout=60):
+    def finish(self, timeout=LIMIT):
         out, err = self.process.communicate(timeout=timeout)
         return self.process.returncode, out, err
 

@@ -6,14 +6,14 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, run_local
+from cluster import LIMIT, LOCKSTEP, SANITIZED, run_local
 
 TRAIN = ("--model", "mobilenet_v2", "--optimizer", "adam", "--symmetric")
 
 
 def convert(dataset, to, path, *options):
     command = [LOCKSTEP, "convert", "--dataset", dataset, "--to", to, "--output", path, *map(str, options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     if done.returncode:
         raise AssertionError(done.stderr)
     return path
@@ -35,7 +35,7 @@ class Images(unittest.TestCase):
                              "--image-size", 64, "--quality", 90)
         result = run_local(2, 1, *TRAIN, "--alpha", "0.35", "--norm-momentum", "0.9", "--dataset", images,
                            "--learning-rate", "0.004", "--batch-size", "32", "--epochs", "30", "--augment",
-                           "flip,crop=8,contrast=0.3,brightness=0.2", "--cache", timeout=500)
+                           "flip,crop=8,contrast=0.3,brightness=0.2", "--cache", timeout=9 * LIMIT)
         self.assertEqual(result["num_workers"], 2)
         self.assertGreaterEqual(result["val_accuracy"], 0.95, result)
 
@@ -43,7 +43,7 @@ class Images(unittest.TestCase):
         images = convert("shapes", "jpeg", self.path("images"), "--split", "train", "--limit", 12, "--image-size", 224)
         records = convert(images, "tfrecord", self.path("records"), "--split", "train")
         results = [run_local(2, 1, *TRAIN, "--dataset", dataset, "--learning-rate", "0.001", "--batch-size", "4",
-                             "--epochs", "1", "--no-validation", timeout=500) for dataset in (images, records)]
+                             "--epochs", "1", "--no-validation", timeout=9 * LIMIT) for dataset in (images, records)]
         for key in ("loss", "weights_sha256"):
             self.assertEqual(results[0][key], results[1][key])
         self.assertEqual(results[0]["steps"], 3)

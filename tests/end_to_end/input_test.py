@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, last_json, run_local
+from cluster import LIMIT, LOCKSTEP, SANITIZED, last_json, run_local
 
 COUNT = 60 if SANITIZED else 240
 OPTIONS = ("--epochs", "1" if SANITIZED else "2", "--batch-size", "28", "--hidden", "16")
@@ -19,7 +19,7 @@ KERAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/weig
 
 
 def lockstep(*arguments):
-    return subprocess.run([LOCKSTEP, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
+    return subprocess.run([LOCKSTEP, *map(str, arguments)], capture_output=True, text=True, timeout=2 * LIMIT, check=False,
                           stdin=subprocess.DEVNULL)
 
 

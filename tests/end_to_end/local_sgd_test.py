@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LOCKSTEP, Cluster, newest_step, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "96", "--no-validation",
          "--verbose", "-1", "--json", "--optimizer", "adam", "--strategy", "local-sgd", "--sync-every", "3"]
@@ -87,7 +87,7 @@ class LocalSgd(unittest.TestCase):
                                ([*TRAIN[-4:], "--fragment-delay", "3"], "fragment_delay 3 is not in 0 .. 2"),
                                (["--fragments", "2"], "'--fragments' needs '--sync-every STEPS'"),
                                ([*TRAIN[-4:], "--compression", "fp16"], "compression fp16 would round the variables")):
-            done = subprocess.run([*base, *options], env=nobody, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*base, *options], env=nobody, capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, last_json, run_local, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, last_json, run_local, train_command, wait_for_line
 
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
 sys.path.insert(0, BENCH)
@@ -87,7 +87,7 @@ class Pair:
                 raise AssertionError("who is cut off is not named:\n" + "\n".join(self.read()))
             time.sleep(0.1)
         part(self.hosts, 1, 2, "del")
-        outs = [task.communicate(timeout=60)[0] for task in self.tasks]
+        outs = [task.communicate(timeout=LIMIT)[0] for task in self.tasks]
         if any(task.returncode for task in self.tasks):
             raise AssertionError("\n".join(self.read()))
         return outs[0]
@@ -123,7 +123,7 @@ class Network(unittest.TestCase):
                 wait_for_line(workers[0].stdout, "Epoch 2/")
                 administer(hosts[1].enter("ip link set eth0 down".split()))
                 for rank, worker in enumerate(workers):
-                    _, said = worker.communicate(timeout=30)
+                    _, said = worker.communicate(timeout=LIMIT)
                     self.assertEqual(worker.returncode, 138, said)
                     last = said.strip().splitlines()[-1]
                     found = re.search(r"worker:(\d) \(rank (\d), ([0-9.]+):2222\) was lost: silent for .* s, cut off ", last)
@@ -149,7 +149,7 @@ class Network(unittest.TestCase):
         self.assertIn("1gbit", links)
         command = [os.path.join(BENCH, "network"), "--links", ",".join(links), "--hosts", "2", "--bytes", "4K,1M",
                    "--rounds", "1", "--no-peers", "--no-probe", "--lockstep", EXECUTABLE, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=3 * LIMIT, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(done.stdout)
         self.assertEqual([(case["link"], case["hosts"]) for case in result["cases"]], [(name, 2) for name in links])

@@ -7,7 +7,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import LOCKSTEP, Cluster, free_ports, last_json
+from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, last_json
 
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 NOBODY = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
@@ -16,7 +16,7 @@ RULES = [["sgd"], ["sgd", "--momentum", "0.9"], ["adam"], ["lamb"], ["rmsprop", 
 
 
 def plan(*options, environment=NOBODY):
-    done = subprocess.run([LOCKSTEP, "plan", *options, "--json"], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([LOCKSTEP, "plan", *options, "--json"], env=environment, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
         raise AssertionError(done.stderr)
     return json.loads(done.stdout)
@@ -150,7 +150,7 @@ class Plan(unittest.TestCase):
             self.assertEqual([task["task"] for task in planned["tasks"]], ["chief:0", "worker:0", "worker:1", "ps:0", "ps:1"])
             self.assertEqual([task.get("first_replica") for task in planned["tasks"]], [0, 2, 4, None, None])
         text = subprocess.run([LOCKSTEP, "plan", "--strategy", "parameter-server", *DATA], env=environment, capture_output=True, text=True,
-                              timeout=60, check=True).stdout
+                              timeout=LIMIT, check=True).stdout
         for words in ("parameter-server: 3 workers of 1 replica, 2 parameter servers", "chief:0 ", "ps:1 ", "dense/kernel"):
             self.assertIn(words, text)
 
@@ -160,7 +160,7 @@ class Plan(unittest.TestCase):
                                (["--bandwidth", "fast"], "bits a second such as 100Mbit/s"),
                                (["-np", "2", "--strategy", "local-sgd", "--sync-every", "3", "--fragments", "2"], "no multiple of fragments 2"),
                                (["-np", "2", "--strategy", "local-sgd", "--sync-every", "9", "--fragments", "9"], "more than the 6 variables")):
-            done = subprocess.run([LOCKSTEP, "plan", *DATA, *options], env=NOBODY, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([LOCKSTEP, "plan", *DATA, *options], env=NOBODY, capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
             self.assertEqual(done.stdout, "")

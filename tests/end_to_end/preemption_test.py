@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LOCKSTEP, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
 
 ROUNDS = 2
 WORKERS = 3
@@ -31,7 +31,7 @@ def numbers(text):
 
 def undisturbed(*options):
     done = subprocess.run(train_command(*OPTIONS, *options, "--devices", str(WORKERS)), capture_output=True, text=True,
-                          timeout=120)
+                          timeout=2 * LIMIT)
     assert done.returncode == 0, done.stderr
     return numbers(done.stdout)
 
@@ -51,7 +51,7 @@ class Preemption(unittest.TestCase):
         return next(child for child in children_of(launcher.pid) if task_index_of(child) == rank)
 
     def finish(self, launcher):
-        out, said = launcher.communicate(timeout=120)
+        out, said = launcher.communicate(timeout=2 * LIMIT)
         return launcher.returncode, out, said
 
     def check_stopped(self, said, who, checkpoint):
@@ -138,7 +138,7 @@ class Preemption(unittest.TestCase):
             wait_for_line(waiting.stderr, "waiting")
             begun = time.monotonic()
             waiting.send_signal(number)
-            self.assertEqual(waiting.wait(timeout=10), expected)
+            self.assertEqual(waiting.wait(timeout=LIMIT), expected)
             self.assertLess(time.monotonic() - begun, 3)
             self.assertRegex(waiting.communicate()[1], r"CANCELLED: worker:0 \(rank 0\) was asked to stop")
             cluster.start_all()
@@ -162,7 +162,7 @@ class Preemption(unittest.TestCase):
             wait_for_line(cluster.tasks[("worker", rank)].stderr, "waiting for (worker:0, which leads and waits for )?[12] of 3 workers")
         begun = time.monotonic()
         cluster.kill(asked, number)
-        results = cluster.finish(timeout=30)
+        results = cluster.finish()
         self.assertLess(time.monotonic() - begun, 10)
         return cluster, [results[("worker", rank)] for rank in range(WORKERS - 1)]
 
@@ -192,7 +192,7 @@ class Preemption(unittest.TestCase):
         time.sleep(0.3)
         begun = time.monotonic()
         cluster.kill(0, signal.SIGTERM)
-        status = first.wait(timeout=20)
+        status = first.wait(timeout=LIMIT)
         self.assertLess(time.monotonic() - begun, 10)
         cluster.kill(1, signal.SIGCONT)
         results = cluster.finish()
@@ -214,7 +214,7 @@ class Preemption(unittest.TestCase):
         cluster.kill(1)
         wait_for_line(first.stderr, "waiting for [12] of 3 workers")
         cluster.kill(0, signal.SIGTERM)
-        results = cluster.finish(timeout=30)
+        results = cluster.finish()
         self.assertEqual([results[("worker", rank)][0] for rank in (0, 2)], [143, 143], results)
         self.check_end(EVALUATIONS, int(re.search(r"stopped after step (\d+)", results[("worker", 0)][2]).group(1)))
 
@@ -244,7 +244,7 @@ class Preemption(unittest.TestCase):
         time.sleep(0.5)
         self.assertIsNone(first.poll())
         cluster.kill(0, signal.SIGTERM)
-        self.assertEqual(first.wait(timeout=10), -signal.SIGTERM)
+        self.assertEqual(first.wait(timeout=LIMIT), -signal.SIGTERM)
         cluster.kill(1, signal.SIGCONT)
         self.assertEqual(cluster.finish()[("worker", 1)][0], 138)
 
@@ -256,7 +256,7 @@ class Preemption(unittest.TestCase):
         outer = cluster.start(0)
         wait_for_line(outer.stderr, "waiting")
         os.kill(children_of(outer.pid)[0], signal.SIGTERM)
-        self.assertEqual(cluster.finish(timeout=10)[("worker", 0)][0], 143)
+        self.assertEqual(cluster.finish()[("worker", 0)][0], 143)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from cluster import LOCKSTEP, Cluster, last_json, probe, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, Cluster, last_json, probe, train_command, wait_for_line
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
@@ -17,7 +17,7 @@ LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation",
 def check(cluster, *options):
     config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
     done = subprocess.run([LOCKSTEP, "check", "--connect", "--json", "--tf-config", config, *options],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=LIMIT)
     if done.returncode > 1:
         raise AssertionError(done.stderr)
     found = json.loads(done.stdout)
@@ -31,7 +31,7 @@ def check_one(address, *options):
 
 
 def top(*options):
-    return subprocess.run([LOCKSTEP, "top", *options], capture_output=True, text=True, timeout=60)
+    return subprocess.run([LOCKSTEP, "top", *options], capture_output=True, text=True, timeout=LIMIT)
 
 
 class Listener(threading.Thread):
@@ -74,7 +74,7 @@ class Probes(unittest.TestCase):
     def check_table(self, cluster):
         """The same for people, a row a worker."""
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
-        done = subprocess.run([LOCKSTEP, "check", "--connect", "--tf-config", config], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([LOCKSTEP, "check", "--connect", "--tf-config", config], capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         lines = done.stdout.splitlines()
         self.assertRegex(lines[0], r"^lockstep \S+, cluster [0-9a-f]{12}$")

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LOCKSTEP, last_json, train_command
+from cluster import LIMIT, LOCKSTEP, last_json, train_command
 
 MODEL = ("--hidden", "16")
 TRAIN = (*MODEL, "--json", "--verbose", "-1", "--limit", "600", "--epochs", "2", "--seed", "3")
@@ -18,7 +18,7 @@ def lockstep(command, *options, workers=1):
     line = [LOCKSTEP, command, *MODEL, *options]
     if workers > 1:
         line = [LOCKSTEP, "run", "-np", str(workers), "--no-prefix", "--", *line]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, timeout=2 * LIMIT)
 
 
 def read_npy(path):
@@ -41,7 +41,7 @@ class Saved(unittest.TestCase):
         cls.checkpoints = os.path.join(cls.scratch.name, "checkpoints")
         os.mkdir(cls.checkpoints)
         done = subprocess.run(train_command(*TRAIN, "--save-each", cls.weights, "--checkpoint", cls.checkpoints,
-                                            "--checkpoint-retain"), capture_output=True, text=True, timeout=120)
+                                            "--checkpoint-retain"), capture_output=True, text=True, timeout=2 * LIMIT)
         assert done.returncode == 0, done.stderr
         cls.result = last_json(done.stdout)
         cls.weights = cls.weights.format(epoch=2)

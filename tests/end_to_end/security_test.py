@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, last_json, tls_settings, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, last_json, tls_settings, train_command, wait_for_line
 
 SHORT = train_command("--epochs", "2", "--limit", "2000", "--no-validation", "--json", "--verbose", "-1")
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
@@ -189,12 +189,12 @@ class Base(unittest.TestCase):
                 thread = threading.Thread(target=send_frames, args=(dial, FLOODS[name], over))
                 thread.start()
                 for _ in range(3):
-                    wait_for_line(first.stdout, "^Epoch", timeout=20)
+                    wait_for_line(first.stdout, "^Epoch")
                 time.sleep(1)
                 over.set()
                 thread.join()
                 self.assertLess(self.resident(first) - before, (500 if SANITIZED else 50) << 20)
-        wait_for_line(first.stdout, "^Epoch", timeout=10)
+        wait_for_line(first.stdout, "^Epoch")
         for index in range(2):
             self.assertIsNone(cluster.tasks[("worker", index)].poll())
             cluster.kill(index)
@@ -355,7 +355,7 @@ class Strangers(Base):
 
 class Tokens(Base):
     def last_lines(self, cluster):
-        results = cluster.finish(timeout=30)
+        results = cluster.finish()
         for status, _, stderr in results.values():
             self.assertEqual(status, 2, stderr)
         return [stderr.strip().splitlines()[-1] for _, _, stderr in results.values()]
@@ -402,7 +402,7 @@ class Tokens(Base):
 class Tls(Base):
     def certs(self, name="certs", tasks="worker:3"):
         folder = os.path.join(self.folder, name)
-        done = subprocess.run([LOCKSTEP, "certs", folder, "--tasks", tasks], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([LOCKSTEP, "certs", folder, "--tasks", tasks], capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 0, done.stderr)
         return folder
 
@@ -458,7 +458,7 @@ class Tls(Base):
     def test_another_authority(self):
         cluster = Cluster(2, SHORT)
         self.start(cluster, [self.certs("one"), self.certs("two")])
-        for status, _, stderr in cluster.finish(timeout=30).values():
+        for status, _, stderr in cluster.finish().values():
             self.assertEqual(status, 2, stderr)
             self.assertRegex(stderr.strip().splitlines()[-1], "UNAUTHENTICATED: .*LOCKSTEP_TLS_CA")
 
@@ -475,7 +475,7 @@ class Tls(Base):
                     cluster.start(index)
                     if index == first:
                         call_soon(cluster.ports[index]).close()
-                results = cluster.finish(timeout=30)
+                results = cluster.finish()
                 took = time.monotonic() - begun
                 words = r"UNAUTHENTICATED: worker:%d \(.*\) has TLS and worker:%d \(.*\) has none: set LOCKSTEP_TLS_"
                 for status, _, stderr in results.values():
@@ -521,7 +521,7 @@ class Tls(Base):
         for command in commands:
             for own, status, words in ((tls_settings(folder, "worker-1"), 0, "member|worker:1"), ({}, 1, "it has TLS")):
                 done = subprocess.run([LOCKSTEP, *command], env=dict(os.environ, **own), capture_output=True, text=True,
-                                      timeout=30)
+                                      timeout=LIMIT)
                 self.assertEqual(done.returncode != 0, status != 0, done.stdout + done.stderr)
                 self.assertRegex(done.stdout + done.stderr, words)
         with call(cluster.ports[0]) as stranger:
@@ -534,7 +534,7 @@ class Tls(Base):
     def expect_own_error(self, settings, *words):
         cluster = Cluster(2, SHORT, settings)
         cluster.start(0)
-        status, _, stderr = cluster.finish(timeout=20)[("worker", 0)]
+        status, _, stderr = cluster.finish()[("worker", 0)]
         self.assertEqual(status, 2, stderr)
         for word in words:
             self.assertIn(word, stderr)
@@ -552,7 +552,7 @@ class Tls(Base):
         folder = self.certs()
         before = {name: os.stat(os.path.join(folder, name)) for name in os.listdir(folder)}
         self.assertEqual({stat.st_mode & 0o777 for stat in before.values()}, {0o600})
-        done = subprocess.run([LOCKSTEP, "certs", folder, "--tasks", "chief"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([LOCKSTEP, "certs", folder, "--tasks", "chief"], capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 2)
         self.assertIn("is there already", done.stderr)
         self.assertEqual(sorted(before), sorted(os.listdir(folder)))

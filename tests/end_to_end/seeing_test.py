@@ -11,7 +11,7 @@ import time
 import unittest
 
 import events
-from cluster import LOCKSTEP, children_of, last_json, task_index_of, train_command
+from cluster import LIMIT, LOCKSTEP, children_of, last_json, task_index_of, train_command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden", "tensorboard.txt")
@@ -23,7 +23,7 @@ def train(*options, workers=1):
     command = train_command(*options)
     if workers > 1:
         command = [LOCKSTEP, "run", "-np", str(workers), "--no-prefix", "--", *command]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * LIMIT)
 
 
 def golden(kind):
@@ -162,7 +162,7 @@ class Seeing(unittest.TestCase):
         self.wait_for_rows(5)
         [chief] = [pid for pid in children_of(task.pid) if task_index_of(pid) == 0]
         os.kill(chief, signal.SIGKILL)
-        out, err = task.communicate(timeout=100)
+        out, err = task.communicate(timeout=2 * LIMIT)
         self.assertEqual(task.returncode, 0, err)
         self.assertIn("took the state of the training over from rank ", err)
         self.assertRegex(err, r"goes on in epoch \d+ after its step \d+")
@@ -232,7 +232,7 @@ class Seeing(unittest.TestCase):
         command = train_command("--tensorboard", self.board, "--tensorboard-histograms", "1", *SMALL, "--epochs", "40")
         for extra, status in (((), 1), (("--log-errors", "warn"), 0)):
             done = subprocess.run(["unshare", "--mount", "sh", "-ec", before + ' && exec "$0" "$@"', *command, *extra],
-                                  capture_output=True, text=True, timeout=120)
+                                  capture_output=True, text=True, timeout=2 * LIMIT)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn("No space left on device", done.stderr)
             self.assertIn(self.board + "/train/events", done.stderr)

@@ -11,8 +11,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_for_line
-from probe_test import probe
+from cluster import ENDLESS, LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_for_line
 
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 TRAIN = [LOCKSTEP, "train", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--verbose", "2", "--json"]
@@ -24,13 +23,6 @@ SMALL = {"LOCKSTEP_FIRST_BUCKET": "16K", "LOCKSTEP_BUCKET": "64K"}  # the pull o
 FORMS = {"sum-only": (MLP, {"LOCKSTEP_ALGORITHM": "assist"}), "delayed": ([*MLP, *STORE, "--consistency", "delayed"], {}),
          "asynchronous": ([*MLP, *STORE, "--consistency", "async"], {}), "sparse": (WORDS, {}), "hybrid": ([*WORDS, "--hybrid"], {})}
 LEFT = r"CANCELLED: .*stopped after step (\d+), as (rank \d|\d workers) asked; its checkpoint is in"
-
-
-def probe_step(address):
-    try:
-        return int(re.search(r"^step=(\d+)", probe(int(address.split(":")[1])), re.MULTILINE).group(1))
-    except (OSError, AttributeError):  # it has not begun to listen
-        return 0
 
 
 class ServerStop(unittest.TestCase):
@@ -67,7 +59,7 @@ class ServerStop(unittest.TestCase):
 
     def finish(self, command, **environment):
         cluster = self.start(self.job(command, **environment))
-        results = cluster.finish(timeout=120)
+        results = cluster.finish(timeout=2 * LIMIT)
         self.expect(results, self.all_with(cluster, 0))
         return last_json(results[("worker", 0)][1])["weights_sha256"], results[("worker", 0)][2]
 
@@ -118,7 +110,7 @@ class ServerStop(unittest.TestCase):
         for _ in range(2):
             wait_for_line(launcher.stdout, "Epoch ")
         launcher.send_signal(signal.SIGTERM)
-        _, said = launcher.communicate(timeout=60)
+        _, said = launcher.communicate(timeout=LIMIT)
         self.assertEqual(launcher.returncode, 143, said)
         self.assertEqual(os.listdir(self.folder), ["checkpoint-%012d.safetensors" % int(re.search(LEFT, said).group(1))])
         self.assertNotIn("exit status", said)
@@ -139,7 +131,7 @@ class ServerStop(unittest.TestCase):
             for task in cluster.tasks.values():
                 wait_for_line(task.stderr, "waiting for")
             self.ask(cluster, number)
-            self.expect(cluster.finish(timeout=15), self.all_with(cluster, status))
+            self.expect(cluster.finish(), self.all_with(cluster, status))
         cluster = self.start(self.job([*MLP, *STORE], LOCKSTEP_REPORT_INTERVAL="0.2"))
         wait_for_line(cluster.tasks[("worker", 0)].stdout, r"Epoch \d+/")
         for index in range(2):
@@ -147,7 +139,7 @@ class ServerStop(unittest.TestCase):
         for index in range(2):
             wait_for_line(cluster.tasks[("ps", index)].stderr, "waiting for .*worker:0")
         self.ask(cluster)
-        results = cluster.finish(timeout=20)
+        results = cluster.finish()
         self.expect(results, {("ps", 0): 143, ("ps", 1): 143, ("worker", 0): -9, ("worker", 1): -9})
 
     def test_in_a_recovery(self):
@@ -159,7 +151,7 @@ class ServerStop(unittest.TestCase):
         for index in range(2):
             wait_for_line(cluster.tasks[("ps", index)].stderr, "waits for the workers")
         self.ask(cluster)
-        results = cluster.finish(timeout=30)
+        results = cluster.finish()
         self.expect(results, {**self.all_with(cluster, 143), ("worker", 1): -9})
 
     def test_workers_whose_servers_are_gone(self):
@@ -168,12 +160,11 @@ class ServerStop(unittest.TestCase):
             with self.subTest(name):
                 cluster = self.job([*command, "--optimizer", "adam", "--epochs", "1", "--limit", "1000000"], **environment)
                 self.start(cluster)
-                while probe_step(cluster.cluster["worker"][0]) < 1:  # before the first step there are none
-                    time.sleep(0.02)
+                cluster.wait_for_step()  # before the first one there are none
                 for kind, number in (("ps", signal.SIGKILL), ("worker", signal.SIGTERM)):
                     for index in range(2):
                         cluster.kill(index, number, kind)
-                results = cluster.finish(timeout=30)
+                results = cluster.finish()
                 self.expect(results, {("worker", 0): 143, ("worker", 1): 143, ("ps", 0): -9, ("ps", 1): -9})
                 found = re.findall("its checkpoint could not be saved: FAILED_PRECONDITION: the (moments|tables) after step",
                                    results[("worker", 0)][2])
@@ -186,7 +177,7 @@ class ServerStop(unittest.TestCase):
         server = cluster.tasks[("ps", 1)]
         wait_for_line(cluster.tasks[("worker", 0)].stdout, r"Epoch \d+/")
         cluster.kill(1, signal.SIGTERM, "ps")
-        _, said = server.communicate(timeout=20)
+        _, said = server.communicate(timeout=LIMIT)
         self.assertEqual(server.returncode, 143, said)
         self.assertIn("ps:1 was asked to stop, and its workers have not left within the 1 s of LOCKSTEP_STOP_GRACE", said)
         wait_for_line(cluster.tasks[("worker", 0)].stderr, "ps:1 .* was lost: ps:1 was asked to stop")
@@ -200,7 +191,17 @@ class ServerStop(unittest.TestCase):
         server.send_signal(signal.SIGTERM)
         wait_for_line(server.stderr, "asked to stop: this parameter server serves until its workers have left, 600 s at most")
         server.send_signal(signal.SIGTERM)
-        self.assertEqual(server.wait(timeout=10), -signal.SIGTERM)
+        self.assertEqual(server.wait(timeout=LIMIT), -signal.SIGTERM)
+
+    def test_a_server_leaves_in_any_part_of_a_step(self):
+        """To its workers it is lost, also where it was in a call with them. Its part is on the other one, too."""
+        for form in [[], ["--consistency", "delayed"]] * (40 if os.environ.get("LOCKSTEP_TEST_FULL") else 6):
+            cluster = self.start(self.job([*MLP, *STORE, "--ps-replicas", "2", *form, *ENDLESS], LOCKSTEP_STOP_GRACE="0.05", **SMALL))
+            cluster.wait_for_step(2)
+            cluster.kill(1, signal.SIGTERM, "ps")
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "1 parameter server keeps the variables")
+            self.assertEqual(cluster.tasks.pop(("ps", 1)).wait(timeout=LIMIT), 143)
+            cluster.kill_all()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LOCKSTEP, SANITIZED, Cluster, expect_undisturbed, free_ports, tls_settings, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, SANITIZED, Cluster, expect_undisturbed, free_ports, tls_settings, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
 QUIET = [*TRAIN, "--no-validation", "--verbose", "-1"]
@@ -51,10 +51,10 @@ class Server(unittest.TestCase):
                 cluster.start(index, "ps", [LOCKSTEP, "serve"] if index else None)
             cluster.start(1)
             chief = cluster.tasks[("worker", 0)]
-            out, _ = chief.communicate(timeout=60)
+            out, _ = chief.communicate(timeout=LIMIT)
             ended = time.monotonic()
             for index in range(servers):
-                cluster.tasks[("ps", index)].wait(timeout=30)
+                cluster.tasks[("ps", index)].wait(timeout=LIMIT)
             self.assertLess(time.monotonic() - ended, 10 if SANITIZED else 1)
             self.assertEqual(digest(out), wanted)
             del cluster.tasks[("worker", 0)]
@@ -118,7 +118,7 @@ class Server(unittest.TestCase):
     def look(self, cluster, environment):
         """The server is asked as the workers are, and names the same cluster."""
         environment = {**os.environ, **environment}
-        ask = lambda *words: subprocess.run([LOCKSTEP, *words], capture_output=True, text=True, env=environment, timeout=30)
+        ask = lambda *words: subprocess.run([LOCKSTEP, *words], capture_output=True, text=True, env=environment, timeout=LIMIT)
         added = 0
         while not added:  # it is asked before the first step, too
             done = ask("top", "--json", "--interval", "0.3", cluster.cluster["ps"][0])
@@ -161,9 +161,9 @@ class Server(unittest.TestCase):
         wait_for_line(server.stderr, "serves 2 workers")
         server.send_signal(signal.SIGSTOP)  # while the group begins, or later
         for index in range(2):
-            self.assertEqual(cluster.tasks[("worker", index)].wait(timeout=120), 0)
+            self.assertEqual(cluster.tasks[("worker", index)].wait(timeout=2 * LIMIT), 0)
         server.send_signal(signal.SIGCONT)
-        _, said = server.communicate(timeout=60)
+        _, said = server.communicate(timeout=LIMIT)
         self.assertEqual(server.returncode, 138, said)
         self.assertRegex(said, r"the workers have left while this server was frozen or cut off, for nobody listens there: .*worker:0")
         cluster.finish()

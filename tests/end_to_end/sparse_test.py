@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_for_line
+from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_for_line
 
 WORDS = os.environ.get("WORDS", "build/tests/end_to_end/words")
 OPTIMIZERS = ["momentum", "adam", "adamw", "rmsprop"]
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 def plain(*options):
     """Four replicas in one process, whose tables are dense."""
-    done = subprocess.run([WORDS, "devices=4", *options], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([WORDS, "devices=4", *options], capture_output=True, text=True, check=True, timeout=2 * LIMIT)
     return last_json(done.stdout)
 
 
@@ -80,13 +80,13 @@ class Sparse(unittest.TestCase):
         train = [LOCKSTEP, "train", "--model", "embedding", "--embedding", "10000x8", "--limit", "640", "--epochs", "2", "--batch-size", "64",
                  "--no-validation", "--json"]
         wanted = last_json(subprocess.run([*train, "--strategy", "mirrored", "--devices", "2"], capture_output=True, text=True, check=True,
-                                          timeout=120).stdout)
+                                          timeout=2 * LIMIT).stdout)
         launch, stored = [LOCKSTEP, "run", "-np", "2", "--ps", "2", "--no-prefix", "--"], ["--strategy", "parameter-server", "--sparse", "always"]
         with tempfile.TemporaryDirectory() as folder:
             weights = os.path.join(folder, "each-{epoch}.npz")
             for more, kept in (([], False), (["--hybrid"], False), (["--hybrid", "--checkpoint", folder + "/a", "--save-each", weights], True),
                                (["--checkpoint", folder + "/b"], True)):
-                done = subprocess.run([*launch, *train, *stored, *more], capture_output=True, text=True, timeout=120)
+                done = subprocess.run([*launch, *train, *stored, *more], capture_output=True, text=True, timeout=2 * LIMIT)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("an embedding of 10000 rows is sparse", done.stderr)
                 found = last_json(done.stdout)
@@ -94,9 +94,9 @@ class Sparse(unittest.TestCase):
                 self.assertEqual(found["weights_sha256"], wanted["weights_sha256"] if kept else None)
             for epochs, path in ((1, "each-1.npz"), (2, "each-2.npz")):
                 again = subprocess.run([*train, "--epochs", str(3 - epochs), "--weights", os.path.join(folder, path), "--shuffle", "never"],
-                                       capture_output=True, text=True, timeout=120)
+                                       capture_output=True, text=True, timeout=2 * LIMIT)
                 self.assertEqual(again.returncode, 0, again.stderr)
-            refused = subprocess.run([*launch, *train, *stored, "--save-each", weights], capture_output=True, text=True, timeout=120)
+            refused = subprocess.run([*launch, *train, *stored, "--save-each", weights], capture_output=True, text=True, timeout=2 * LIMIT)
             self.assertIn("fit with a checkpoint folder brings them", refused.stderr)
             self.assertNotEqual(refused.returncode, 0)
 

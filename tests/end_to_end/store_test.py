@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LOCKSTEP, Cluster, expect_undisturbed, free_ports, newest_step, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, expect_undisturbed, free_ports, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json"]
@@ -32,7 +32,7 @@ def digest(out):
 def plain(options):
     """The digest of four replicas in one process."""
     done = subprocess.run([*MIRRORED, *options], capture_output=True, text=True, check=True,
-                          timeout=120)
+                          timeout=2 * LIMIT)
     return digest(done.stdout)
 
 
@@ -169,7 +169,7 @@ class Store(unittest.TestCase):
                 ({}, [], "there is no TF_CONFIG"), ({"TF_CONFIG": workers}, [], "TF_CONFIG has no ps: add cluster.ps"),
                 ({}, ["--communication", "ring"], "communication RING is between workers"),
                 ({}, ["--hybrid", "--consistency", "async"], "hybrid goes with consistency LS_SYNC, and it is async")):
-            done = subprocess.run([*TRAIN, *STORE, *options], env={**nobody, **environment}, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*TRAIN, *STORE, *options], env={**nobody, **environment}, capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)
         with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "cli"))
 sys.argv.insert(1, os.environ["LOCKSTEP"])
-from cli import contains, environment, equal, main  # noqa: E402
+from cli import LIMIT, contains, environment, equal, main  # noqa: E402
 
 
 def run(threads):
@@ -15,7 +15,7 @@ def run(threads):
     try:
         done = subprocess.run([os.environ["LOCKSTEP"], "run", "-np", "2", "--", os.environ["STUCK"], str(threads)],
                               env={**environment(), "LOCKSTEP_DATA_TIMEOUT": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              timeout=40)
+                              timeout=LIMIT)
     except subprocess.TimeoutExpired as late:
         raise AssertionError(f"it has not ended in {late.timeout} s: {late.stderr}") from late
     err = done.stderr.decode()
@@ -37,7 +37,7 @@ def without_data_threads():
 
 
 def a_replica_that_is_late_is_waited_for_aloud():
-    done = subprocess.run([os.environ["STUCK"], "replica"], env={**environment(), "LOCKSTEP_REPORT_INTERVAL": "1"}, timeout=30,
+    done = subprocess.run([os.environ["STUCK"], "replica"], env={**environment(), "LOCKSTEP_REPORT_INTERVAL": "1"}, timeout=LIMIT,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     err = done.stderr.decode()
     equal(done.returncode, 0, err)

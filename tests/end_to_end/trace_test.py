@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LOCKSTEP, last_json, run_local, train_command
+from cluster import LIMIT, LOCKSTEP, last_json, run_local, train_command
 
 STEPS = 4
 # From the tail: small layers whose bucket is ready at once, then two large ones that keep backward busy for long.
@@ -108,11 +108,11 @@ class Trace(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "t.json")
             done = subprocess.run([LOCKSTEP, "run", "-np", "2", "--", LOCKSTEP, "bench", "all-reduce", "--bytes", "4K"],
-                                  capture_output=True, text=True, timeout=60, env={**os.environ, "LOCKSTEP_TRACE": path})
+                                  capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "LOCKSTEP_TRACE": path})
             self.assertEqual(done.returncode, 0, done.stderr)
             paths = [os.path.join(folder, f"t.rank{rank}.json") for rank in (0, 1)]
             spans = [[span for span in Timeline(path).spans if span["name"] == "all-reduce bench"] for path in paths]
-            told = subprocess.run([LOCKSTEP, "timeline", *paths], capture_output=True, text=True, timeout=60)
+            told = subprocess.run([LOCKSTEP, "timeline", *paths], capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(told.returncode, 0, told.stderr)
         self.assertIn("2 ranks", told.stdout)
         self.assertNotIn(" 0 collectives in common", told.stdout)
@@ -124,7 +124,7 @@ class Trace(unittest.TestCase):
 
     def train_alone(self, *options):
         command = train_command("--json", "--limit", "200", "--epochs", "1", "--verbose", "-1", *options)
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
 
     def test_a_path_that_cannot_be_written(self):
         """At the start where it shows there; at the end the training's numbers are whole, and the status says it."""
@@ -139,7 +139,7 @@ class Trace(unittest.TestCase):
             self.assertIn(why, lines[0])
 
     def test_an_empty_path(self):
-        done = subprocess.run([LOCKSTEP, "train", "--trace", ""], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([LOCKSTEP, "train", "--trace", ""], capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--trace needs a path", done.stderr)
 

@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from cluster import SANITIZED, Cluster, last_json, run_local, train_command
+from cluster import LIMIT, SANITIZED, Cluster, last_json, run_local, train_command
 
 # 7 full steps and one of 40
 SMALL = ("--limit", "530", "--epochs", "2", "--no-validation", "--batch-size", "70")
@@ -110,7 +110,7 @@ class Training(unittest.TestCase):
             digests = [digest("--optimizer", optimizer, *other) for other in others]
             self.assertEqual(len({plain, *digests}), 1 + len(others))
         done = subprocess.run(train_command("--limit", "300", "--optimizer", "sgd", "--beta-1", "0.5"), capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=LIMIT)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--optimizer sgd has no '--beta-1'", done.stderr)
 
@@ -140,7 +140,7 @@ class Training(unittest.TestCase):
                                             "--batch-size", "64"))
         cluster.start_all()
         started = time.monotonic()
-        results = cluster.finish(timeout=90)
+        results = cluster.finish(timeout=2 * LIMIT)
         self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
         self.assertEqual(last_json(results[("worker", 0)][1])["steps"], 10)
         self.assertLess(time.monotonic() - started, 30)

@@ -6,7 +6,7 @@ import random
 import time
 import unittest
 
-from cluster import SANITIZED, Cluster
+from cluster import LIMIT, SANITIZED, Cluster
 
 UNLIKE_CALLS = os.environ.get("UNLIKE_CALLS", "build/tests/end_to_end/unlike_calls")
 WORKERS = 12
@@ -24,7 +24,7 @@ class UnlikeCalls(unittest.TestCase):
                           {"LOCKSTEP_TRANSPORT": transport, "LOCKSTEP_COLLECTIVE_TIMEOUT": "120"})
         begun = time.monotonic()
         cluster.start_all()
-        results = cluster.finish(timeout=100)
+        results = cluster.finish(timeout=2 * LIMIT)
         for task, (status, _, stderr) in results.items():
             self.assertIn(status, (2, 138), (seed, transport, task, stderr))
             self.assertRegex(stderr, r"differs: .* on rank \d+, .* on rank \d+; every rank must make the same calls")

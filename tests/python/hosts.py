@@ -6,19 +6,19 @@ import subprocess
 import sys
 import tempfile
 
-from ranks import HERE, environment, free_port
+from ranks import HERE, LIMIT, environment, free_port
 
 _NAMESPACE = ["unshare", "--map-root-user", "--pid", "--mount-proc", "--fork", "--kill-child"]
 
 
 def works():
     try:
-        return subprocess.run([*_NAMESPACE, "true"], capture_output=True, timeout=20).returncode == 0
+        return subprocess.run([*_NAMESPACE, "true"], capture_output=True, timeout=LIMIT).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
 
-def run(layout, program, *arguments, timeout=180, **extra):
+def run(layout, program, *arguments, timeout=3 * LIMIT, **extra):
     """Starts layout[i] ranks in host i, and returns what all have said. A rank that fails is an AssertionError."""
     workers = [f"127.0.0.1:{port}" for port in _ports(sum(layout))]
     script = 'for rank in $0; do TF_CONFIG=${CLUSTER/RANK/$rank} "$@" & pids="$pids $!"; done; for pid in $pids; do wait $pid || exit; done'

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 import subprocess
 
-from ranks import HERE, environment, run
+from ranks import HERE, LIMIT, environment, run
 
 SEED = os.environ.get("LOCKSTEP_TEST_SEED") or str(int.from_bytes(os.urandom(4), "little"))
 
@@ -80,28 +80,28 @@ class Package(unittest.TestCase):
                 self.assertLess(waited, 5)  # 0.3 where nothing else runs; the deadline is 300
 
     def test_recovery(self):
-        out, _ = self.whole(3, "again.py", options=("--restart", "1"), timeout=90)
+        out, _ = self.whole(3, "again.py", options=("--restart", "1"), timeout=2 * LIMIT)
         self.assertGreaterEqual(out.count("recovered"), 2)
 
     def test_memory_at_exit(self):
         """What all_to_all has returned is there for as long as a variable holds it, also when the interpreter ends."""
         program = ("import array, atexit, lockstep\natexit.register(lambda: print(bytes(found) == bytes(numbers)))\nlockstep.init()\n"
                    "numbers = array.array('f', [1.5] * 300)\nfound, _ = lockstep.world().all_to_all(numbers)")
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=HERE,
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT, cwd=HERE,
                               env=environment(MALLOC_PERTURB_="85"))
         self.assertEqual(done.stdout, "True\n", done.stderr)
 
     def test_no_library(self):
         program = "import lockstep; lockstep.init()"
         for named, words in (("/nowhere/liblockstep.so.0", "LOCKSTEP_LIBRARY"), ("libc.so.6", "ls_version")):
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=HERE,
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT, cwd=HERE,
                                   env=environment(LOCKSTEP_LIBRARY=named))
             self.assertEqual(done.returncode, 1)
             self.assertIn(words, done.stderr)
 
     def test_absent_function(self):
         program = ("import lockstep._library as l\nl.FUNCTIONS['ls_nothing'] = (None, [])\nl.library().ls_nothing()")
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=HERE,
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT, cwd=HERE,
                               env=environment())
         self.assertRegex(done.stderr, r"UNIMPLEMENTED: liblockstep \d+\.\d+\.\d+ has no ls_nothing")
 

@@ -5,7 +5,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "end_to_end"))
-from cluster import free_ports  # noqa: E402
+from cluster import LIMIT, free_ports  # noqa: E402
 
 LOCKSTEP = os.environ.get("LOCKSTEP", os.path.join(HERE, "../../build/lockstep"))
 
@@ -20,7 +20,7 @@ def command(count, program, *arguments, options=()):
     return [LOCKSTEP, "run", "-np", str(count), *options, "--", sys.executable, os.path.join(HERE, program), *arguments]
 
 
-def run(count, program, *arguments, options=(), timeout=60, **extra):
+def run(count, program, *arguments, options=(), timeout=LIMIT, **extra):
     """(exit status, standard output, standard error)."""
     done = subprocess.run(command(count, program, *arguments, options=options), capture_output=True, text=True, timeout=timeout,
                           env=environment(**extra))

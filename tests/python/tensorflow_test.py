@@ -4,12 +4,12 @@ import importlib.util
 import re
 import unittest
 
-from ranks import run
+from ranks import LIMIT, run
 
 
 class TensorFlow(unittest.TestCase):
     def whole(self, count, program, *arguments, options=(), **extra):
-        status, out, err = run(count, program, *arguments, options=options, timeout=180, **extra)
+        status, out, err = run(count, program, *arguments, options=options, timeout=3 * LIMIT, **extra)
         self.assertEqual((status, out.count("whole")), (0, count), out + err)
         return out, err
 

@@ -16,14 +16,14 @@ import torch
 
 import hosts
 from lockstep.torch import c10d, elastic
-from ranks import HERE, LOCKSTEP, environment, free_port, run
+from ranks import HERE, LIMIT, LOCKSTEP, environment, free_port, run
 
 SEED = os.environ.get("LOCKSTEP_TEST_SEED") or str(int.from_bytes(os.urandom(4), "little"))
 
 
 class Torch(unittest.TestCase):
     def whole(self, count, program, *arguments, options=(), **extra):
-        status, out, err = run(count, program, *arguments, options=options, timeout=180, **extra)
+        status, out, err = run(count, program, *arguments, options=options, timeout=3 * LIMIT, **extra)
         self.assertEqual((status, out.count("whole")), (0, count), f"seed {SEED}\n{out}{err}")
         return out, err
 
@@ -93,9 +93,9 @@ class Torch(unittest.TestCase):
         begun = time.monotonic()
         self.whole(2, "torch_workers.py", "ends")
         self.assertLess(time.monotonic() - begun, 60)
-        _, _, err = run(2, "torch_workers.py", "killed", timeout=60)
+        _, _, err = run(2, "torch_workers.py", "killed", timeout=LIMIT)
         self.assertRegex(err, r"\[0\] .*LockstepError.*its connection was closed")
-        _, out, err = run(2, "torch_workers.py", "interrupted", timeout=60)
+        _, out, err = run(2, "torch_workers.py", "interrupted", timeout=LIMIT)
         self.assertIn("[1] KeyboardInterrupt", err)
         self.assertRegex(err, r"\[0\] .*LockstepError.*KeyboardInterrupt")
         self.assertLess(float(re.search(r"\[1\] ended after ([\d.]+)", out).group(1)), 5, out)
@@ -161,7 +161,7 @@ class Torch(unittest.TestCase):
             outside = {name: value for name, value in environment(OMP_NUM_THREADS="1").items() if name != "TF_CONFIG"}
             done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
                                    str(free_port()), os.path.join(HERE, "torch_ddp.py"), "lockstep", path],
-                                  capture_output=True, text=True, timeout=120, env=outside)
+                                  capture_output=True, text=True, timeout=2 * LIMIT, env=outside)
             self.assertEqual((done.returncode, done.stdout.count("whole")), (0, 2), done.stderr)
 
 

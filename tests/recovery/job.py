@@ -10,10 +10,11 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+import cluster  # noqa: E402
 from cluster import SANITIZED, children_of, free_ports  # noqa: E402
 
 WORKER = os.environ.get("RECOVERY_WORKER", "build/tests/recovery/worker")
-LIMIT = 180 if SANITIZED else 60  # seconds that a job may take
+LIMIT = int((3 if SANITIZED else 1) * cluster.LIMIT)  # seconds that a job may take
 POLL = 0.001
 SETTINGS = {"OMP_NUM_THREADS": "1", "LOCKSTEP_FIRST_BUCKET": "64K", "LOCKSTEP_BUCKET": "64K",
             "LOCKSTEP_JOIN_TIMEOUT": str(LIMIT - 10), "LOCKSTEP_REJOIN_TIMEOUT": str(LIMIT - 10)}
