@@ -8,7 +8,7 @@ import time
 
 PACE = float(os.environ.get("LOCKSTEP_TEST_PACE") or 1)  # 1: nobody has measured
 LIMIT = 60 * PACE  # seconds, of what a quiet machine does in a few
-QUIET = 0.120
+QUIET = 0.120  # seconds of work() there
 
 
 def work():
@@ -23,10 +23,14 @@ def work():
     return sorted(taken)[2]
 
 
+def measure():
+    return max(1, work() / QUIET)
+
+
 def settings(pace):
-    """The variables that say it to all tests; CK_TIMEOUT_MULTIPLIER is Check's."""
+    """The variables that say it to all tests, as in scripts/test; CK_TIMEOUT_MULTIPLIER is Check's."""
     return {"LOCKSTEP_TEST_PACE": "%.1f" % pace, "CK_TIMEOUT_MULTIPLIER": "%.1f" % pace}
 
 
 if __name__ == "__main__":
-    print("%.1f" % max(1, work() / QUIET))
+    print("%.1f" % measure())

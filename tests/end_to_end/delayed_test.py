@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
 from cluster import ENDLESS, LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, newest_step, wait_for_line
@@ -78,9 +77,7 @@ class Delayed(unittest.TestCase):
             cluster.wait_for_step()
             disturb(cluster)
             cluster.wait_for_checkpoint(folder)
-            for task in cluster.tasks.values():
-                task.kill()
-            cluster.finish()
+            cluster.kill_all()
             step = newest_step(folder)
             epochs = ["--epochs", str(step // STEPS + 2)]
             wanted = self.expect(start(1, 2, [*options, *epochs, "--checkpoint", other]).finish())

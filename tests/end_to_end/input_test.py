@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Images as users have them: a folder and the same images in other files give one training, in every layout, with random
 stages, and with a worker that was lost; damage is named or left out; lockstep convert's own mistakes."""
-import json
 import os
 import re
 import shutil

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
 from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, newest_step, wait_for_line

@@ -61,15 +61,10 @@ class Listener(threading.Thread):
 class Probes(unittest.TestCase):
     def start(self, count, *indices):
         cluster = Cluster(count, LONG, {"LOCKSTEP_REPORT_INTERVAL": "0.2", "LOCKSTEP_HEARTBEAT_LIMIT": "60"})
-        self.addCleanup(self.end, cluster)
+        self.addCleanup(cluster.kill_all)
         for index in indices:
             cluster.start(index)
         return cluster
-
-    def end(self, cluster):
-        for task in cluster.tasks.values():
-            task.kill()
-        cluster.finish()
 
     def check_table(self, cluster):
         """The same for people, a row a worker."""
@@ -101,7 +96,7 @@ class Probes(unittest.TestCase):
             self.assertEqual((peer["says_it_is"], peer["phase"], peer["cluster"], peer["generation"]),
                              ("worker:%d" % rank, "member", found["cluster"], len(found["peers"])))
             self.assertGreater(peer["round_trip_ms"], 0)
-        self.end(cluster)
+        cluster.kill_all()
         self.assertFalse(check(cluster.cluster)["fine"])
 
     def test_what_else_listens(self):

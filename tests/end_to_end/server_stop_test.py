@@ -36,7 +36,7 @@ class ServerStop(unittest.TestCase):
         cluster = Cluster(1, [*command, "--checkpoint", self.folder, "--checkpoint-steps", "1000000"],
                           {"LOCKSTEP_REJOIN_TIMEOUT": "600", "LOCKSTEP_PS_WAIT": "20", **environment},
                           {"worker": addresses[:2], "ps": addresses[2:]})
-        self.addCleanup(lambda: [task.kill() for task in cluster.tasks.values()])
+        self.addCleanup(cluster.kill_all)
         return cluster
 
     def start(self, cluster, kinds=("ps", "worker")):

@@ -2,12 +2,10 @@
 """Embedding tables whose rows are on parameter servers alone: the bits of mirrored training where the optimizer has no
 memory, and for every optimizer the same bits for all layouts and after losses; checkpoints of the same format."""
 import functools
-import json
 import os
 import random
 import subprocess
 import tempfile
-import time
 import unittest
 
 from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_for_line
