@@ -405,6 +405,24 @@ START_TEST(parts_and_large_batches_are_refused) {
 }
 END_TEST
 
+/* cuDNN takes 2^31 elements at most, products take more. */
+START_TEST(convolutions_of_one_position_are_products) {
+    struct ls_device *device = open_device();
+    struct numbers n[TENSORS];
+    make_images(device, &shapes[0], LS_BFLOAT16, n);
+    for (int k = 0; k < 3; k++) {
+        struct ls_op op = image_op(&shapes[0], n, (enum ls_op_kind)(LS_OP_CONVOLUTION_FORWARD + k), &plain);
+        const int images[] = {LS_ARG_X, LS_ARG_Y, LS_ARG_DX, LS_ARG_DY};
+        for (int i = 0; i < 4; i++) op.tensors[images[i]].shape.dims[0] = (int64_t)1 << 23;
+        op.tensors[LS_ARG_DB].data = NULL; /* its sum has a workspace for each image */
+        assert_ok(device->ops->build(device, &op));
+        device->ops->discard(device, &op);
+    }
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
+    ls_device_close(device);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("products");
     TCase *tests = tcase_create("products");
@@ -413,6 +431,7 @@ int main(void) {
     tcase_add_loop_test(tests, float32_is_not_rounded_unasked, 0, 2);
     tcase_add_loop_test(tests, unordered_sums_may_vary, 0, 2);
     tcase_add_loop_test(tests, captured_products_give_the_same_bits, 0, SHAPES);
+    tcase_add_test(tests, convolutions_of_one_position_are_products);
     tcase_add_test(tests, parts_and_large_batches_are_refused);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
