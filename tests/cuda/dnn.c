@@ -1,7 +1,7 @@
 /* cuDNN where there is no GPU: descriptors, and the heuristics that choose algorithms. Strict as blas.c is. Some of its
  * answers are there to be left: one that wants all memory, one that fails, and where equal bits are wanted a fast one
  * whose bits vary, as they really do. Convolutions that are dilated and strided it has not at all, nor
- * groups of an odd number of channels. */
+ * groups of an odd number of channels, nor an odd number of filters over 8 channels. */
 #include "dnn.h"
 
 #include <stdint.h>
@@ -135,7 +135,8 @@ cudnnStatus_t ls_fake_gather(cudnnHandle_t handle, cudnnTensorDescriptor_t image
     bool spread = window->dilation[0] > 1 || window->dilation[1] > 1;
     bool strided = window->strides[0] > 1 || window->strides[1] > 1;
     bool odd = window->groups > 1 && filter->c % 2;
-    return (spread && strided) || odd ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+    bool few = window->groups == 1 && filter->c % 8 == 0 && filter->k % 2;
+    return (spread && strided) || odd || few ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
 }
 
 /* Which algorithm does the work, and needs workspace for that. */

@@ -109,11 +109,9 @@ static const struct kind {
     ls_dtype dtype;
     bool tf32, nondeterministic;
     double stored, summed;
-} kinds[] = {{LS_BFLOAT16, false, false, 1e-2, 1e-5},
-             {LS_FLOAT16, false, false, 2e-3, 1e-5},
-             {LS_FLOAT32, true, false, 2e-3, 2e-3},
-             {LS_BFLOAT16, false, true, 1e-2, 1e-5},
-             {LS_FLOAT32, false, true, 1e-5, 1e-5}};
+} kinds[] = {{LS_BFLOAT16, false, false, 1e-2, 1e-5}, {LS_FLOAT16, false, false, 2e-3, 1e-5},
+             {LS_FLOAT32, true, false, 2e-3, 2e-3},   {LS_BFLOAT16, false, true, 1e-2, 1e-5},
+             {LS_FLOAT32, false, true, 1e-5, 1e-5},   {LS_FLOAT32, false, false, 1e-5, 1e-5}};
 #define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
 
 /* ---- dense ---- */
@@ -185,7 +183,8 @@ END_TEST
 /* ---- convolutions ---- */
 
 /* Of one position; of three channels, padded unevenly and strided; of groups; dilated; with gaps between windows; each
- * channel by itself; of groups that cuDNN may not have: of three channels, dilated and strided, of one filter. */
+ * channel by itself; of groups that cuDNN may not have: of three channels, dilated and strided, of one filter; of four
+ * channels and filters that it may not have over squares. */
 static const struct shape {
     int64_t rows, size[2], channels, filters, groups, kernel[2], stride, dilation, before, after;
 } shapes[] = {
@@ -195,7 +194,7 @@ static const struct shape {
     {2, {9, 9}, 4, 6, 1, {3, 3}, 2, 2, 2, 2},   {1, {7, 7}, 4, 4, 1, {2, 2}, 3, 1, 1, 0},
     {1, {4, 4}, 40, 36, 1, {3, 3}, 1, 1, 1, 1}, {2, {7, 6}, 16, 16, 16, {3, 3}, 2, 1, 0, 1},
     {2, {6, 5}, 9, 6, 3, {3, 3}, 1, 1, 1, 1},   {2, {9, 9}, 16, 24, 2, {3, 3}, 2, 2, 2, 2},
-    {1, {5, 5}, 6, 2, 2, {2, 2}, 1, 1, 0, 1},
+    {1, {5, 5}, 6, 2, 2, {2, 2}, 1, 1, 0, 1},   {2, {8, 6}, 4, 5, 1, {3, 3}, 2, 1, 0, 1},
 };
 #define SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
 
@@ -263,9 +262,8 @@ static struct reference_image image_oracle(const struct shape *s, const struct n
                                     .db = n[DB].oracle};
 }
 
-START_TEST(convolutions_equal_the_oracle) {
-    const struct shape *s = &shapes[_i / KINDS];
-    const struct kind *kind = &kinds[_i % KINDS];
+/* On every tensor, against the oracle. */
+static void check_convolution(const struct shape *s, const struct kind *kind) {
     struct ls_device *device = open_device();
     struct numbers n[TENSORS];
     make_images(device, s, kind->dtype, n);
@@ -282,6 +280,30 @@ START_TEST(convolutions_equal_the_oracle) {
     assert_near(device, "db", &n[DB], 1e-5);
     for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
     ls_device_close(device);
+}
+
+START_TEST(convolutions_equal_the_oracle) {
+    check_convolution(&shapes[_i / KINDS], &kinds[_i % KINDS]);
+}
+END_TEST
+
+/* The first convolutions of networks, over squares of the image: of even and odd sizes, with `same` and `valid` padding
+ * and with one that only comes first. */
+#define FIRST_CHANNELS 4
+#define FIRST_KERNELS  4
+START_TEST(first_convolutions_equal_the_oracle) {
+    static const int64_t kernels[FIRST_KERNELS][2] = {{3, 3}, {5, 5}, {7, 7}, {2, 5}};
+    static const int64_t all[][2] = {{8, 12}, {9, 7}, {10, 9}};
+    const int64_t *kernel = kernels[_i / KINDS / FIRST_CHANNELS], channels = _i / KINDS % FIRST_CHANNELS + 1;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        int64_t same = kernel[0] - 2 + all[i][0] % 2; /* of both sides */
+        const int64_t pads[][2] = {{0, 0}, {same / 2, same - same / 2}, {1, 0}};
+        for (size_t p = 0; p < sizeof(pads) / sizeof(pads[0]); p++) {
+            const struct shape s = {
+                2, {all[i][0], all[i][1]}, channels, 6, 1, {kernel[0], kernel[1]}, 2, 1, pads[p][0], pads[p][1]};
+            check_convolution(&s, &kinds[_i % KINDS]);
+        }
+    }
 }
 END_TEST
 
@@ -423,15 +445,47 @@ START_TEST(convolutions_of_one_position_are_products) {
 }
 END_TEST
 
+static size_t workspace_of(struct ls_device *device, const struct shape *s, enum ls_op_kind kind) {
+    struct numbers n[TENSORS];
+    make_images(device, s, LS_BFLOAT16, n);
+    struct ls_op op = image_op(s, n, kind, &plain);
+    assert_ok(device->ops->build(device, &op));
+    device->ops->discard(device, &op);
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
+    return op.workspace_size;
+}
+
+/* The plan knows of the squares: a window of 2 x 2 of them, 16 numbers each. The image's gradient has none, nor has a
+ * convolution that cuDNN refuses. */
+START_TEST(few_channels_take_room_for_squares) {
+    static const struct shape s = {8, {64, 64}, 3, 16, 1, {3, 3}, 2, 1, 0, 1},
+                              odd = {8, {64, 64}, 3, 15, 1, {3, 3}, 2, 1, 0, 1};
+    const size_t squares = 8 * 33 * 33 * 16 * sizeof(uint16_t);
+    struct ls_device *device = open_device();
+    char text[256];
+    ck_assert_uint_ge(workspace_of(device, &s, LS_OP_CONVOLUTION_FORWARD), squares);
+    ck_assert_uint_ge(workspace_of(device, &s, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS), squares);
+    ls_gpu_kind.describe(text, sizeof(text));
+    if (strstr(text, "emulated")) {
+        ck_assert_uint_lt(workspace_of(device, &s, LS_OP_CONVOLUTION_BACKWARD_DATA), squares);
+        ck_assert_uint_lt(workspace_of(device, &odd, LS_OP_CONVOLUTION_FORWARD), squares);
+        ck_assert_uint_lt(workspace_of(device, &odd, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS), squares);
+    }
+    ls_device_close(device);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("products");
     TCase *tests = tcase_create("products");
     tcase_add_loop_test(tests, dense_layers_equal_the_oracle, 0, SIZES * KINDS);
     tcase_add_loop_test(tests, convolutions_equal_the_oracle, 0, SHAPES * KINDS);
+    tcase_add_loop_test(tests, first_convolutions_equal_the_oracle, 0, FIRST_KERNELS * FIRST_CHANNELS * KINDS);
     tcase_add_loop_test(tests, float32_is_not_rounded_unasked, 0, 2);
     tcase_add_loop_test(tests, unordered_sums_may_vary, 0, 2);
     tcase_add_loop_test(tests, captured_products_give_the_same_bits, 0, SHAPES);
     tcase_add_test(tests, convolutions_of_one_position_are_products);
+    tcase_add_test(tests, few_channels_take_room_for_squares);
     tcase_add_test(tests, parts_and_large_batches_are_refused);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);

@@ -35,6 +35,22 @@ cudaError_t ls_cuda_pack_filter(const struct ls_cuda_filter *filter, void *to, c
 cudaError_t ls_cuda_unpack_filter(const struct ls_cuda_filter *filter, float *to, const void *from, ls_dtype dtype,
                                   cudaStream_t stream);
 
+/* A convolution of stride 2 over few channels as one of stride 1 over squares of 2 x 2 places (space to depth). The
+ * channels of a square are those of its places, by rows, and zeros from there to pitch. Square 0 begins before places
+ * ahead of the image. Tap t along an axis has the elements 2t and 2t + 1 of the kernel; one beyond its end is 0. */
+struct ls_cuda_squares {
+    int64_t rows, channels, image[2], before[2], kernel[2], filters; /* of the convolution as it is */
+    int64_t squares[2], taps[2], pitch;
+};
+/* to (rows, squares..., pitch), aligned to 16 bytes, as a square's bytes are. */
+cudaError_t ls_cuda_square_images(const struct ls_cuda_squares *s, void *to, const void *images, ls_dtype dtype,
+                                  cudaStream_t stream);
+/* A kernel (height, width, channels, filters) as (filters, taps..., pitch), and its gradient back, to float32. */
+cudaError_t ls_cuda_square_filter(const struct ls_cuda_squares *s, void *to, const void *from, ls_dtype dtype,
+                                  cudaStream_t stream);
+cudaError_t ls_cuda_unsquare_filter(const struct ls_cuda_squares *s, float *to, const void *from, ls_dtype dtype,
+                                    cudaStream_t stream);
+
 /* A window over images (rows, image..., pitch) that yields out positions, and sees the first channels of each place in
  * them. The elements that it sees form a matrix by rows: (rows, out...) by (kernel..., channels), as a kernel for them
  * has them. */
