@@ -180,7 +180,7 @@ class ServerStop(unittest.TestCase):
         _, said = server.communicate(timeout=LIMIT)
         self.assertEqual(server.returncode, 143, said)
         self.assertIn("ps:1 was asked to stop, and its workers have not left within the 1 s of LOCKSTEP_STOP_GRACE", said)
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "ps:1 .* was lost: ps:1 was asked to stop")
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "ps:1 was asked to stop, and its workers")  # in its call, or later
         wait_for_line(cluster.tasks[("worker", 0)].stderr, "1 parameter server helps")
         del cluster.tasks[("ps", 1)]
         self.ask(cluster)
