@@ -79,7 +79,7 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     return LS_OK;
 }
 
-static int processors(void) {
+int ls_dataset_processors(void) {
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : count > LS_DATA_MAX_WORKERS ? LS_DATA_MAX_WORKERS : (int)count;
 }
@@ -87,7 +87,7 @@ static int processors(void) {
 int ls_dataset_threads(const ls_dataset *dataset) {
     int workers = dataset->options.workers;
     if (workers) return workers < 0 ? 0 : workers;
-    return dataset->source->slow || dataset->maps.count ? processors() : 0;
+    return dataset->source->slow || dataset->maps.count ? ls_dataset_processors() : 0;
 }
 
 /* Checks that need both the source and the options. */
@@ -124,7 +124,7 @@ static ls_status check_integers(const ls_dataset *dataset) {
  */
 static ls_status wrap(struct ls_source **source, const ls_dataset_options *options) {
     ls_status status = LS_OK;
-    int threads = options->workers > 0 ? options->workers : options->workers < 0 ? 1 : processors();
+    int threads = options->workers > 0 ? options->workers : options->workers < 0 ? 1 : ls_dataset_processors();
     if (options->damage == LS_DAMAGE_SKIPPED) status = ls_source_screen(source, threads);
     if (!status && options->interleave) status = ls_source_interleave(source, options);
     return status || !options->cache ? status : ls_source_cache(source);

@@ -62,6 +62,7 @@ ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float
 /* Threads worth having for a dataset: as options say, else as many as processors where reading or mapping costs time.
  */
 int ls_dataset_threads(const ls_dataset *dataset);
+int ls_dataset_processors(void); /* that threads may have; LS_DATA_MAX_WORKERS at most */
 
 /* The buffers that a thread keeps while it reads one example after the other. */
 struct ls_read_buffers {

@@ -26,6 +26,7 @@ struct ls_pipeline {
     int64_t *totals; /* owns; NULL if all workers have the same rows */
     int first_replica, local_replicas;
     int64_t steps, last_epoch;
+    int threads;                 /* that read ahead */
     struct ls_order *order;      /* owns */
     struct ls_read_ahead *ahead; /* owns */
 };
@@ -216,21 +217,43 @@ static bool may_hang(const ls_dataset *dataset) {
     return dataset->source->files > 0;
 }
 
+#define PIECE     (64 * 1024)   /* bytes of examples that a thread takes at once: a look at the lock is nothing then */
+#define A_THREADS (1024 * 1024) /* bytes of a step that are worth a thread of their own */
+
+static int64_t at_least(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Copying from memory is worth threads beside a device that computes behind its own ones, if it is much. */
+static int threads_of(const struct ls_pipeline *pipeline, bool behind, int64_t bytes) {
+    int threads = ls_dataset_threads(pipeline->dataset), most = ls_dataset_processors();
+    if (threads || !behind || pipeline->dataset->options.workers < 0) return threads;
+    return bytes / A_THREADS < most ? (int)(bytes / A_THREADS) : most;
+}
+
 /* Without reading ahead threads read the present step if it may hang, since threads can be left. */
 static ls_status make_ahead(struct ls_pipeline *pipeline, const struct ls_pipeline_config *given) {
     const ls_dataset_options *options = &pipeline->dataset->options;
-    int ahead = ls_dataset_threads(pipeline->dataset), threads = ahead;
-    if (!ahead && given->timeout_seconds > 0 && may_hang(pipeline->dataset))
+    int64_t rows = ls_pipeline_max_rows(pipeline) * pipeline->local_replicas;
+    int64_t row = ls_shape_count(&pipeline->dataset->shape) * (int64_t)sizeof(float);
+    bool behind = given->memory.pin && options->workers >= 0, hangs = may_hang(pipeline->dataset);
+    int ahead = threads_of(pipeline, behind, rows * row), threads = ahead;
+    if (!ahead && given->timeout_seconds > 0 && hangs)
         threads = pipeline->local_replicas < LS_DATA_MAX_WORKERS ? pipeline->local_replicas : LS_DATA_MAX_WORKERS;
     const struct ls_read_ahead_config config = {
         .dataset = pipeline->dataset,
-        .rows = ls_pipeline_max_rows(pipeline) * pipeline->local_replicas,
+        .rows = rows,
         .local_replicas = pipeline->local_replicas,
         .threads = threads,
-        .steps = ahead ? options->prefetch + 1 : 1,
+        .together = hangs ? 1 : at_least(PIECE / row, 1),
+        .steps = ahead    ? options->prefetch + 1
+                 : behind ? 2
+                          : 1,
+        .memory = given->memory,
         .timeout_seconds = given->timeout_seconds,
         .interrupt = given->interrupt,
     };
+    pipeline->threads = ahead;
     return ls_read_ahead_new(&config, &pipeline->ahead);
 }
 
@@ -344,19 +367,27 @@ const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipel
     return &pipeline->targets;
 }
 
-/* Place 0 is the present step, 1 the next. */
-static ls_status take_pipeline(const struct ls_pipeline *pipeline, int place, int local_replica,
-                               struct ls_read_rows to) {
-    ls_status status = ls_read_ahead_take(pipeline->ahead, place, local_replica, to);
-    if (status || !pipeline->class_weight) return status;
-    int64_t rows = place ? ls_pipeline_next_rows(pipeline, local_replica) : ls_pipeline_rows(pipeline, local_replica);
-    ls_class_weight_apply(pipeline->class_weight, &pipeline->targets, rows, &to.targets);
-    return LS_OK;
+static void apply_class_weight(const struct ls_pipeline *pipeline, int64_t rows, const struct ls_targets *targets) {
+    if (pipeline->class_weight) ls_class_weight_apply(pipeline->class_weight, &pipeline->targets, rows, targets);
 }
 
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,
                            const struct ls_targets *targets) {
-    return take_pipeline(pipeline, 0, local_replica, (struct ls_read_rows){features, *targets});
+    ls_status status = ls_read_ahead_take(pipeline->ahead, 0, local_replica, (struct ls_read_rows){features, *targets});
+    if (!status) apply_class_weight(pipeline, ls_pipeline_rows(pipeline, local_replica), targets);
+    return status;
+}
+
+ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int local_replica, const float **features,
+                           const struct ls_targets *targets) {
+    int64_t rows = place ? ls_pipeline_next_rows(pipeline, local_replica) : ls_pipeline_rows(pipeline, local_replica);
+    struct ls_read_rows found;
+    ls_status status = ls_read_ahead_find(pipeline->ahead, place, local_replica, &found);
+    if (status) return status;
+    *features = found.features;
+    ls_targets_copy(&pipeline->dataset->source->targets, &found.targets, rows, targets);
+    apply_class_weight(pipeline, rows, targets);
+    return LS_OK;
 }
 
 struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline) {
@@ -373,11 +404,6 @@ bool ls_pipeline_next(const struct ls_pipeline *pipeline, struct ls_pipeline_ste
 int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_replica) {
     const int64_t *first = ls_read_ahead_next(pipeline->ahead)->first;
     return first[local_replica + 1] - first[local_replica];
-}
-
-ls_status ls_pipeline_read_next(const struct ls_pipeline *pipeline, int local_replica, float *features,
-                                const struct ls_targets *targets) {
-    return take_pipeline(pipeline, 1, local_replica, (struct ls_read_rows){features, *targets});
 }
 
 /* Appends to text; what does not fit is left out. */
@@ -435,7 +461,6 @@ void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t
     const ls_dataset *dataset = pipeline->dataset;
     const struct ls_source *source = dataset->source;
     char shape[128];
-    int threads = ls_dataset_threads(dataset);
     ls_shape_text(&dataset->shape, shape, sizeof(shape));
     (void)snprintf(text, size, "%s: %lld examples of %s", source->kind, (long long)dataset->count, shape);
     if (source->files) append(text, size, " in %lld file%s", (long long)source->files, source->files > 1 ? "s" : "");
@@ -450,5 +475,6 @@ void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t
     append(text, size, pipeline->steps > 1 ? " examples a step, " : " examples");
     if (pipeline->steps > 1) describe_step(pipeline, pipeline->steps - 1, text, size);
     if (pipeline->steps > 1) append(text, size, " in the last");
-    if (threads) append(text, size, "; %d threads read %d steps ahead", threads, dataset->options.prefetch);
+    if (pipeline->threads)
+        append(text, size, "; %d threads read %d steps ahead", pipeline->threads, dataset->options.prefetch);
 }

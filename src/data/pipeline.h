@@ -13,6 +13,8 @@ struct ls_pipeline_config {
     int worker, num_workers;           /* for LS_DIVIDE_TENSORFLOW */
     double timeout_seconds;            /* that the data threads may take for a step; 0: no limit */
     struct ls_read_interrupt interrupt;
+    struct ls_read_memory
+        memory; /* of devices that compute behind their threads: they copy ahead from where rows lie */
     /* A batch that is scaled: portions, in which batch_size is divided, and how many of them a step takes. Steps below
      * are counted in portions then. 0: whole batches. */
     int portions, taken;
@@ -47,5 +49,7 @@ struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline);
  * seeks, as what follows: its rows, and its examples, of one replica. */
 bool ls_pipeline_next(const struct ls_pipeline *pipeline, struct ls_pipeline_step *next);
 int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_replica);
-ls_status ls_pipeline_read_next(const struct ls_pipeline *pipeline, int local_replica, float *features,
-                                const struct ls_targets *targets);
+/* As ls_pipeline_read, of the present step (place 0) or the next one (1), where the config has a memory's pin:
+ * *features becomes where they lie, until a seek drops their step. Targets are copied. */
+ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int local_replica, const float **features,
+                           const struct ls_targets *targets);

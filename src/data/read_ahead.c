@@ -21,7 +21,7 @@ struct slot {
     struct ls_read_step step;
     int64_t total, taken, done;            /* rows */
     int64_t missing[LS_READ_MAX_REPLICAS]; /* rows of a replica that are not there yet */
-    float *features;                       /* owns */
+    float *features;                       /* borrowed */
     struct ls_targets targets;             /* owns */
     int64_t failed;                        /* the first row that could not be read */
     ls_status status;
@@ -35,12 +35,14 @@ struct ls_read_ahead {
     bool monitored, ending;
     bool overdue, left; /* a wait was in vain; nobody but the threads has this any more */
     struct slot *slots; /* owns; a ring */
-    int first, count;   /* under way */
+    float *features;    /* owns: of all slots */
+    bool pinned;
+    int first, count; /* under way */
     struct reader {
         struct ls_read_ahead *ahead;
         pthread_t thread;
         const struct slot *slot; /* of the row that it reads, or NULL */
-        int64_t row;
+        int64_t row;             /* the first of those that it has taken */
     } readers[LS_DATA_MAX_WORKERS];
     int started, running;
 };
@@ -55,14 +57,22 @@ static const struct ls_target_kind *kind_of(const struct ls_read_ahead *ahead) {
 
 /* ---- The data threads ------------------------------------------------------------------------------------------- */
 
-/* The earliest row that nobody has taken; false when there is none. Threads may finish rows out of order; a row's place
- * in its slot is fixed when the step begins, so the order of the batch does not depend on them. The earliest step goes
- * first: it is the one that somebody may wait for. */
-static bool take_row(struct ls_read_ahead *ahead, struct slot **slot, int64_t *row) {
+/* Rows of one step that one thread reads. */
+struct some {
+    struct slot *slot;
+    int64_t first, end;
+};
+
+/* The earliest rows that nobody has taken; false when there are none. Threads may finish rows out of order; a row's
+ * place in its slot is fixed when the step begins, so the order of the batch does not depend on them. The earliest step
+ * goes first: it is the one that somebody may wait for. */
+static bool take_rows(struct ls_read_ahead *ahead, struct some *some) {
     for (int i = 0; i < ahead->count; i++) {
-        *slot = slot_at(ahead, i);
-        if ((*slot)->taken == (*slot)->total) continue;
-        *row = (*slot)->taken++;
+        struct slot *slot = slot_at(ahead, i);
+        int64_t left = slot->total - slot->taken, count = left < ahead->config.together ? left : ahead->config.together;
+        if (!left) continue;
+        *some = (struct some){slot, slot->taken, slot->taken + count};
+        slot->taken += count;
         return true;
     }
     return false;
@@ -75,39 +85,52 @@ static int replica_of(const struct slot *slot, int64_t row) {
 }
 
 /* Of several rows that fail the first one counts, in row order and not in time. The error of a batch is thereby the
- * same in every run. A wake is sent only when a replica's rows are complete, or when drop may wait for the last row
- * taken. */
-static void row_done(struct ls_read_ahead *ahead, struct slot *slot, int64_t row, ls_status status) {
-    if (status && (!slot->status || row < slot->failed)) {
-        slot->status = status;
-        slot->failed = row;
-        memcpy(slot->message, ls_error(), strlen(ls_error()) + 1);
-    }
-    slot->done++;
-    if (--slot->missing[replica_of(slot, row)] == 0 || slot->done == slot->taken) ls_monitor_broadcast(&ahead->monitor);
+ * same in every run. */
+static void note_failure(struct slot *slot, int64_t row, ls_status status) {
+    if (!status || (slot->status && row >= slot->failed)) return;
+    slot->status = status;
+    slot->failed = row;
+    memcpy(slot->message, ls_error(), strlen(ls_error()) + 1);
 }
 
-/* With the monitor locked, as before and after. */
-static void read_row(struct reader *reader, struct slot *slot, int64_t row, struct ls_read_buffers *kept) {
+/* A wake is sent only when a replica's rows are complete, or when drop may wait for the last row taken. */
+static void rows_done(struct ls_read_ahead *ahead, const struct some *some) {
+    struct slot *slot = some->slot;
+    bool wakes = false;
+    for (int64_t row = some->first; row < some->end; row++) wakes |= --slot->missing[replica_of(slot, row)] == 0;
+    slot->done += some->end - some->first;
+    if (wakes || slot->done == slot->taken) ls_monitor_broadcast(&ahead->monitor);
+}
+
+static ls_status read_row(const struct ls_read_ahead *ahead, const struct slot *slot, int64_t row,
+                          struct ls_read_buffers *kept) {
+    const struct ls_targets targets = ls_targets_at(&slot->targets, kind_of(ahead), row);
+    return ls_dataset_read(ahead->config.dataset, &slot->step.rows[row], kept,
+                           slot->features + (size_t)row * ahead->elements, &targets);
+}
+
+/* With the monitor locked, as before and after. The first row that fails ends it. */
+static void read_some(struct reader *reader, const struct some *some, struct ls_read_buffers *kept) {
     struct ls_read_ahead *ahead = reader->ahead;
-    reader->slot = slot;
+    ls_status status = LS_OK;
+    int64_t row = some->first;
+    reader->slot = some->slot;
     reader->row = row;
     ls_monitor_unlock(&ahead->monitor);
-    const struct ls_targets targets = ls_targets_at(&slot->targets, kind_of(ahead), row);
-    ls_status status = ls_dataset_read(ahead->config.dataset, &slot->step.rows[row], kept,
-                                       slot->features + (size_t)row * ahead->elements, &targets);
+    while (!status && row < some->end) status = read_row(ahead, some->slot, row++, kept);
     ls_monitor_lock(&ahead->monitor);
     reader->slot = NULL;
-    row_done(ahead, slot, row, status);
+    note_failure(some->slot, row - 1, status);
+    rows_done(ahead, some);
 }
 
 static void release_read_ahead(struct ls_read_ahead *ahead) {
     if (ahead->monitored) ls_monitor_destroy(&ahead->monitor);
     for (int i = 0; ahead->slots && i < ahead->config.steps; i++) {
         ls_free(ahead->slots[i].step.rows);
-        ls_free(ahead->slots[i].features);
         ls_targets_free(&ahead->slots[i].targets);
     }
+    ls_free(ahead->features);
     ls_free(ahead->slots);
     ls_free(ahead);
 }
@@ -130,10 +153,9 @@ static void *read_rows(void *argument) {
     (void)ls_denormals_flush();
     ls_monitor_lock(&ahead->monitor);
     while (!ahead->ending) {
-        struct slot *slot;
-        int64_t row;
-        if (take_row(ahead, &slot, &row))
-            read_row(reader, slot, row, &kept);
+        struct some some;
+        if (take_rows(ahead, &some))
+            read_some(reader, &some, &kept);
         else
             (void)ls_monitor_wait(&ahead->monitor, LS_NEVER);
     }
@@ -144,22 +166,35 @@ static void *read_rows(void *argument) {
 
 /* ---- Making and freeing ----------------------------------------------------------------------------------------- */
 
+static ls_status allocate_slot(struct ls_read_ahead *ahead, struct slot *slot) {
+    size_t rows = (size_t)ahead->config.rows;
+    slot->step.rows = ls_alloc_array(rows, sizeof(*slot->step.rows));
+    if (!slot->step.rows) return ls_fail_memory("batches", rows * sizeof(struct ls_row));
+    return ahead->features ? ls_targets_new(kind_of(ahead), ahead->config.rows, &slot->targets) : LS_OK;
+}
+
+/* Without threads, and with no device that copies from there, rows are read to where they are asked for. */
+static ls_status allocate_features(struct ls_read_ahead *ahead) {
+    const struct ls_read_ahead_config *config = &ahead->config;
+    size_t line = LS_ALIGNMENT / sizeof(float), count = (size_t)config->rows * ahead->elements, bytes;
+    count = (count + line - 1) / line * line;
+    if (!config->threads && !config->memory.pin) return LS_OK;
+    if (__builtin_mul_overflow(count * sizeof(float), (size_t)config->steps, &bytes)) bytes = SIZE_MAX;
+    ahead->features = ls_alloc_aligned(bytes);
+    if (!ahead->features) return ls_fail_memory("batches", bytes);
+    for (int i = 0; i < config->steps; i++) ahead->slots[i].features = ahead->features + (size_t)i * count;
+    ahead->pinned = config->memory.pin;
+    if (ahead->pinned) config->memory.pin(config->memory.context, ahead->features, bytes);
+    return LS_OK;
+}
+
 static ls_status allocate_read_ahead(struct ls_read_ahead *ahead) {
     const struct ls_read_ahead_config *config = &ahead->config;
-    size_t rows = (size_t)config->rows, bytes = rows * ahead->elements * sizeof(float);
     ahead->slots = ls_alloc_array((size_t)config->steps, sizeof(*ahead->slots));
     if (!ahead->slots) return ls_fail_memory("batches", (size_t)config->steps * sizeof(struct slot));
-    for (int i = 0; i < config->steps; i++) {
-        struct slot *slot = &ahead->slots[i];
-        slot->step.rows = ls_alloc_array(rows, sizeof(*slot->step.rows));
-        if (!slot->step.rows) return ls_fail_memory("batches", rows * sizeof(struct ls_row));
-        if (!config->threads) continue;
-        slot->features = ls_alloc_aligned(bytes);
-        if (!slot->features) return ls_fail_memory("batches", bytes);
-        ls_status status = ls_targets_new(kind_of(ahead), config->rows, &slot->targets);
-        if (status) return status;
-    }
-    return LS_OK;
+    ls_status status = allocate_features(ahead);
+    for (int i = 0; !status && i < config->steps; i++) status = allocate_slot(ahead, &ahead->slots[i]);
+    return status;
 }
 
 static ls_status start_threads(struct ls_read_ahead *ahead) {
@@ -210,6 +245,7 @@ static bool end_threads(struct ls_read_ahead *ahead) {
 }
 
 void ls_read_ahead_free(struct ls_read_ahead *ahead) {
+    if (ahead && ahead->pinned) ahead->config.memory.unpin(ahead->config.memory.context, ahead->features);
     if (!ahead || (ahead->monitored && !end_threads(ahead))) return;
     for (int i = 0; i < ahead->started; i++) (void)pthread_join(ahead->readers[i].thread, NULL);
     release_read_ahead(ahead);
@@ -291,8 +327,9 @@ const struct ls_read_step *ls_read_ahead_next(const struct ls_read_ahead *ahead)
 
 /* ---- Taking ----------------------------------------------------------------------------------------------------- */
 
-static ls_status read_now(const struct ls_read_ahead *ahead, int local_replica, struct ls_read_rows to) {
-    const struct ls_read_step *step = ls_read_ahead_present(ahead);
+/* Without threads. Rows of several replicas may be read at once. */
+static ls_status read_now(const struct ls_read_ahead *ahead, const struct ls_read_step *step, int local_replica,
+                          struct ls_read_rows to) {
     struct ls_read_buffers kept = {0};
     ls_status status = LS_OK;
     for (int64_t row = step->first[local_replica]; row < step->first[local_replica + 1] && !status; row++) {
@@ -327,15 +364,23 @@ static ls_status wait_for_rows(struct ls_read_ahead *ahead, const struct slot *s
     return status;
 }
 
-ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to) {
+ls_status ls_read_ahead_find(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows *found) {
     const struct slot *slot = slot_at(ahead, place);
-    if (!ahead->config.threads) return read_now(ahead, local_replica, to);
-    ls_status status = wait_for_rows(ahead, slot, local_replica);
+    int64_t first = slot->step.first[local_replica];
+    *found = (struct ls_read_rows){slot->features + (size_t)first * ahead->elements,
+                                   ls_targets_at(&slot->targets, kind_of(ahead), first)};
+    return ahead->config.threads ? wait_for_rows(ahead, slot, local_replica)
+                                 : read_now(ahead, &slot->step, local_replica, *found);
+}
+
+ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to) {
+    const struct ls_read_step *step = &slot_at(ahead, place)->step;
+    int64_t count = step->first[local_replica + 1] - step->first[local_replica];
+    struct ls_read_rows from;
+    if (!ahead->features) return read_now(ahead, step, local_replica, to);
+    ls_status status = ls_read_ahead_find(ahead, place, local_replica, &from);
     if (status) return status;
-    int64_t first = slot->step.first[local_replica], count = slot->step.first[local_replica + 1] - first;
-    memcpy(to.features, slot->features + (size_t)first * ahead->elements,
-           (size_t)count * ahead->elements * sizeof(float));
-    const struct ls_targets from = ls_targets_at(&slot->targets, kind_of(ahead), first);
-    ls_targets_copy(kind_of(ahead), &from, count, &to.targets);
+    memcpy(to.features, from.features, (size_t)count * ahead->elements * sizeof(float));
+    ls_targets_copy(kind_of(ahead), &from.targets, count, &to.targets);
     return LS_OK;
 }

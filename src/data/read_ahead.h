@@ -1,5 +1,5 @@
 /* Reads the examples of a row of steps, the present one and those that come next, with threads of its own; or, without
- * threads, the present one's when they are asked for. The examples read do not depend on the threads. */
+ * threads, those that are asked for. The examples read do not depend on the threads. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -16,12 +16,20 @@ struct ls_read_interrupt {
     void *context;
     struct ls_activity *activity; /* is told of such waits */
 };
+/* Devices that copy from where the rows lie. pin makes memory good for that; unpin waits for the copies first. */
+struct ls_read_memory {
+    void (*pin)(void *context, void *memory, size_t size); /* NULL: nobody copies from there */
+    void (*unpin)(void *context, void *memory);
+    void *context;
+};
 struct ls_read_ahead_config {
     const ls_dataset *dataset; /* borrowed */
     int64_t rows;              /* the most of one step, all local replicas together */
     int local_replicas;
-    int threads;            /* 0: none */
-    int steps;              /* kept at once, the present one included; 1 without threads */
+    int threads;      /* 0: none; who asks for a replica's rows reads them */
+    int64_t together; /* rows that a thread takes at once; 1 where reading may hang, so that an error names the row */
+    int steps;        /* kept at once, the present one included */
+    struct ls_read_memory memory;
     double timeout_seconds; /* of the waits for examples; 0: none */
     struct ls_read_interrupt interrupt;
 };
@@ -55,6 +63,9 @@ struct ls_read_rows {
  * seeks. Fails as reading failed, at the first row that did; DEADLINE_EXCEEDED naming the example that does not come.
  */
 ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to);
+/* The same without a copy, where the config has a pin: *found becomes where they lie, until a seek
+ * drops their step. */
+ls_status ls_read_ahead_find(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows *found);
 /* The present step. */
 const struct ls_read_step *ls_read_ahead_present(const struct ls_read_ahead *ahead);
 /* The step behind the present one, or NULL if none is under way. */

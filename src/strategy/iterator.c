@@ -46,6 +46,26 @@ static ls_status ask_abort(void *context) {
     return ls_abort_raised(context) ? ls_abort_status(context) : LS_OK;
 }
 
+/* A device that computes behind its threads; NULL if none does. */
+static struct ls_device *find_far(const ls_strategy *strategy) {
+    for (int i = 0; i < strategy->local_count; i++)
+        if (!strategy->replicas[i].device->host_memory) return strategy->replicas[i].device;
+    return NULL;
+}
+
+/* One device pins for all. Where it cannot, copies take longer, and are as right. */
+static void pin(void *context, void *memory, size_t size) {
+    struct ls_device *device = find_far(context);
+    if (device) (void)device->ops->queue->pin(device, memory, size);
+}
+
+static void unpin(void *context, void *memory) {
+    const ls_strategy *strategy = context;
+    struct ls_device *device = find_far(strategy);
+    for (int i = 0; i < strategy->local_count; i++) ls_device_drain(strategy->replicas[i].device);
+    if (device) device->ops->queue->unpin(device, memory);
+}
+
 /* Asynchronous workers have whole batches, whoever takes which. */
 static struct ls_pipeline_config config_alone(const ls_strategy *strategy, struct ls_pipeline_config config) {
     config.num_replicas = strategy->local_count;
@@ -78,6 +98,7 @@ static ls_status open_with(const ls_strategy *strategy, const ls_dataset *datase
         .interrupt = {ask_abort, strategy->runtime->abort, &strategy->runtime->activity},
     };
     char text[512];
+    if (!own && find_far(strategy)) config.memory = (struct ls_read_memory){pin, unpin, (void *)strategy};
     if (alone) config = config_alone(strategy, config);
     ls_status status = ls_pipeline_new(&config, pipeline);
     if (status) return status;

@@ -1,4 +1,5 @@
-/* Batches on the replicas' devices. A device without host memory receives them from pinned memory, while it computes.
+/* Batches on the replicas' devices. A device without host memory receives them from where the pipeline has read them,
+ * which is pinned, while it computes.
  * Each replica has two inputs: during a step on one of them, the examples of the next step are copied into the other.
  * The pipeline does not know of this copy. The next step uses the copy if it is of the pipeline's present step, and
  * drops it if not, as after a recovery. */
@@ -19,7 +20,6 @@ static void release_input(struct ls_device *device, struct ls_model_input *input
     if (input->features) device->ops->release(device, input->features);
     if (input->targets) device->ops->release(device, input->targets);
     if (input->weights) device->ops->release(device, input->weights);
-    if (input->host_features) ls_device_release_host(device, input->host_features);
     if (input->host_targets) ls_device_release_host(device, input->host_targets);
     if (input->host_weights) ls_device_release_host(device, input->host_weights);
     *input = (struct ls_model_input){0};
@@ -50,9 +50,7 @@ static ls_status allocate_device(struct ls_device *device, const struct sizes *s
 
 static ls_status allocate_host(struct ls_device *device, const struct sizes *sizes, struct ls_model_input *input) {
     void *memory = NULL;
-    ls_status status = ls_device_allocate_host(device, sizes->features, &memory);
-    if (!status) input->host_features = memory;
-    if (!status) status = ls_device_allocate_host(device, sizes->targets, &memory);
+    ls_status status = ls_device_allocate_host(device, sizes->targets, &memory);
     if (!status) input->host_targets = memory;
     if (!status) status = ls_device_allocate_host(device, sizes->weights, &memory);
     if (!status) input->host_weights = memory;
@@ -112,26 +110,32 @@ static ls_status upload_targets(const ls_model *model, struct ls_device *device,
 /* From the pinned memory, beside what the device computes. A label that is no class would be told by the device when
  * the update is queued behind it: it is found here, before anything of the step is. An id that is none is, too. */
 static ls_status upload(const ls_model *model, const struct ls_model_replica *replica,
-                        const struct ls_model_input *input) {
+                        const struct ls_model_input *input, const float *features) {
     struct ls_device *device = replica->device;
     size_t size = (size_t)input->rows * (size_t)ls_shape_count(&model->built.input) * sizeof(*input->features);
     ls_status status = LS_OK;
     if (!ls_pipeline_targets(model->progress.pipeline)->numbers)
         status = ls_objective_check_labels(&model->spec.objective, ls_network_outputs(model->built.network),
                                            input->host_targets, input->rows);
-    if (!status) status = ls_network_check_ids(model->built.network, input->host_features, input->rows);
-    if (!status) status = device->ops->queue->receive(device, input->features, input->host_features, size);
+    if (!status) status = ls_network_check_ids(model->built.network, features, input->rows);
+    if (!status) status = device->ops->queue->receive(device, input->features, features, size);
     return status ? status : upload_targets(model, device, input);
+}
+
+/* The rows of the present step (place 0) or the next one (1). */
+static ls_status bring(const ls_model *model, int local, int place, const struct ls_model_input *input) {
+    const struct ls_targets targets = targets_in(model, input->host_targets, input->host_weights);
+    const float *features;
+    if (!input->rows) return LS_OK;
+    ls_status status = ls_pipeline_find(model->progress.pipeline, place, local, &features, &targets);
+    return status ? status : upload(model, &model->built.replicas[local], input, features);
 }
 
 static ls_status load_far(const ls_model *model, int local) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_model_input *input = &replica->inputs[replica->input];
     input->rows = ls_pipeline_rows(model->progress.pipeline, local);
-    if (!input->rows) return LS_OK;
-    const struct ls_targets targets = targets_in(model, input->host_targets, input->host_weights);
-    ls_status status = ls_pipeline_read(model->progress.pipeline, local, input->host_features, &targets);
-    return status ? status : upload(model, replica, input);
+    return bring(model, local, 0, input);
 }
 
 /* The other input, if it holds the present step. */
@@ -166,9 +170,5 @@ void ls_input_load_ahead(const ls_model *model, int local, bool next_epoch) {
     if (!is_far(replica) || !ls_pipeline_next(model->progress.pipeline, &other->step)) return;
     if (!next_epoch && other->step.epoch != ls_pipeline_present(model->progress.pipeline).epoch) return;
     other->rows = ls_pipeline_next_rows(model->progress.pipeline, local);
-    ls_status status = LS_OK;
-    const struct ls_targets targets = targets_in(model, other->host_targets, other->host_weights);
-    if (other->rows) status = ls_pipeline_read_next(model->progress.pipeline, local, other->host_features, &targets);
-    if (!status && other->rows) status = upload(model, replica, other);
-    other->ahead = !status;
+    other->ahead = !bring(model, local, 1, other);
 }

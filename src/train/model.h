@@ -57,10 +57,10 @@ struct ls_model_exchange {
 };
 /* A batch on a device. */
 struct ls_model_input {
-    float *features;                     /* device (max_rows, shape...) */
-    void *targets;                       /* device (max_rows, max_targets) int32 or float32 */
-    float *weights;                      /* device (max_rows) */
-    float *host_features, *host_weights; /* the same in host memory, where the device has none */
+    float *features;     /* device (max_rows, shape...) */
+    void *targets;       /* device (max_rows, max_targets) int32 or float32 */
+    float *weights;      /* device (max_rows) */
+    float *host_weights; /* the same in host memory, where the device has none */
     void *host_targets;
     bool ahead; /* it holds the batch of step, which has not begun */
     struct ls_pipeline_step step;

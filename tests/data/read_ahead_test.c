@@ -74,6 +74,52 @@ START_TEST(threads_change_no_batch) {
 }
 END_TEST
 
+static void pin(void *context, void *memory, size_t size) {
+    ((struct ls_read_rows *)context)->features = memory;
+    ck_assert_uint_gt(size, 0);
+}
+
+static void unpin(void *context, void *memory) {
+    ck_assert_ptr_eq(((struct ls_read_rows *)context)->features, memory);
+    *(struct ls_read_rows *)context = (struct ls_read_rows){0};
+}
+
+/* Rows that stay where they are read are those of a copy: of the present step and of the next one, with threads of the
+ * dataset's, with those that much memory is worth, and with none. */
+START_TEST(rows_lie_where_they_are_read) {
+    enum { COUNT = 12, WIDTH = 128 * 1024 }; /* 2 MB a step: worth 2 threads */
+    struct ls_read_rows pinned = {0};
+    static const int workers[] = {0, -1, 2};
+    static float values[COUNT * WIDTH];
+    int32_t labels[COUNT], found_labels[4];
+    for (int i = 0; i < COUNT * WIDTH; i++) values[i] = (float)(i * 7919LL % 65536);
+    for (int i = 0; i < COUNT; i++) labels[i] = i;
+    ls_dataset *dataset;
+    assert_ok(ls_dataset_arrays(values, LS_SHAPE(WIDTH), labels, COUNT, COUNT,
+                                LS_DATASET(.batch_size = 5, .workers = workers[_i]), &dataset));
+    struct ls_pipeline_config config = {dataset, 2, 0, 2, 0, 1, .memory = {pin, unpin, &pinned}};
+    struct ls_pipeline *pipeline;
+    assert_ok(ls_pipeline_new(&config, &pipeline));
+    ck_assert_ptr_nonnull(pinned.features);
+    for (int64_t step = 0; step < 9; step++) {
+        struct ls_pipeline_step next;
+        assert_ok(ls_pipeline_seek(pipeline, step / 3, step % 3));
+        ck_assert_int_eq(ls_pipeline_next(pipeline, &next), workers[_i] >= 0);
+        for (int i = 0; i < (workers[_i] < 0 ? 2 : 4); i++) {
+            const float *found;
+            int64_t rows = i / 2 ? ls_pipeline_next_rows(pipeline, i % 2) : ls_pipeline_rows(pipeline, i % 2);
+            assert_ok(ls_pipeline_find(pipeline, i / 2, i % 2, &found, LS_LABELS(found_labels)));
+            for (int64_t row = 0; row < rows; row++)
+                ck_assert_mem_eq(found + row * WIDTH, values + (int64_t)found_labels[row] * WIDTH,
+                                 WIDTH * sizeof(float));
+        }
+    }
+    ls_pipeline_free(pipeline);
+    ck_assert_ptr_null(pinned.features);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
 static ls_status refuse_seven(void *context, const ls_map_call *call) {
     (void)context;
     *call->output = *call->input;
@@ -351,6 +397,7 @@ int main(void) {
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, threads_change_no_batch, 1, 5);
+    tcase_add_loop_test(tests, rows_lie_where_they_are_read, 0, 3);
     tcase_add_test(tests, an_error_comes_at_its_step);
     tcase_add_test(tests, another_seek_reads_the_step_again);
     tcase_add_test(tests, reading_stops_at_the_depth);

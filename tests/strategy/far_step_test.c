@@ -62,12 +62,25 @@ START_TEST(a_step_is_one_graph) {
 }
 END_TEST
 
+/* Batches that lie in memory are copied while ops of the step before are still to be done: 8 steps, of which each but
+ * the first finds its features and labels under way. */
+START_TEST(batches_in_memory_come_ahead) {
+    ls_strategy *strategy = NULL;
+    int before = counts()->early;
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy));
+    assert_ok(fit_on_one(strategy, 2, (ls_optimizer)ls_sgd(0.1F), NULL));
+    ck_assert_int_ge(counts()->early - before, 2 * (8 - 1));
+    ls_strategy_free(strategy);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("far step");
     TCase *tests = tcase_create("far step");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a_step_is_one_graph, 0, 2);
     tcase_add_test(tests, memory_is_told);
+    tcase_add_test(tests, batches_in_memory_come_ahead);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
