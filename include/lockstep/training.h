@@ -110,6 +110,14 @@ typedef enum ls_precision {
     LS_MIXED_FLOAT16
 } ls_precision;
 
+/* Outputs of batch normalization that backward needs: kept since forward, or made again from its inputs (tf.recompute_grad), which
+ * takes one more pass over memory and half of it or less. The bits are the same. */
+typedef enum ls_recompute {
+    LS_RECOMPUTE_AUTO = 0, /* kept on a GPU where all layers then take at most half of its free memory, else made again */
+    LS_RECOMPUTE_NEVER,
+    LS_RECOMPUTE_ALWAYS
+} ls_recompute;
+
 /* Model.fit's class_weight: how many times the loss of a class' examples counts. */
 struct ls_class_weight {
     int label;
@@ -131,6 +139,7 @@ typedef struct ls_compile_options {
     float huber_delta; /* of LS_HUBER; default 1 */
     /* In these they do: sum(weight value) / sum(weight). They come behind metrics, and count among the LS_MAX_METRICS. */
     const ls_metric *weighted_metrics;
+    ls_recompute recompute;
 } ls_compile_options;
 #define LS_COMPILE(...) (&(ls_compile_options){.size = sizeof(ls_compile_options), __VA_ARGS__})
 LS_API ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss, const ls_compile_options *options);

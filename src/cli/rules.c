@@ -16,6 +16,7 @@ static const char *const losses[] = {"sparse_categorical_crossentropy",
                                      "huber",
                                      NULL};
 
+static const char *const recomputes[] = {"auto", "never", "always", NULL};
 static const char *const precisions[] = {"float32", "tf32", "mixed_bfloat16", "mixed_float16", NULL};
 
 static bool read_pieces(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -146,6 +147,11 @@ const struct ls_option ls_training_rules[] = {
      "without "
      "(default: deterministic, as after TensorFlow's enable_op_determinism)",
      AT(compile.nondeterministic_ops), true},
+    {"recompute", NULL,
+     "whether backward makes outputs of batch normalization again, or finds them kept since forward: the same bits, "
+     "less "
+     "memory or less time (default auto: kept on a GPU with memory enough)",
+     AT(compile.recompute), LS_RECOMPUTE_AUTO, .words = recomputes},
     {0}};
 const struct ls_option ls_loss_options[] = {
     {"loss", NULL,

@@ -48,6 +48,8 @@ struct ls_device_queue_ops {
     void (*release_host)(struct ls_device *device, void *memory);
     /* The most bytes of allocate that this process has had at once. */
     ls_status (*peak)(struct ls_device *device, size_t *bytes);
+    /* Bytes that allocate could give now. */
+    ls_status (*available)(struct ls_device *device, size_t *bytes);
     /* Makes other host memory, such as ls_group_share's, as good as that for copies; undone before it is released. */
     ls_status (*pin)(struct ls_device *device, void *memory, size_t size);
     void (*unpin)(struct ls_device *device, void *memory);

@@ -12,6 +12,7 @@ struct ls_objective {
     int metric_count, weighted_from; /* those from there on are weighted */
     ls_precision precision;
     bool nondeterministic_ops;
+    ls_recompute recompute;
 };
 /* INVALID_ARGUMENT naming the field and the value. options may be NULL. */
 ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, struct ls_objective *objective);

@@ -98,17 +98,34 @@ static void bind(struct ls_plan *plan) {
 static ls_status place_plan(struct ls_plan *plan, int64_t rows) {
     note_lifetimes(plan);
     if (plan->device->host_memory) ls_parts_divide(plan, rows); /* for the caches of processors */
-    ls_status status = ls_arena_place(plan->buffers, plan->buffer_count, &plan->floats);
-    if (status) return status;
-    if (plan->floats > LS_ARENA_LIMIT)
-        return ls_fail(LS_RESOURCE_EXHAUSTED, "plan: the activations are larger than memory can be");
-    status = ls_arena_reserve(plan->arena, ls_plan_memory(plan));
-    if (!status) bind(plan);
+    return ls_arena_place(plan->buffers, plan->buffer_count, &plan->floats);
+}
+
+static void clear_plan(struct ls_plan *plan) {
+    ls_free(ls_steal(plan->steps));
+    ls_free(ls_steal(plan->buffers));
+    plan->count = plan->capacity = plan->buffer_count = plan->buffer_capacity = 0;
+}
+
+/* Keeps what backward could make again, unless that is more than the config allows. */
+static ls_status lay_out(const struct ls_plan_config *config, struct ls_plan *plan) {
+    ls_status status = LS_OK;
+    for (int keeps = config->keep_within > 0; !status; keeps = 0) {
+        clear_plan(plan);
+        status = ls_plan_builder_run(config, keeps, plan);
+        if (!status) status = place_plan(plan, config->rows);
+        if (!keeps || plan->floats <= config->keep_within / sizeof(float)) break;
+    }
+    if (!status && plan->floats > LS_ARENA_LIMIT)
+        status = ls_fail(LS_RESOURCE_EXHAUSTED, "plan: the activations are larger than memory can be");
     return status;
 }
 
 /* The device prepares each op; then it is known how much workspace they need. */
 static ls_status prepare_plan(struct ls_plan *plan) {
+    ls_status reserved = ls_arena_reserve(plan->arena, ls_plan_memory(plan));
+    if (reserved) return reserved;
+    bind(plan);
     for (size_t i = 0; i < plan->count; i++) {
         struct ls_plan_step *step = &plan->steps[i];
         ls_status status = plan->device->ops->build(plan->device, &step->op);
@@ -159,9 +176,8 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     made->scales[0] = config->loss_scale;
     made->scales[1] = config->gradient_scale;
     made->arena = config->arena ? config->arena : &made->own;
-    status = ls_plan_builder_run(config, made);
+    status = lay_out(config, made);
     if (!status) note_needs(config, made);
-    if (!status) status = place_plan(made, config->rows);
     if (!status) status = prepare_plan(made);
     if (!status) *plan = ls_steal(made);
     return status;

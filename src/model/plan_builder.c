@@ -30,6 +30,7 @@ struct ls_plan_builder {
     ls_dtype type;            /* of values */
     struct ls_tensor kernels; /* the trainable variables, as type */
     const char *of;           /* the layer that appends at present */
+    bool keeps;               /* values from forward to backward, also those that could be made again */
     bool too_large;
 };
 
@@ -295,7 +296,7 @@ static ls_status append_loss(struct ls_plan_builder *builder) {
 static ls_status value_again(struct ls_plan_builder *builder, int index, struct ls_tensor *tensor) {
     struct value *value = value_of(builder, index);
     *tensor = value->forward;
-    if (index == LS_NETWORK_INPUT) return LS_OK;
+    if (index == LS_NETWORK_INPUT || builder->keeps) return LS_OK;
     const struct ls_node *node = node_at(builder, (size_t)node_at(builder, (size_t)index)->owner);
     if (!node->type->again || node->residual != LS_NO_NODE) return LS_OK;
     ls_status status = LS_OK;
@@ -370,13 +371,14 @@ static ls_status append_backward(struct ls_plan_builder *builder) {
     return status;
 }
 
-ls_status ls_plan_builder_run(const struct ls_plan_config *config, struct ls_plan *plan) {
+ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan) {
     size_t count = ls_network_layer_count(config->network) + 1;
     LS_CLEANUP(ls_free_pointer) struct value *values = ls_alloc_array(count, sizeof(*values));
     if (!values) return ls_fail_memory("a plan", count * sizeof(*values));
     struct ls_plan_builder builder = {.config = config,
                                       .plan = plan,
                                       .values = values,
+                                      .keeps = keeps,
                                       .type = ls_option_names_precision_dtype(config->objective.precision)};
     ls_status status = append_forward(&builder);
     if (!status) status = append_loss(&builder);

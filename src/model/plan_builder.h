@@ -23,4 +23,4 @@ struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const st
 const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder);
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op);
 /* Appends all ops of config to an empty plan; data of tensors in buffers is not set. */
-ls_status ls_plan_builder_run(const struct ls_plan_config *config, struct ls_plan *plan);
+ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan);

@@ -7,6 +7,15 @@
 #include "train/early.h"
 #include "train/sparse.h"
 
+/* The arena is there for the new plan, too. */
+static size_t keep_within(const ls_model *model, const struct ls_model_replica *replica) {
+    const struct ls_device_queue_ops *queue = replica->device->ops->queue;
+    size_t available = 0;
+    if (model->spec.objective.recompute == LS_RECOMPUTE_NEVER) return SIZE_MAX;
+    if (model->spec.objective.recompute == LS_RECOMPUTE_ALWAYS || !queue) return 0;
+    return queue->available(replica->device, &available) ? 0 : (available + replica->arena.size) / 2;
+}
+
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_plan_slot *oldest = &replica->plans[0];
@@ -40,6 +49,7 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
         .gradient_scale = &model->built.numbers->gradient_scale,
         .sums = &replica->numbers->sums,
         .arena = &replica->arena,
+        .keep_within = keep_within(model, replica),
         .await = training && model->bound.early ? ls_early_await : NULL,
         .await_context = model->bound.early,
         .exchange = model->bound.synchronized ? &replica->exchange.exchange : NULL,

@@ -28,7 +28,7 @@ struct ls_meeting {
 
 bool ls_meeting_new_id(char name[LS_MEETING_NAME]) {
     static _Atomic int made;
-    (void)snprintf(name, LS_MEETING_NAME, "/dev/shm/lockstep-meeting-%d-%d", (int)getpid(), made++);
+    (void)snprintf(name, LS_MEETING_NAME, "/dev/shm/emulated-nccl-%d-%d", (int)getpid(), made++);
     int file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool fits = file >= 0 && !ftruncate(file, sizeof(struct place));
     if (file >= 0) (void)close(file);

@@ -353,6 +353,14 @@ static ls_status far_peak(struct ls_device *device, size_t *bytes) {
     return LS_OK;
 }
 
+#define FAR_MEMORY ((size_t)1 << 30)
+
+static ls_status far_available(struct ls_device *device, size_t *bytes) {
+    (void)device;
+    *bytes = FAR_MEMORY;
+    return LS_OK;
+}
+
 static ls_status queue_pin(struct ls_device *device, void *memory, size_t size) {
     (void)device;
     return far_give(far_pin(memory, size));
@@ -368,6 +376,7 @@ const struct ls_device_queue_ops far_queue_ops = {.synchronize = far_synchronize
                                                   .allocate_host = queue_allocate_host,
                                                   .release_host = queue_release_host,
                                                   .peak = far_peak,
+                                                  .available = far_available,
                                                   .pin = queue_pin,
                                                   .unpin = queue_unpin,
                                                   .send = far_send,

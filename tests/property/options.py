@@ -133,6 +133,7 @@ OPTIONS = {
     "--weighted-metrics": row("metrics", ["top_k=3"]),
     "--precision": row("precision", ["tf32"]),
     "--nondeterministic-ops": row("nondeterministic_ops"),
+    "--recompute": row(HARMLESS, ["never"]),
     "--tensorboard": row("callback", [FOLDER + "/board"]),
     "--tensorboard-histograms": row(HARMLESS, ["1"], BOARD),
     "--tensorboard-gradients": row(HARMLESS, [], BOARD + ("--tensorboard-histograms", "1")),

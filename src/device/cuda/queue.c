@@ -76,6 +76,13 @@ static ls_status find_peak(struct ls_device *base, size_t *bytes) {
     return status;
 }
 
+static ls_status find_available(struct ls_device *base, size_t *bytes) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    size_t total;
+    ls_status status = ls_cuda_enter(device);
+    return status ? status : ls_cuda_check(device, cudaMemGetInfo(bytes, &total), "asking for free memory");
+}
+
 static ls_status allocate_host(struct ls_device *base, size_t size, void **memory) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     void *made = NULL;
@@ -191,6 +198,7 @@ const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize
                                                       .allocate_host = allocate_host,
                                                       .release_host = release_host,
                                                       .peak = find_peak,
+                                                      .available = find_available,
                                                       .pin = pin,
                                                       .unpin = unpin,
                                                       .send = begin_send,

@@ -1,0 +1,90 @@
+/* Outputs of batch normalization that are kept since forward, or made again: the same bits, other memory. On the device
+ * that LOCKSTEP_TEST_DEVICE names, or a CPU. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+static const char *device(void) {
+    const char *named = getenv("LOCKSTEP_TEST_DEVICE");
+    return named ? named : "1";
+}
+
+static ls_status fit_convolutions(ls_strategy *strategy, ls_dataset *data, ls_recompute recompute, ls_result *result,
+                                  char sha256[65]) {
+    ls_model *model = NULL;
+    ls_status st =
+        ls_model_new(strategy,
+                     LS_LAYERS(ls_conv2d(8, 3, 2), ls_batch_normalization(), ls_relu(), ls_depthwise_conv2d(3),
+                               ls_batch_normalization(), ls_relu(), ls_depthwise_conv2d(3), ls_batch_normalization(),
+                               ls_relu(), ls_depthwise_conv2d(3), ls_batch_normalization(), ls_relu6(), ls_conv2d(8, 1),
+                               ls_batch_normalization(), ls_flatten(), ls_dense(10)),
+                     &model);
+    if (!st)
+        st = ls_model_compile_with(model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                   LS_COMPILE(.recompute = recompute));
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.verbose = -1), result);
+    if (!st) st = ls_model_weights_sha256(model, sha256);
+    ls_model_free(model);
+    return st;
+}
+
+static ls_result trained_so(ls_recompute recompute, char sha256[65]) {
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_result result;
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = device()), &strategy));
+    assert_ok(ls_dataset_digits(LS_DATASET(.batch_size = 64, .limit = 150), &data)); /* the last batch is shorter */
+    assert_ok(fit_convolutions(strategy, data, recompute, &result, sha256));
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+    return result;
+}
+
+START_TEST(the_bits_are_the_same) {
+    char never[65], always[65];
+    ls_result kept = trained_so(LS_RECOMPUTE_NEVER, never), made = trained_so(LS_RECOMPUTE_ALWAYS, always);
+    ck_assert_str_eq(never, always);
+    ck_assert_int_gt(kept.arena_bytes, made.arena_bytes);
+}
+END_TEST
+
+/* A CPU makes them again; a GPU keeps them while that takes at most half of what it has left. */
+START_TEST(auto_looks_at_the_memory) {
+    char sha256[65], text[32];
+    int64_t kept = trained_so(LS_RECOMPUTE_NEVER, sha256).arena_bytes;
+    ls_result made = trained_so(LS_RECOMPUTE_ALWAYS, sha256);
+    bool gpu = getenv("LOCKSTEP_TEST_DEVICE");
+    ck_assert_int_eq(trained_so(LS_RECOMPUTE_AUTO, sha256).arena_bytes, gpu ? kept : made.arena_bytes);
+    if (!gpu) return;
+    int64_t most = made.planned_bytes - made.arena_bytes + 2 * kept - (1 << 17); /* half of it is less than kept */
+    (void)snprintf(text, sizeof(text), "%lld", (long long)most);
+    ck_assert_int_eq(setenv("LOCKSTEP_EMULATED_MEMORY", text, 1), 0);
+    ck_assert_int_eq(trained_so(LS_RECOMPUTE_AUTO, sha256).arena_bytes, made.arena_bytes);
+}
+END_TEST
+
+START_TEST(another_value_is_refused) {
+    ls_strategy *strategy = NULL;
+    ls_model *model = NULL;
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "1"), &strategy));
+    assert_ok(ls_model_new(strategy, LS_LAYERS(ls_dense(3)), &model));
+    ls_status status = ls_model_compile_with(model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                             LS_COMPILE(.recompute = (ls_recompute)7));
+    ck_assert_int_eq(status, LS_INVALID_ARGUMENT);
+    ck_assert_str_eq(ls_error(), "recompute 7 is no ls_recompute");
+    ls_model_free(model);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("recompute");
+    TCase *tests = tcase_create("recompute");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, the_bits_are_the_same);
+    tcase_add_test(tests, auto_looks_at_the_memory);
+    tcase_add_test(tests, another_value_is_refused);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
