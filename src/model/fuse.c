@@ -1,5 +1,6 @@
 /* Which nodes a batch normalization does along with its own work: the sum with another value, then ReLU or ReLU6, where
- * nobody else sees what is in between. One pass over memory instead of three. */
+ * nobody else sees what is in between. One pass over memory instead of three. And whose bias it takes away: its output
+ * is the same with and without, and the bias' gradient is 0. The moving mean alone has the bias (plan_builder.c). */
 #include "model/fuse.h"
 
 /* The only node that takes node's output; LS_NO_NODE when there are none or several. A value that another node reads as
@@ -47,7 +48,20 @@ static void fuse(struct ls_node *nodes, size_t count, struct ls_node *node) {
     take_fuse(nodes, node, next);
 }
 
+static void fold_bias(struct ls_node *nodes, size_t count, struct ls_node *norm) {
+    int before = norm->inputs[0];
+    bool convolves =
+        before >= 0 && (is(nodes, before, LS_LAYER_CONV2D) || is(nodes, before, LS_LAYER_DEPTHWISE_CONV2D));
+    if (!convolves || nodes[before].layer.no_bias || nodes[before].layer.activation != LS_LINEAR) return;
+    if (only_consumer(nodes, count, before) != (int)norm->index) return;
+    nodes[before].folds = true;
+    norm->folded = before;
+}
+
 void ls_fuse_nodes(struct ls_node *nodes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (nodes[i].layer.kind == LS_LAYER_BATCH_NORMALIZATION) fuse(nodes, count, &nodes[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].layer.kind != LS_LAYER_BATCH_NORMALIZATION) continue;
+        fuse(nodes, count, &nodes[i]);
+        fold_bias(nodes, count, &nodes[i]);
+    }
 }

@@ -33,6 +33,10 @@ struct ls_node {
     int residual; /* what is added; LS_NO_NODE: nothing */
     ls_activation activation;
     int owner; /* the node whose op does this one: itself, or an earlier one */
+    /* A convolution whose bias training leaves out, for the batch normalization behind it takes it away again; and of
+     * that normalization, the convolution, or LS_NO_NODE. */
+    bool folds;
+    int folded;
 };
 
 /* One layer in a plan: tensors over all rows. Absent gradients: nobody needs them. */

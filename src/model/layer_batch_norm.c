@@ -93,7 +93,7 @@ static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_n
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
     op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node) =
         ls_plan_builder_tensor(builder, LS_FLOAT32, &shape);
-    op.tensors[LS_ARG_MEAN] = ls_plan_builder_statistic(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_MEAN] = ls_plan_builder_moving_mean(builder, node, MOVING_MEAN);
     op.tensors[LS_ARG_VARIANCE] = ls_plan_builder_statistic(builder, node, MOVING_VARIANCE);
     op.tensors[LS_ARG_DMEAN] = ls_plan_builder_statistic_change(builder, node, MOVING_MEAN);
     op.tensors[LS_ARG_DVARIANCE] = ls_plan_builder_statistic_change(builder, node, MOVING_VARIANCE);

@@ -83,7 +83,8 @@ static ls_status conv2d_forward(struct ls_plan_builder *builder, const struct ls
     if (status) return status;
     op.tensors[LS_ARG_X] = at->x[0];
     op.tensors[LS_ARG_W] = as_kernel(node, ls_plan_builder_kernel(builder, node, KERNEL));
-    if (!node->layer.no_bias) op.tensors[LS_ARG_B] = ls_plan_builder_parameter(builder, node, BIAS);
+    bool folds = node->folds && ls_plan_builder_config(builder)->training;
+    if (!node->layer.no_bias && !folds) op.tensors[LS_ARG_B] = ls_plan_builder_parameter(builder, node, BIAS);
     op.tensors[LS_ARG_Y] = at->y;
     status = ls_plan_builder_append(builder, &op);
     return status ? status : ls_layer_activation_append(builder, &node->layer, &at->y);
@@ -100,7 +101,8 @@ static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct l
     weights.tensors[LS_ARG_X] = at->x[0];
     weights.tensors[LS_ARG_DY] = data.tensors[LS_ARG_DY] = at->dy;
     weights.tensors[LS_ARG_DW] = as_kernel(node, ls_plan_builder_gradient(builder, node, KERNEL));
-    if (!node->layer.no_bias) weights.tensors[LS_ARG_DB] = ls_plan_builder_gradient(builder, node, BIAS);
+    if (!node->layer.no_bias && !node->folds)
+        weights.tensors[LS_ARG_DB] = ls_plan_builder_gradient(builder, node, BIAS);
     data.tensors[LS_ARG_W] = as_kernel(node, ls_plan_builder_kernel(builder, node, KERNEL));
     data.tensors[LS_ARG_DX] = at->dx[0];
     status = ls_plan_builder_append(builder, &weights);

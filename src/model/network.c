@@ -211,7 +211,7 @@ static ls_status infer(struct ls_network *network) {
     for (size_t i = 0; i < network->node_count; i++) {
         struct ls_node *node = &network->nodes[i];
         node->last = node->owner = (int)i;
-        node->residual = LS_NO_NODE;
+        node->residual = node->folded = LS_NO_NODE;
         node->first_variable = network->variables.count;
         node->first_statistic = network->statistics.count;
         node->first_table = network->tables.count;
