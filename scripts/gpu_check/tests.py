@@ -10,7 +10,7 @@ from .machine import Bad, need
 DEVICE = ["device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half", "against_cpu",
           "image", "group", "peer", "conformance", "ranks"]
 PROGRAMS = [*(f"device/device_{subject}_test" for subject in DEVICE), "model/model_gradient_test", "model/model_keras_test",
-            "strategy/strategy_precision_test"]
+            "model/model_embedding_test", "train/train_precision_test"]
 # One process a program, with one context on the GPU; queue sets its own environment and ends processes on purpose.
 FORKED = {"device/device_queue_test"}
 MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm"]
