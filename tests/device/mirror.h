@@ -53,8 +53,10 @@ static inline void mirror_tensors(struct mirror *mirror) {
     }
 }
 
+/* Of the op that takes one: another's y tells nothing of it. */
 static inline size_t report_size(const struct ls_op *op) {
-    return op->report ? (size_t)op->tensors[LS_ARG_Y].shape.dims[0] * sizeof(float) : 0;
+    bool reports = op->kind == LS_OP_REPORT && op->report;
+    return reports ? (size_t)op->tensors[LS_ARG_Y].shape.dims[0] * sizeof(float) : 0;
 }
 
 static inline void mirror_numbers(struct mirror *mirror) {
