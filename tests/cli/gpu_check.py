@@ -12,6 +12,8 @@ import cli
 
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "scripts/gpu-check"
 BUILD = Path(cli.LOCKSTEP).parent
+sys.path[:0] = [str(SCRIPT.parent), str(SCRIPT.parent.parent / "bench")]
+from gpu_check import machine, training  # noqa: E402
 # In compute-sanitizer's place: notes how it was called, and runs what it was given, or does what it is told.
 STAND_IN = """#!/bin/sh
 echo "$*" >> "$0.calls"
@@ -51,6 +53,22 @@ def ops_and_training_agree_with_the_cpu():
     cli.contains(found["precision"]["detail"], "mixed_bfloat16 ")
 
 
+def is_good(cpus, gpu):
+    try:
+        return training.judge_losses("lenet", cpus, gpu)
+    except machine.Bad:
+        return None
+
+
+def losses_are_judged_by_how_far_cpus_are_apart():
+    cpus = [2.0, 1.0, 0.5], [2.0, 1.0, 0.505], [2.0, 1.01, 0.5]
+    cli.equal(is_good(cpus, [2.0, 1.0, 0.53]), "lenet 3.0e-02 (CPUs 1.0e-02)")
+    cli.equal(is_good(cpus, [2.0, 1.0, 0.55]), None)
+    cli.equal(is_good(cpus, [2.001, 1.0, 0.5]), None, "the first loss is forward's alone")
+    cli.equal(is_good([[2.0], [2.0]], [2.000006]), "lenet 3.0e-06 (CPUs 0.0e+00)")
+    cli.equal(is_good([[2.0], [2.0]], [2.00002]), None)
+
+
 def workers_stay_equal_and_one_may_be_lost():
     found, _ = all_good("workers,kill")
     cli.contains(found["workers"]["detail"], "nccl x2")
@@ -78,5 +96,6 @@ def what_hangs_is_ended_at_its_share():
     cli.contains(found["sanitizer"]["detail"], "it did not end in its time")
 
 
-cli.main([ops_and_training_agree_with_the_cpu, workers_stay_equal_and_one_may_be_lost, speed_is_measured_without_torch,
-          the_sanitizer_is_asked_and_believed, what_hangs_is_ended_at_its_share])
+cli.main([ops_and_training_agree_with_the_cpu, losses_are_judged_by_how_far_cpus_are_apart,
+          workers_stay_equal_and_one_may_be_lost, speed_is_measured_without_torch, the_sanitizer_is_asked_and_believed,
+          what_hangs_is_ended_at_its_share])
