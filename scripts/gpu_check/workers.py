@@ -72,6 +72,10 @@ class Job:
         return self.children[-1]
 
 
+# What the survivor says, in NCCL's words or in the cluster's, whoever hears of it first.
+GIVEN_UP = r"warning: (.*); waiting up to [0-9.]+ s for it to come back"
+
+
 def lose_one(machine, job, output):
     """What is told of it: seconds until the survivor has given up, and until all were there again. Who kills waits for
     the second epoch."""
@@ -82,7 +86,7 @@ def lose_one(machine, job, output):
     need(survivor.poll() is None and lost.poll() is None, f"it ended before the kill:\n{tail(log)}")
     os.killpg(lost.pid, signal.SIGKILL)
     killed = time.monotonic()
-    wait_for(machine, log, r"worker:1.*lost|lost.*worker:1", 10)
+    given_up = wait_for(machine, log, GIVEN_UP, 10)
     noticed = time.monotonic() - killed
     job.start(1, subprocess.DEVNULL)
     match = wait_for(machine, log, r"all 2 workers are there after ([0-9.]+) s", 60)
@@ -94,7 +98,9 @@ def lose_one(machine, job, output):
     need(noticed <= 2, f"the survivor gave up {noticed:.2f} s after the kill: more than 2 s")
     log.seek(0)
     left = ", NCCL left behind in an abort" if "NCCL has not aborted" in log.read() else ""
-    return f"given up {noticed:.2f} s after the kill, formed anew {match[1]} s after (the start of the process included){left}"
+    unnamed = "" if "worker:1 " in given_up[1] else f" without its name ({given_up[1]})"
+    return (f"given up {noticed:.2f} s after the kill{unnamed}, formed anew {match[1]} s after (the start of the process "
+            f"included){left}")
 
 
 def check_kill(machine):

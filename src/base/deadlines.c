@@ -76,6 +76,8 @@ static const struct deadline {
      "an error that names step and folder; exit status 138"},
     {"cause", NULL, 0, LS_CAUSE_TIMEOUT, "the cause, after a connection broke or a call differs",
      "what was seen is the error, without the cause"},
+    {"naming", NULL, 0, LS_NAMING_TIMEOUT, "the name of a lost worker, after NCCL has heard of the loss",
+     "the error has NCCL's words alone"},
     {"stall", NULL, 0, LS_STALL_TIMEOUT, "with more than eight workers, one collective, before the others are asked",
      "each compares the call with its own: unlike calls are an error that names both; else the wait goes on"},
     {"exit", "LOCKSTEP_EXIT_TIMEOUT", offsetof(struct ls_settings, exit_timeout), 0,

@@ -15,6 +15,7 @@
 #define LS_RIVAL_TIMEOUT       (2 * LS_SECOND)
 #define LS_TELL_TIMEOUT        (5 * LS_SECOND)
 #define LS_CAUSE_TIMEOUT       (200 * LS_MILLISECOND)
+#define LS_NAMING_TIMEOUT      (1 * LS_SECOND)
 #define LS_STALL_TIMEOUT       (2 * LS_SECOND)
 #define LS_GOODBYE_TIMEOUT     (5 * LS_SECOND)
 #define LS_LAST_WORD_TIMEOUT   (1 * LS_SECOND)

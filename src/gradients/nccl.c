@@ -221,23 +221,23 @@ static ls_status note_others(const struct ls_nccl *nccl, ls_status status) {
     return status;
 }
 
-ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, size_t count) {
-    if (ls_abort_raised(nccl->runtime->abort)) return ls_abort_status(nccl->runtime->abort);
-    ls_status status = nccl->ops->wait(nccl->group, mark_of_nccl(bucket));
-    if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, count);
-    return note_others(nccl, status);
-}
-
-/* NCCL may notice a lost worker before the cluster does. The cluster knows its name. */
+/* NCCL may notice a lost worker before the cluster does. The cluster knows its name: it is waited for. */
 static ls_status name_the_lost(const struct ls_nccl *nccl, ls_status status) {
     char error[LS_ERROR_SIZE];
     if (note_others(nccl, status) != LS_UNAVAILABLE || nccl->runtime->size == 1) return status;
     (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
-    for (int64_t deadline = ls_now() + LS_CAUSE_TIMEOUT; ls_now() < deadline;) {
+    for (int64_t deadline = ls_now() + LS_NAMING_TIMEOUT; ls_now() < deadline;) {
         if (ls_abort_raised(nccl->runtime->abort)) return ls_abort_status(nccl->runtime->abort);
         (void)nanosleep(&(const struct timespec){.tv_nsec = LS_MILLISECOND}, NULL);
     }
     return ls_fail(status, "%s", error);
+}
+
+ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, size_t count) {
+    if (ls_abort_raised(nccl->runtime->abort)) return ls_abort_status(nccl->runtime->abort);
+    ls_status status = nccl->ops->wait(nccl->group, mark_of_nccl(bucket));
+    if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, count);
+    return name_the_lost(nccl, status);
 }
 
 ls_status ls_nccl_finish(struct ls_nccl *nccl) {

@@ -3,6 +3,7 @@
 usage: gpu_check.py LOCKSTEP"""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ import cli
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "scripts/gpu-check"
 BUILD = Path(cli.LOCKSTEP).parent
 sys.path[:0] = [str(SCRIPT.parent), str(SCRIPT.parent.parent / "bench")]
-from gpu_check import machine, training  # noqa: E402
+from gpu_check import machine, training, workers  # noqa: E402
 # In compute-sanitizer's place: notes how it was called, and runs what it was given, or does what it is told.
 STAND_IN = """#!/bin/sh
 echo "$*" >> "$0.calls"
@@ -73,6 +74,14 @@ def workers_stay_equal_and_one_may_be_lost():
     found, _ = all_good("workers,kill")
     cli.contains(found["workers"]["detail"], "nccl x2")
     cli.contains(found["kill"]["detail"], "same weights")
+    cli.equal("without its name" in found["kill"]["detail"], False, found["kill"]["detail"])
+
+
+def a_loss_is_read_in_the_words_of_nccl_and_of_the_cluster():
+    for words in ("gpu:0: NCCL, between the GPUs: remote process exited or there was a network error",
+                  "worker:1 (rank 1, 127.0.0.1:7001) was lost: its connection was closed"):
+        line = f"lockstep: worker:0: warning: epoch 1, step 8: replica 0: {words}; waiting up to 60 s for it to come back"
+        cli.contains(re.search(workers.GIVEN_UP, line)[1], words)
 
 
 def speed_is_measured_without_torch():
@@ -97,5 +106,5 @@ def what_hangs_is_ended_at_its_share():
 
 
 cli.main([ops_and_training_agree_with_the_cpu, losses_are_judged_by_how_far_cpus_are_apart,
-          workers_stay_equal_and_one_may_be_lost, speed_is_measured_without_torch, the_sanitizer_is_asked_and_believed,
-          what_hangs_is_ended_at_its_share])
+          workers_stay_equal_and_one_may_be_lost, a_loss_is_read_in_the_words_of_nccl_and_of_the_cluster,
+          speed_is_measured_without_torch, the_sanitizer_is_asked_and_believed, what_hangs_is_ended_at_its_share])

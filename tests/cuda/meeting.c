@@ -14,6 +14,7 @@ struct place {
     _Atomic int total, joined, left;
     struct {
         _Atomic uint64_t posted, read; /* rounds */
+        _Atomic bool here;             /* it has joined, and not left */
         struct ls_meeting_call call;
         uint64_t offset;
     } ranks[LS_MEETING_RANKS];
@@ -22,7 +23,7 @@ struct place {
 struct ls_meeting {
     struct place *place;
     char name[LS_MEETING_NAME];
-    int rank, total;
+    int rank, total, file; /* of the file, the rank's byte is locked: the kernel opens the lock when the process ends */
     uint64_t round;
 };
 
@@ -35,23 +36,30 @@ bool ls_meeting_new_id(char name[LS_MEETING_NAME]) {
     return fits;
 }
 
+static struct flock byte_of(int rank) {
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
+}
+
 /* The last one to come removes the name. */
 struct ls_meeting *ls_meeting_join(const char *name, int rank, int total) {
     struct ls_meeting *made = calloc(1, sizeof(*made));
     int file = total <= LS_MEETING_RANKS ? open(name, O_RDWR | O_CLOEXEC) : -1, none = 0;
     void *place =
         file < 0 || !made ? MAP_FAILED : mmap(NULL, sizeof(struct place), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (file >= 0) (void)close(file);
-    if (place == MAP_FAILED) {
+    struct flock own = byte_of(rank);
+    if (place == MAP_FAILED || fcntl(file, F_OFD_SETLK, &own)) {
+        if (place != MAP_FAILED) (void)munmap(place, sizeof(struct place));
+        if (file >= 0) (void)close(file);
         free(made);
         return NULL;
     }
-    *made = (struct ls_meeting){.place = place, .rank = rank, .total = total};
+    *made = (struct ls_meeting){.place = place, .rank = rank, .total = total, .file = file};
     (void)snprintf(made->name, sizeof(made->name), "%s", name);
     if (!atomic_compare_exchange_strong(&made->place->total, &none, total) && none != total) {
         ls_meeting_leave(made);
         return NULL;
     }
+    atomic_store(&made->place->ranks[rank].here, true);
     if (atomic_fetch_add(&made->place->joined, 1) + 1 == total) (void)unlink(name);
     return made;
 }
@@ -59,12 +67,31 @@ struct ls_meeting *ls_meeting_join(const char *name, int rank, int total) {
 void ls_meeting_leave(struct ls_meeting *meeting) {
     if (!meeting) return;
     if (atomic_load(&meeting->place->joined) < meeting->total) (void)unlink(meeting->name);
+    atomic_store(&meeting->place->ranks[meeting->rank].here, false);
     (void)munmap(meeting->place, sizeof(*meeting->place));
+    (void)close(meeting->file);
     free(meeting);
 }
 
 bool ls_meeting_all_joined(const struct ls_meeting *meeting) {
     return atomic_load(&meeting->place->joined) == meeting->total;
+}
+
+/* A rank that leaves says so before it gives its lock back: it is asked again behind the lock. */
+bool ls_meeting_has_lost(const struct ls_meeting *meeting) {
+    for (int i = 0; i < meeting->total; i++) {
+        struct flock its = byte_of(i);
+        if (i == meeting->rank || !atomic_load(&meeting->place->ranks[i].here)) continue;
+        if (fcntl(meeting->file, F_OFD_GETLK, &its) || its.l_type != F_UNLCK) continue;
+        if (atomic_load(&meeting->place->ranks[i].here)) return true;
+    }
+    return false;
+}
+
+void ls_meeting_vanish(struct ls_meeting *meeting) {
+    struct flock own = byte_of(meeting->rank);
+    own.l_type = F_UNLCK; /* to close the file would not do while it is mapped */
+    (void)fcntl(meeting->file, F_OFD_SETLK, &own);
 }
 
 /* ---- arithmetic, in the order of the ranks ---- */

@@ -24,6 +24,10 @@ bool ls_meeting_new_id(char name[LS_MEETING_NAME]);
 struct ls_meeting *ls_meeting_join(const char *name, int rank, int total);
 void ls_meeting_leave(struct ls_meeting *meeting);
 bool ls_meeting_all_joined(const struct ls_meeting *meeting);
+/* The process of a rank that had joined has ended, and has not left. */
+bool ls_meeting_has_lost(const struct ls_meeting *meeting);
+/* To the others this process has ended. */
+void ls_meeting_vanish(struct ls_meeting *meeting);
 
 /* One rank's part in a call, from the first time it asks until it is done. */
 struct ls_meeting_part {

@@ -2,9 +2,11 @@
  * processes. Adding is a piece of work on a stream, which is not done before all ranks have come. Calls that NCCL would
  * hang on are refused: outside of a group where the process has several ranks, or before it has taken those before.
  * Environment: LOCKSTEP_EMULATED_NCCL_FAILS, there is no id; LOCKSTEP_EMULATED_NCCL_STUCK, no abort ever ends;
- * LOCKSTEP_EMULATED_NCCL_VERSION (that of the header). */
+ * LOCKSTEP_EMULATED_NCCL_VERSION (that of the header); LOCKSTEP_EMULATED_NCCL_DIES=N,MS, with the N-th all-reduce the
+ * process is lost to NCCL of the others, and so many milliseconds later it ends. */
 #define _GNU_SOURCE
 #include <nccl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,9 +108,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     return grouped.depth ? note_call(made) : ncclInProgress;
 }
 
-/* Every call is taken only after some questions, and none before all ranks are there. */
+/* Every call is taken only after some questions, and none before all ranks are there. The end of another rank's process
+ * is heard at once. */
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
     if (!comm) return ncclInvalidArgument;
+    if (comm->failed == ncclSuccess && ls_meeting_has_lost(comm->meeting)) comm->failed = ncclRemoteError;
     *error = (ncclResult_t)comm->failed;
     if (*error != ncclSuccess) return ncclSuccess;
     if (!ls_meeting_all_joined(comm->meeting) || ++comm->questions < ASKED) *error = ncclInProgress;
@@ -192,10 +196,21 @@ static struct work work_of(enum ls_meeting_kind kind, const void *input, void *o
                                   .output = output}};
 }
 
+static void die_in_time(struct ncclComm *comm) {
+    static _Atomic int calls;
+    const char *text = getenv("LOCKSTEP_EMULATED_NCCL_DIES");
+    int last = 0, delay = 0;
+    if (!text || sscanf(text, "%d,%d", &last, &delay) != 2 || ++calls != last) return;
+    ls_meeting_vanish(comm->meeting);
+    (void)nanosleep(&(const struct timespec){delay / 1000, delay % 1000 * 1000000L}, NULL);
+    (void)raise(SIGKILL);
+}
+
 ncclResult_t ncclAllReduce(const void *input, void *output, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
     struct work work = work_of(LS_MEETING_ALL_REDUCE, input, output, count, type);
     work.part.call.op = op_of(op);
+    if (comm) die_in_time(comm);
     return queue(comm, work, stream);
 }
 

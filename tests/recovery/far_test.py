@@ -51,6 +51,11 @@ class Far(JobCase):
         self.assertIn("gradients of 4 replicas are added between this worker's GPUs by hierarchical copy\n",
                       job.lives[0][0].errors())
 
+    def expect_named(self, job, lost):
+        for rank in {0, 1, 2} - {lost}:
+            errors = job.lives[rank][0].errors()
+            self.assertRegex(errors, rf"worker:{lost} \(rank {lost}, .*\) was lost: .*; waiting up to", errors)
+
     def by_nccl(self, environment, points):
         first = Job(3, environment=environment)
         self.addCleanup(first.folder.cleanup)
@@ -60,6 +65,7 @@ class Far(JobCase):
             job = self.lose(environment, {rank: [point]}, wanted)
             survivor = job.lives[(rank + 1) % 3][0].errors()
             self.assertEqual(survivor.count("gradients of 3 GPUs are added by NCCL"), 2, survivor)
+            self.expect_named(job, rank)
 
     def test_by_nccl(self):
         points = (0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL")
@@ -102,6 +108,24 @@ class Far(JobCase):
     @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
     def test_an_abort_that_never_ends_on_emulated_gpus(self):
         self.left_behind({**FAR, "LOCKSTEP_PLUGIN": EMULATED, "LOCKSTEP_EMULATED_NCCL_STUCK": "1"})
+
+    @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
+    def test_nccl_hears_of_a_loss_before_the_cluster(self):
+        """Within a second the cluster has its name. Then NCCL's own words have to do."""
+        for delay in (500, 2500):
+            job = Job(3, environment={**FAR, "LOCKSTEP_PLUGIN": EMULATED})
+            self.addCleanup(job.folder.cleanup)
+            job.start(0)
+            job.start(1, environment={"LOCKSTEP_EMULATED_NCCL_DIES": f"9,{delay}"})
+            job.start(2)
+            job.finish()
+            self.assertEqual([life.status for life in job.now()], [0, 0, 0], job.describe())
+            self.assertEqual(len(job.lives[1]), 2, job.describe())
+            if delay < 1000:
+                self.expect_named(job, 1)
+            else:
+                self.assertIn("between the GPUs: remote process exited or there was a network error; waiting up to",
+                              job.lives[0][0].errors(), job.describe())
 
     @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
     def test_emulated_gpus(self):
