@@ -14,7 +14,7 @@ import cli
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "scripts/gpu-check"
 BUILD = Path(cli.LOCKSTEP).parent
 sys.path[:0] = [str(SCRIPT.parent), str(SCRIPT.parent.parent / "bench")]
-from gpu_check import machine, training, workers  # noqa: E402
+from gpu_check import machine, tests, training, workers  # noqa: E402
 # In compute-sanitizer's place: notes how it was called, and runs what it was given, or does what it is told.
 STAND_IN = """#!/bin/sh
 echo "$*" >> "$0.calls"
@@ -52,6 +52,12 @@ def ops_and_training_agree_with_the_cpu():
     for part in ("gradients", "losses"):
         cli.contains(found[part]["detail"], "lenet ")
     cli.contains(found["precision"]["detail"], "mixed_bfloat16 ")
+
+
+def a_program_has_what_it_needs_or_half_of_what_is_left():
+    ranks, other = "device/device_ranks_test", "device/device_loss_test"
+    cli.equal([tests.limit_of(ranks, left) for left in (100, 26, 13)], [50, 24, 13])
+    cli.equal([tests.limit_of(other, left) for left in (100, 26)], [50, 13])
 
 
 def is_good(cpus, gpu):
@@ -105,6 +111,7 @@ def what_hangs_is_ended_at_its_share():
     cli.contains(found["sanitizer"]["detail"], "it did not end in its time")
 
 
-cli.main([ops_and_training_agree_with_the_cpu, losses_are_judged_by_how_far_cpus_are_apart,
-          workers_stay_equal_and_one_may_be_lost, a_loss_is_read_in_the_words_of_nccl_and_of_the_cluster,
-          speed_is_measured_without_torch, the_sanitizer_is_asked_and_believed, what_hangs_is_ended_at_its_share])
+cli.main([ops_and_training_agree_with_the_cpu, a_program_has_what_it_needs_or_half_of_what_is_left,
+          losses_are_judged_by_how_far_cpus_are_apart, workers_stay_equal_and_one_may_be_lost,
+          a_loss_is_read_in_the_words_of_nccl_and_of_the_cluster, speed_is_measured_without_torch,
+          the_sanitizer_is_asked_and_believed, what_hangs_is_ended_at_its_share])
