@@ -36,7 +36,8 @@ struct ls_device_ops {
 
 /* Functions of a device that computes behind the calling threads. Marks are small numbers of the caller's choice, below
  * LS_DEVICE_MARKS. Each names the last copy that was begun with it. */
-#define LS_DEVICE_MARKS 256
+#define LS_DEVICE_MARKS  256
+#define LS_DEVICE_STAMPS 1024
 struct ls_device_queue_ops {
     /* Until all that was queued is done; the first error of any of it, naming the op where that is known. */
     ls_status (*synchronize)(struct ls_device *device);
@@ -71,6 +72,10 @@ struct ls_device_queue_ops {
     ls_status (*forward)(struct ls_device *device, int mark, void *host, const void *from, size_t size);
     /* Ops that are queued from now on see what was received. */
     ls_status (*settle)(struct ls_device *device);
+    /* NULL where the device has no clock. Notes its time when the ops queued so far are done, under a number below
+     * LS_DEVICE_STAMPS; and tells the nanoseconds between two of them, when they are done. */
+    ls_status (*stamp)(struct ls_device *device, int number);
+    ls_status (*elapsed)(struct ls_device *device, int from, int to, int64_t *nanoseconds);
     /* A list of ops as one: what the calling thread queues from begin to end is not done, but kept ... */
     ls_status (*capture_begin)(struct ls_device *device);
     ls_status (*capture_end)(struct ls_device *device, void **graph); /* also after an error between: NULL then */

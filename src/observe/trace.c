@@ -14,7 +14,7 @@
 
 #define CAPACITY   65536
 #define NAME_SIZE  40
-#define MAX_TRACKS 128
+#define MAX_TRACKS 256
 
 struct span {
     char name[NAME_SIZE];

@@ -71,12 +71,22 @@ static ls_status open_again(ls_strategy *strategy, int wanted) {
     return append(strategy, devices, count < wanted ? count : wanted);
 }
 
+/* A device that computes behind the threads has a track beside the replica's. */
+static void name_device_track(ls_strategy *strategy, struct ls_replica *replica) {
+    char name[48];
+    replica->device_track = NULL;
+    if (!replica->track || !replica->device->ops->queue || !replica->device->ops->queue->stamp) return;
+    (void)snprintf(name, sizeof(name), "replica %d's %s", replica->id, replica->device->name);
+    if (ls_trace_add_track(strategy->trace, name, &replica->device_track)) replica->device_track = NULL;
+}
+
 void ls_placement_name_tracks(ls_strategy *strategy) {
     for (int i = 0; strategy->trace && i < strategy->local_count; i++) {
         struct ls_replica *replica = &strategy->replicas[i];
         char name[32];
         (void)snprintf(name, sizeof(name), "replica %d", replica->id);
         if (ls_trace_add_track(strategy->trace, name, &replica->track)) replica->track = NULL;
+        name_device_track(strategy, replica);
     }
 }
 

@@ -13,8 +13,9 @@
 
 struct ls_replica {
     ls_strategy *strategy;
-    struct ls_device *device; /* owns */
-    struct ls_track *track;   /* of the timeline; NULL without one */
+    struct ls_device *device;      /* owns */
+    struct ls_track *track;        /* of the timeline; NULL without one */
+    struct ls_track *device_track; /* of a device that computes behind the replica's thread; NULL: it has none */
     int id, local_id;
     pthread_t thread; /* none for the first: it runs in the caller's thread */
     bool started;

@@ -24,6 +24,7 @@
 #include "train/input.h"
 #include "train/model.h"
 #include "train/delayed.h"
+#include "train/device_times.h"
 #include "train/early.h"
 #include "train/plan_slots.h"
 #include "train/precision.h"
@@ -37,13 +38,15 @@ struct training {
     struct ls_model_replica *replica;
     struct ls_track *track; /* of the timeline */
     int local;
-    bool gathering;         /* not the step's last batch: no bucket is given to the reducer */
-    bool merging;           /* not the step's first batch: the gathered gradients are added */
-    size_t merged;          /* offset from which they are added already */
-    ls_status status;       /* of merging and giving */
-    bool extras_written;    /* written once, before the first bucket is given */
-    bool updated;           /* the update ran with the plan */
-    int64_t mark, backward; /* begin of the timeline's next span, and of backward */
+    bool gathering;                /* not the step's last batch: no bucket is given to the reducer */
+    bool merging;                  /* not the step's first batch: the gathered gradients are added */
+    size_t merged;                 /* offset from which they are added already */
+    ls_status status;              /* of merging and giving */
+    bool extras_written;           /* written once, before the first bucket is given */
+    bool updated;                  /* the update ran with the plan */
+    int64_t mark, backward;        /* begin of the timeline's next span, and of backward */
+    struct ls_device_times *times; /* of a device that computes behind this thread; owns; the same of its points: */
+    int point, point_of_backward;
 };
 
 static struct ls_span_facts this_step(const ls_model *model) {
@@ -56,6 +59,17 @@ static void trace_until_now(struct training *training, const char *name) {
     training->mark = ls_track_begin(training->track);
 }
 
+/* The same of the device that computes. It has a track of its own where it does so behind this thread. */
+static void trace_device(struct training *training, const char *name) {
+    if (!training->times) {
+        trace_until_now(training, name);
+        return;
+    }
+    int now = ls_device_times_now(training->times);
+    ls_device_times_note(training->times, training->point, now, name);
+    training->point = now;
+}
+
 /* Ends the timeline's span of the plan's last part: forward, or the backward pass of the layer whose first variable
  * lies at offset. */
 static void trace_progress(struct training *training, size_t offset) {
@@ -64,14 +78,25 @@ static void trace_progress(struct training *training, size_t offset) {
     int index = 0;
     if (!training->track) return;
     if (offset == ls_network_trainable_count(network)) {
-        trace_until_now(training, "forward");
+        trace_device(training, "forward");
         training->backward = training->mark;
+        training->point_of_backward = training->point;
         return;
     }
     while (ls_network_variable(network, index)->offset != offset) index++;
     const char *variable = ls_network_variable(network, index)->name;
     (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(variable, "/"), variable);
-    trace_until_now(training, name);
+    trace_device(training, name);
+}
+
+/* The plan has run, or is queued. */
+static void trace_backward(struct training *training) {
+    if (!training->times) {
+        ls_track_end(training->track, training->backward, "backward", this_step(training->model));
+        return;
+    }
+    ls_device_times_note(training->times, training->point_of_backward, training->point, "backward");
+    trace_until_now(training, "queue");
 }
 
 /* The loss is known before any gradient is, so the extras go with the first bucket. A worker's first replica speaks for
@@ -194,11 +219,12 @@ static ls_status compute_gradients(struct training *training) {
     status = ls_sparse_pull(&training->model->strategy->replicas[training->local], training->model, status, rows);
     if (status) return status;
     trace_until_now(training, "input");
+    training->point = ls_device_times_now(training->times);
     if (!rows) return no_gradients(training);
     status = ls_plan_slots_find(training->model, training->local, rows, true, &plan);
     if (!status) status = run_plan(training, plan);
     if (!status) status = training->status;
-    if (!status) ls_track_end(training->track, training->backward, "backward", this_step(training->model));
+    if (!status) trace_backward(training);
     return status;
 }
 
@@ -274,6 +300,7 @@ static struct training training_of(const ls_replica *replica, ls_model *model) {
         .merged = model->built.blob_count,
         .merging = model->progress.step.pass > 0,
         .mark = ls_track_begin(replica->track),
+        .times = ls_device_times_begin(replica->device, replica->device_track),
     };
 }
 
@@ -302,10 +329,12 @@ static ls_status check_others(const struct training *training) {
 static ls_status update(struct training *training) {
     const struct ls_model_replica *replica = training->replica;
     training->mark = ls_track_begin(training->track);
+    training->point = ls_device_times_now(training->times);
     ls_status status = training->updated ? LS_OK : update_replica(replica);
+    if (training->times) trace_device(training, "update");
     if (!status) status = ls_device_wait(replica->device);
     if (!status && !training->local) status = read_extras(training, training->model->bound.extras);
-    if (!status) trace_until_now(training, "update");
+    if (!status) trace_until_now(training, training->times ? "wait for the device" : "update");
     return status;
 }
 
@@ -315,8 +344,10 @@ static ls_status leave_to_others(const struct training *training) {
 }
 
 /* Drains the device's queue after a failure: the next step uses the same memory. */
-static ls_status end_replica(const struct training *training, ls_status status) {
+static ls_status end_replica(struct training *training, ls_status status) {
+    if (!status) status = ls_device_times_end(training->times, this_step(training->model));
     if (status) ls_device_drain(training->replica->device);
+    ls_device_times_free(&training->times);
     return status;
 }
 

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 
 import cli
 
@@ -69,6 +70,38 @@ def asking_for_a_gpu_that_is_not_there_fails():
     cli.contains(done.stderr, b"device 'gpu:2': the index is past the last one, gpu:1")
 
 
+def timeline_of(**variables):
+    """{track: its spans}, those of a step by their begin."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "t.json")
+        done = cli.lockstep("train", "--dataset", "digits", "--limit", "128", "--batch-size", "32", "--epochs", "1", "--hidden", "32",
+                            "--no-validation", "--trace", path, env=cli.environment(LOCKSTEP_PLUGIN=PLUGIN, **variables))
+        cli.equal(done.returncode, 0, done.stderr)
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    return {name: sorted((event for event in events if event["ph"] == "X" and event["tid"] == tid), key=lambda span: span["ts"])
+            for tid, name in names.items()}
+
+
+def a_timeline_has_the_times_of_the_gpu_itself():
+    tracks = timeline_of(LOCKSTEP_EMULATED_GPUS="2", LOCKSTEP_DEVICES="gpu:0,gpu:1")
+    cli.equal(list(tracks)[:4], ["replica 0", "replica 0's gpu:0", "replica 1", "replica 1's gpu:1"])
+    whole = {span["args"]["step"]: span["dur"] for span in tracks["replica 0"] if span["name"] == "step"}
+    for track in ("replica 0's gpu:0", "replica 1's gpu:1"):
+        for step in (3, 4):  # the first ones run all of their ops before they tell of any
+            spans = {span["name"]: span for span in tracks[track] if span["args"]["step"] == step}
+            parts = [spans[name] for name in ("forward", "dense_1", "dense", "update")]
+            cli.equal(set(spans), {"forward", "dense_1", "dense", "update", "backward"})
+            for before, after in zip(parts, parts[1:]):
+                cli.equal(before["ts"] + before["dur"] <= after["ts"] + 0.01, True, (before, after))
+            cli.equal(min(span["dur"] for span in parts) > 0, True, parts)
+            backward = parts[1]["dur"] + parts[2]["dur"]
+            cli.equal(abs(spans["backward"]["dur"] - backward) < 0.1, True, spans)
+            cli.equal(parts[-1]["ts"] + parts[-1]["dur"] - parts[0]["ts"] <= whole[step], True, spans)
+    cli.equal({"queue", "wait for the device"} <= {span["name"] for span in tracks["replica 0"]}, True)
+
+
 def memory_is_told():
     told = {}
     for devices in ("gpu:0", "1"):
@@ -83,4 +116,4 @@ def memory_is_told():
 
 
 cli.main([gpus_are_listed, the_nccl_that_runs_is_told, no_gpu_says_why, nccl_says_why_not, a_plugin_that_is_asked_for_and_fails_is_told,
-          asking_for_a_gpu_that_is_not_there_fails, memory_is_told])
+          asking_for_a_gpu_that_is_not_there_fails, memory_is_told, a_timeline_has_the_times_of_the_gpu_itself])

@@ -96,6 +96,25 @@ START_TEST(types_are_converted) {
 }
 END_TEST
 
+START_TEST(events_tell_times) {
+    cudaStream_t stream = new_stream();
+    cudaEvent_t before, after, untimed;
+    float *far = new_memory(100), milliseconds = -1;
+    ok(cudaEventCreateWithFlags(&before, cudaEventDefault)), ok(cudaEventCreateWithFlags(&after, cudaEventDefault));
+    ok(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
+    ck_assert_int_eq(cudaEventElapsedTime(&milliseconds, before, after), cudaErrorInvalidResourceHandle);
+    ok(cudaEventRecord(before, stream));
+    ok(show_count(far, 100, 1, stream));
+    ok(cudaEventRecord(after, stream)), ok(cudaEventRecord(untimed, stream));
+    ck_assert_int_eq(cudaEventElapsedTime(&milliseconds, before, after), cudaErrorNotReady);
+    ok(cudaStreamSynchronize(stream));
+    ck_assert_int_eq(cudaEventElapsedTime(&milliseconds, before, untimed), cudaErrorInvalidResourceHandle);
+    ok(cudaEventElapsedTime(&milliseconds, before, after));
+    ck_assert(milliseconds > 0 && milliseconds < 10000);
+    ok(cudaEventDestroy(before)), ok(cudaEventDestroy(after)), ok(cudaEventDestroy(untimed));
+}
+END_TEST
+
 START_TEST(events_order_streams) {
     cudaStream_t first = new_stream(), second = new_stream();
     cudaEvent_t event;
@@ -239,6 +258,7 @@ int main(void) {
     tcase_add_test(tests, a_kernel_sums_by_shuffles_and_barriers);
     tcase_add_test(tests, a_missing_barrier_shows);
     tcase_add_test(tests, types_are_converted);
+    tcase_add_test(tests, events_tell_times);
     tcase_add_test(tests, events_order_streams);
     tcase_add_test(tests, pageable_memory_is_read_at_the_call);
     tcase_add_test(tests, a_captured_graph_is_replayed);

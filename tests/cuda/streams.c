@@ -66,10 +66,17 @@ static void drop_ticket(struct ls_emulated_ticket *ticket) {
     if (ticket && !--ticket->references) free(ticket);
 }
 
+static void reach(struct ls_emulated_ticket *ticket) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    ticket->when = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    ticket->done = true;
+}
+
 static void pop(struct CUstream_st *stream) {
     struct ls_emulated_item *item = stream->list.first;
     stream->list.first = item->next;
-    if (item->marks) item->marks->done = true;
+    if (item->marks) reach(item->marks);
     drop_ticket(item->marks);
     drop_ticket(item->awaits);
     free(item);
@@ -214,6 +221,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     if (!made) return ls_emulated_answer(cudaErrorMemoryAllocation);
     made->watch = LS_EMULATED_WATCH;
     made->device = ls_emulated_current();
+    made->untimed = flags & cudaEventDisableTiming;
     *event = made;
     return cudaSuccess;
 }
@@ -281,6 +289,18 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
         if (!drive(event->ticket->stream, event->ticket)) ls_emulated_yield();
         error = state.stays;
     }
+    ls_emulated_unlock();
+    return ls_emulated_answer(error);
+}
+
+/* The emulation's device has the host's clock. */
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+    if (!is_event(start) || !is_event(end)) return ls_emulated_answer(cudaErrorInvalidResourceHandle);
+    ls_emulated_lock();
+    bool timed = !start->untimed && !end->untimed && start->ticket && end->ticket;
+    cudaError_t error = timed ? ls_emulated_refusal(true) : cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess && !(start->ticket->done && end->ticket->done)) error = cudaErrorNotReady;
+    if (error == cudaSuccess) *milliseconds = (float)((double)(end->ticket->when - start->ticket->when) / 1e6);
     ls_emulated_unlock();
     return ls_emulated_answer(error);
 }

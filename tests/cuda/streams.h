@@ -8,6 +8,7 @@
 struct ls_emulated_ticket {
     int references;
     bool done;
+    int64_t when; /* it was done, in nanoseconds */
     struct CUstream_st *stream;
 };
 struct ls_emulated_item {
@@ -32,6 +33,7 @@ struct CUstream_st {
 struct CUevent_st {
     unsigned watch;
     int device, questions;
+    bool untimed;
     struct ls_emulated_ticket *ticket;
 };
 

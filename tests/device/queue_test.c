@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "device/gpu.h"
 #include "device/op_fixture.h"
 #include "harness.h"
@@ -122,6 +123,29 @@ START_TEST(wrong_marks_are_refused) {
     ck_assert_int_eq(device->ops->queue->send(device, LS_DEVICE_MARKS, NULL, NULL, 0), LS_INTERNAL);
     assert_ok(device->ops->queue->send(device, 3, NULL, NULL, 0)); /* of nothing */
     wait_for(device, 3);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(a_device_tells_its_times) {
+    struct ls_device *device = open_device();
+    const struct ls_device_queue_ops *queue = device->ops->queue;
+    float *far = new_far(device, SIZE), *near = new_pinned(device, 0);
+    int64_t all = -1, part = -1, none = -1;
+    assert_ok(queue->stamp(device, 0));
+    assert_ok(device->ops->copy_in(device, far, near, SIZE));
+    assert_ok(queue->stamp(device, 5));
+    assert_ok(device->ops->copy_in(device, far, near, SIZE));
+    assert_ok(queue->stamp(device, LS_DEVICE_STAMPS - 1));
+    assert_ok(queue->wait(device));
+    assert_ok(queue->elapsed(device, 0, LS_DEVICE_STAMPS - 1, &all));
+    assert_ok(queue->elapsed(device, 0, 5, &part));
+    assert_ok(queue->elapsed(device, 5, 5, &none));
+    ck_assert(part > 0 && part < all && all < 10 * LS_SECOND && none == 0);
+    ck_assert_int_eq(queue->stamp(device, LS_DEVICE_STAMPS), LS_INTERNAL);
+    ck_assert_int_eq(queue->elapsed(device, 0, 7, &all), LS_INTERNAL);
+    queue->release_host(device, near);
+    device->ops->release(device, far);
     ls_device_close(device);
 }
 END_TEST
@@ -377,6 +401,7 @@ int main(void) {
     tcase_add_test(tests, a_copy_waits_only_when_asked);
     tcase_add_test(tests, a_wait_for_ops_skips_later_copies);
     tcase_add_test(tests, wrong_marks_are_refused);
+    tcase_add_test(tests, a_device_tells_its_times);
     tcase_add_test(tests, pinned_memory_is_sent);
     tcase_add_test(tests, released_memory_comes_back_zeroed);
     tcase_add_test(tests, all_devices_open_and_compute);

@@ -24,8 +24,9 @@ struct ls_cuda_device {
     atomic_bool lost;        /* it did not answer in time */
     pthread_mutex_t joining; /* guards joint, which orders one stream behind another, and: */
     cudaEvent_t joint;
-    uint64_t opened;                   /* to the peers with these indices, for their copies from here */
-    cudaEvent_t sent[LS_DEVICE_MARKS]; /* NULL until the mark is used */
+    uint64_t opened;                      /* to the peers with these indices, for their copies from here */
+    cudaEvent_t sent[LS_DEVICE_MARKS];    /* NULL until the mark is used */
+    cudaEvent_t stamps[LS_DEVICE_STAMPS]; /* likewise */
 };
 /* fault.c: open allocates the record through the device's queue, close releases it. report, called when all ops that
  * were queued are done: INVALID_ARGUMENT in the words that the CPU has for it, and the record is empty again. */

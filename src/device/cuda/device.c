@@ -75,6 +75,8 @@ static void cuda_close(struct ls_device *base) {
     }
     for (int i = 0; i < LS_DEVICE_MARKS; i++)
         if (device->sent[i]) (void)cudaEventDestroy(device->sent[i]);
+    for (int i = 0; i < LS_DEVICE_STAMPS; i++)
+        if (device->stamps[i]) (void)cudaEventDestroy(device->stamps[i]);
     if (device->joint) (void)cudaEventDestroy(device->joint);
     for (int i = 0; i < 3; i++)
         if (streams[i]) (void)cudaStreamDestroy(streams[i]);

@@ -193,6 +193,29 @@ static ls_status settle_queue(struct ls_device *base) {
     return status ? status : ls_cuda_join(device, device->receives, device->stream);
 }
 
+/* ---- times ---- */
+
+static ls_status stamp(struct ls_device *base, int number) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (status) return status;
+    if (number < 0 || number >= LS_DEVICE_STAMPS)
+        return ls_fail(LS_INTERNAL, "%s: stamp %d is none", base->name, number);
+    cudaEvent_t *event = &device->stamps[number];
+    cudaError_t error = *event ? cudaSuccess : cudaEventCreateWithFlags(event, cudaEventDefault);
+    if (error == cudaSuccess) error = cudaEventRecord(*event, device->stream);
+    return ls_cuda_check(device, error, "noting the time");
+}
+
+static ls_status elapsed(struct ls_device *base, int from, int to, int64_t *nanoseconds) {
+    const struct ls_cuda_device *device = (const struct ls_cuda_device *)base;
+    float milliseconds = 0;
+    cudaError_t error = cudaEventElapsedTime(&milliseconds, device->stamps[from], device->stamps[to]);
+    ls_status status = ls_cuda_check(device, ls_cuda_answer(error), "reading the time");
+    if (!status) *nanoseconds = (int64_t)((double)milliseconds * LS_MILLISECOND);
+    return status;
+}
+
 const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize,
                                                       .wait = wait_for_ops,
                                                       .allocate_host = allocate_host,
@@ -208,6 +231,8 @@ const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize
                                                       .add = ls_cuda_add_beside,
                                                       .forward = begin_forward,
                                                       .settle = settle_queue,
+                                                      .stamp = stamp,
+                                                      .elapsed = elapsed,
                                                       .capture_begin = ls_cuda_capture_begin,
                                                       .capture_end = ls_cuda_capture_end,
                                                       .replay = ls_cuda_replay,
