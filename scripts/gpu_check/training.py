@@ -9,7 +9,7 @@ from pathlib import Path
 from .machine import need
 
 MOST = 20000  # elements of a variable that are compared
-THREADS = (1, 2, 4)  # of the CPU's trainings
+THREADS = (2, 3, 4)  # of the CPU's trainings
 
 
 def train(machine, *more):
