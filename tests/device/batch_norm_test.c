@@ -9,7 +9,8 @@ extern void omp_set_num_threads(int count);
 
 static const struct size {
     int64_t rows, channels;
-} sizes[] = {{6, 1}, {7, 3}, {49, 16}, {50, 17}, {300, 5}, {1000, 33}, {40, 1280}, {30, 3000}, {4097, 2}, {700, 64}};
+} sizes[] = {{6, 1},     {7, 3},    {49, 16},  {50, 17}, {300, 5},  {1000, 33}, {40, 1280},
+             {30, 3000}, {4097, 2}, {700, 64}, {5, 8},   {2051, 8}, {771, 24},  {333, 40}};
 #define SIZE_COUNT ((int)(sizeof(sizes) / sizeof(sizes[0])))
 static const ls_activation activations[] = {LS_LINEAR, LS_RELU, LS_RELU6};
 #define VARIANTS 6 /* three activations, without and with a residual */

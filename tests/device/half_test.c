@@ -94,7 +94,9 @@ static void check(const struct ls_op *op, ls_dtype type, const int *places) {
 
 /* ---- batch norm ---- */
 
-static const struct size { int64_t rows, channels; } sizes[] = {{49, 16}, {300, 5}, {1000, 40}, {40, 1280}};
+static const struct size {
+    int64_t rows, channels;
+} sizes[] = {{49, 16}, {300, 5}, {1000, 40}, {40, 1280}, {100, 8}, {4099, 8}, {1371, 24}, {1000, 33}};
 #define SIZE_COUNT ((int)(sizeof(sizes) / sizeof(sizes[0])))
 static const int norm_places[] = {LS_ARG_X, LS_ARG_R, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, LS_ARG_DR, -1};
 

@@ -46,6 +46,48 @@ START_TEST(rows_cover_each_element_once) {
 }
 END_TEST
 
+static void visit_stripes(const struct ls_cuda_stripes *s, uint8_t *seen) {
+    for (int64_t group = 0; group < (int64_t)s->across * s->columns; group++)
+        for (int64_t line = 0; line < (int64_t)s->blocks * s->lines; line++)
+            for (int64_t row = line; row < s->rows; row += (int64_t)s->blocks * s->lines)
+                for (int64_t c = group * s->vector; c < s->channels && c < (group + 1) * s->vector; c++)
+                    seen[row * s->channels + c]++;
+}
+
+START_TEST(stripes_cover_each_element_once) {
+    int64_t rows = shapes[_i].rows, channels = shapes[_i].channels;
+    for (int waves = 1; waves <= 4; waves += 3)
+        for (int vector = 1; vector <= 8; vector *= 2) {
+            if (channels % vector) continue;
+            struct ls_cuda_stripes s = ls_cuda_stripes_over(rows, channels, vector, waves);
+            ck_assert_int_le(s.columns * s.lines, LS_CUDA_THREADS);
+            ck_assert_int_ge(s.columns * s.lines, LS_CUDA_THREADS / 2);
+            ck_assert(s.blocks == 1 || (int64_t)s.blocks * s.lines * 8 <= rows); /* no thread has few */
+            uint8_t *seen = ls_alloc_array((size_t)(rows * channels), 1);
+            int64_t once = 0;
+            ck_assert_ptr_nonnull(seen);
+            visit_stripes(&s, seen);
+            for (int64_t i = 0; i < rows * channels; i++) once += seen[i] == 1;
+            ck_assert_int_eq(once, rows * channels);
+            ls_free(seen);
+        }
+}
+END_TEST
+
+/* Three blocks on each of 132 multiprocessors. */
+START_TEST(stripes_come_in_whole_waves) {
+    static const struct {
+        int64_t rows, channels;
+        int waves, blocks;
+    } cases[] = {{802816, 144, 1, 396}, {802816, 144, 4, 1584}, {50176, 256, 4, 396},  {200704, 1024, 4, 396},
+                 {12544, 2048, 1, 49},  {2000000, 8192, 4, 48}, {100000, 200000, 4, 4}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct ls_cuda_stripes s = ls_cuda_stripes_over(cases[i].rows, cases[i].channels, 8, cases[i].waves);
+        ck_assert_int_eq(s.blocks, cases[i].blocks);
+    }
+}
+END_TEST
+
 static const int64_t images[][4] = {{1, 1, 1, 1},     {2, 7, 5, 3},      {64, 112, 112, 32}, {64, 7, 7, 960},
                                     {1, 224, 224, 3}, {70000, 2, 2, 16}, {2, 70000, 3, 8}};
 #define IMAGE_COUNT ((int)(sizeof(images) / sizeof(images[0])))
@@ -98,6 +140,8 @@ int main(void) {
     Suite *suite = suite_create("layout");
     TCase *tests = tcase_create("layout");
     tcase_add_loop_test(tests, rows_cover_each_element_once, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, stripes_cover_each_element_once, 0, SHAPE_COUNT);
+    tcase_add_test(tests, stripes_come_in_whole_waves);
     tcase_add_loop_test(tests, lines_cover_each_element_once, 0, IMAGE_COUNT);
     tcase_add_test(tests, lines_fill_the_device);
     tcase_add_test(tests, the_vector_width_follows_alignment);

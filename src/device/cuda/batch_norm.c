@@ -9,7 +9,7 @@
 #include "device/cuda/kernels_image.h"
 #include "device/op_layers.h"
 
-static const struct ls_cuda_wish wish = {.blocks = 1024, .rows = 8};
+enum { SUM_WAVES = 1, PASS_WAVES = 4 }; /* of blocks: each of them adds its sums to the partials, or has none */
 /* The tensors of which a thread reads or writes many channels at once. */
 static const int vectors[] = {LS_ARG_X,     LS_ARG_R,      LS_ARG_Y,    LS_ARG_DY,   LS_ARG_DX,
                               LS_ARG_DR,    LS_ARG_GAMMA,  LS_ARG_BETA, LS_ARG_MEAN, LS_ARG_VARIANCE,
@@ -21,9 +21,9 @@ static int64_t channels_of(const struct ls_op *op) {
     return shape->dims[shape->rank - 1];
 }
 
-static struct ls_cuda_rows rows_over(const struct ls_op *op, int vector) {
+static struct ls_cuda_stripes rows_over(const struct ls_op *op, int vector, int waves) {
     int64_t channels = channels_of(op);
-    return ls_cuda_rows_over(ls_shape_count(&op->tensors[LS_ARG_X].shape) / channels, channels, vector, wish);
+    return ls_cuda_stripes_over(ls_shape_count(&op->tensors[LS_ARG_X].shape) / channels, channels, vector, waves);
 }
 
 static int vector_of(const struct ls_op *op, const int *places) {
@@ -49,7 +49,8 @@ ls_status ls_cuda_batch_norm_build(struct ls_cuda_device *device, struct ls_op *
         return ls_fail(LS_UNIMPLEMENTED, "%s: %s takes a batch as a whole, not in %lld parts", ls_op_name(op->kind),
                        device->device.name, (long long)op->parts);
     if (!adds(op)) return LS_OK;
-    struct ls_cuda_rows wide = rows_over(op, vector_of(op, none)), narrow = rows_over(op, 1); /* as addresses will be */
+    int vector = vector_of(op, none); /* 1 if addresses will not be aligned */
+    struct ls_cuda_stripes wide = rows_over(op, vector, SUM_WAVES), narrow = rows_over(op, 1, SUM_WAVES);
     size_t size = ls_cuda_norm_partials_size(&wide), other = ls_cuda_norm_partials_size(&narrow);
     op->workspace_size = size > other ? size : other;
     return make_sums(device, op);
@@ -62,9 +63,9 @@ void ls_cuda_batch_norm_discard(struct ls_op *op) {
 }
 
 /* The arguments that all kernels have in common. */
-static struct ls_cuda_norm begin_batch_norm(const struct ls_op *op) {
+static struct ls_cuda_norm begin_batch_norm(const struct ls_op *op, int waves) {
     const struct ls_tensor *t = op->tensors;
-    struct ls_cuda_norm n = {.rows = rows_over(op, vector_of(op, vectors)), .dtype = t[LS_ARG_X].dtype};
+    struct ls_cuda_norm n = {.rows = rows_over(op, vector_of(op, vectors), waves), .dtype = t[LS_ARG_X].dtype};
     n.x = t[LS_ARG_X].data;
     n.dy = t[LS_ARG_DY].data;
     n.mean = t[LS_ARG_SAVED].data;
@@ -116,6 +117,19 @@ static ls_status apply(const struct ls_op *op, struct ls_cuda_norm *n) {
     return ls_cuda_launched(op, ls_cuda_norm_apply(n, ls_cuda_stream(op)));
 }
 
+ls_status ls_cuda_batch_norm_again(const struct ls_op *op) {
+    struct ls_cuda_norm n = begin_batch_norm(op, PASS_WAVES);
+    return apply(op, &n);
+}
+
+ls_status ls_cuda_batch_norm_inference(const struct ls_op *op) {
+    struct ls_cuda_norm n = begin_batch_norm(op, PASS_WAVES);
+    n.mean = op->tensors[LS_ARG_MEAN].data;
+    n.variance = op->tensors[LS_ARG_VARIANCE].data;
+    n.inverse = NULL;
+    return apply(op, &n);
+}
+
 static struct ls_cuda_norm_sums statistics_of(const struct ls_op *op, const struct ls_cuda_norm *n) {
     const struct ls_tensor *t = op->tensors;
     struct ls_cuda_norm_sums s = begin_sums(op, n);
@@ -130,24 +144,11 @@ static struct ls_cuda_norm_sums statistics_of(const struct ls_op *op, const stru
 }
 
 ls_status ls_cuda_batch_norm_forward(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op);
+    struct ls_cuda_norm n = begin_batch_norm(op, SUM_WAVES);
     struct ls_cuda_norm_sums s = statistics_of(op, &n);
-    ls_status status = ls_cuda_launched(op, ls_cuda_norm_chunks(&n, ls_cuda_stream(op)));
+    ls_status status = ls_cuda_launched(op, ls_cuda_norm_moments(&n, ls_cuda_stream(op)));
     if (!status) status = finish_batch_norm(op, ls_cuda_norm_statistics, &s);
-    return status || !op->tensors[LS_ARG_Y].data ? status : apply(op, &n);
-}
-
-ls_status ls_cuda_batch_norm_again(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op);
-    return apply(op, &n);
-}
-
-ls_status ls_cuda_batch_norm_inference(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op);
-    n.mean = op->tensors[LS_ARG_MEAN].data;
-    n.variance = op->tensors[LS_ARG_VARIANCE].data;
-    n.inverse = NULL;
-    return apply(op, &n);
+    return status || !op->tensors[LS_ARG_Y].data ? status : ls_cuda_batch_norm_again(op);
 }
 
 /* ---- backward ---- */
@@ -164,7 +165,7 @@ static struct ls_cuda_norm_sums shifts_of(const struct ls_op *op, const struct l
 }
 
 ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op);
+    struct ls_cuda_norm n = begin_batch_norm(op, PASS_WAVES);
     if (op->tensors[LS_ARG_DR].data) n.dy = op->tensors[LS_ARG_DR].data, n.low = -INFINITY, n.high = INFINITY;
     n.out = op->tensors[LS_ARG_DX].data;
     n.shift = op->tensors[LS_ARG_SHIFTS].data;
@@ -173,7 +174,7 @@ ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op) {
 }
 
 ls_status ls_cuda_batch_norm_backward(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op);
+    struct ls_cuda_norm n = begin_batch_norm(op, SUM_WAVES);
     struct ls_cuda_norm_sums s = shifts_of(op, &n);
     n.dresidual = op->tensors[LS_ARG_DR].data;
     if (n.dresidual) n.y = op->tensors[LS_ARG_Y].data; /* which has the residual in it, and so decides */

@@ -1,78 +1,100 @@
 /* Batch normalization over rows of channels, fused with the next steps: a residual is added, then ReLU or ReLU6 is
- * applied. Sums run over chunks of rows, in float inside a chunk and around its first row, so that little cancels; then
- * in double over the chunks. A pass reads and writes each tensor once: the statistics x, y = x, y (and the residual),
- * the gradients' sums x, dy, dx = x, dy, dx. */
+ * applied. A pass reads and writes each tensor once: the moments x, y = x, y (and the residual), the gradients' sums x,
+ * dy, dx = x, dy, dx. Sums run over the rows of a block in float, then over the blocks in double.
+ *
+ * Rows are dealt out to all threads in turn, so all blocks of a wave end together. A pass that follows sums goes from
+ * the last row to the first: what the sums read last is still in the cache. */
 #include "device/cuda/kernels_image.h"
 #include "device/cuda/image.cuh"
 
+#define PASS __global__ void __launch_bounds__(LS_CUDA_THREADS, LS_CUDA_RESIDENT)
+
 namespace {
 
-constexpr int FORWARD_ROWS = 4, BACKWARD_ROWS = 2; /* that a thread has under way at once */
+/* Rows that a thread has under way at once: as many as its registers hold. FEWER where a pass needs more of them. */
+constexpr int ROWS = 4, FEWER_ROWS = 3;
 
-/* ROWS rows of a thread, from row on; zeros after the end. */
-template <typename T, int V, int ROWS>
-__device__ inline void read_rows(const void *from, const ls_row_place &p, int64_t row, int64_t channels,
-                                 ls_pack<T, V> (&to)[ROWS]) {
-    const T *at = static_cast<const T *>(from) + p.channel;
-    LS_UNROLL
-    for (int i = 0; i < ROWS; i++) {
-        int64_t r = row + (int64_t)i * p.step;
-        to[i] = r < p.end ? ls_read<T, V>(at + r * channels) : ls_zeros<T, V>();
+template <int V> __device__ inline int64_t channel_of() {
+    return (int64_t)(blockIdx.x * blockDim.x + threadIdx.x) * V;
+}
+
+/* Calls read(k, at), then use(k, at), for each row of the thread: k is its number among those under way, at its place
+ * in a tensor. The main loop tests once for COUNT of them. */
+template <int COUNT, bool BACKWARDS, typename R, typename U>
+__device__ inline void each_row(const ls_cuda_stripes &rows, int64_t channel, R read, U use) {
+    int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y, step = (int64_t)gridDim.y * blockDim.y;
+    int64_t pitch = BACKWARDS ? -rows.channels : rows.channels, stride = step * pitch;
+    int64_t at = (BACKWARDS ? (rows.rows - 1) * rows.channels : 0) + row * pitch + channel;
+    for (; row + (COUNT - 1) * step < rows.rows; row += COUNT * step, at += COUNT * stride) {
+        LS_UNROLL
+        for (int k = 0; k < COUNT; k++) read(k, at + k * stride);
+        LS_UNROLL
+        for (int k = 0; k < COUNT; k++) use(k, at + k * stride);
+    }
+    for (; row < rows.rows; row += step, at += stride) {
+        read(0, at);
+        use(0, at);
     }
 }
 
+template <typename T, int V> __device__ inline ls_pack<T, V> read_at(const void *from, int64_t at) {
+    return ls_read<T, V>(static_cast<const T *>(from) + at);
+}
+
+template <typename T, int V> __device__ inline void write_at(void *to, int64_t at, const float (&values)[V]) {
+    ls_write<T, V>(static_cast<T *>(to) + at, values);
+}
+
+/* The number of rows of a block. */
+__device__ inline int64_t rows_of(const ls_cuda_stripes &rows, int64_t block) {
+    int64_t turn = (int64_t)rows.blocks * rows.lines, rest = rows.rows % turn - block * rows.lines;
+    return rows.rows / turn * rows.lines + (rest < 0 ? 0 : rest < rows.lines ? rest : rows.lines);
+}
+
 template <int V>
-__device__ inline void write_partials(const ls_cuda_norm &n, const ls_row_place &p, const float (&a)[V],
+__device__ inline void write_partials(const ls_cuda_norm &n, int64_t channel, const float (&a)[V],
                                       const float (&b)[V]) {
-    float *to = n.partials + 2 * (int64_t)blockIdx.y * n.rows.channels + p.channel;
+    float *to = n.partials + 2 * (int64_t)blockIdx.y * n.rows.channels + channel;
     ls_write_floats<V>(to, a);
     ls_write_floats<V>(to + n.rows.channels, b);
 }
 
 /* ---- statistics ---- */
 
-template <typename T, int V>
-__device__ inline void chunk_sums(const ls_cuda_norm &n, const ls_row_place &p, const float (&around)[V],
-                                  float (&sums)[2 * V]) {
-    for (int64_t row = p.begin; row < p.end; row += FORWARD_ROWS * p.step) {
-        ls_pack<T, V> x[FORWARD_ROWS];
-        read_rows<T, V>(n.x, p, row, n.rows.channels, x);
-        LS_UNROLL
-        for (int i = 0; i < FORWARD_ROWS; i++) {
-            if (row + (int64_t)i * p.step >= p.end) break;
-            LS_UNROLL
-            for (int v = 0; v < V; v++) {
-                float away = ls_element(x[i], v) - around[v];
-                sums[v] += away;
-                sums[V + v] += away * away;
-            }
-        }
-    }
-}
-
-/* Squares are taken around the first row of the chunk, so they lose no bits where the mean is large against the
+/* Squares are taken around the first row of the block, so they lose no bits where the mean is large against the
  * deviation. With s the sum of x - first and q that of its squares: mean = first + s / n, and the squares around the
  * mean are q - s^2 / n. One pass over x is enough for both, where the CPU takes two passes over a chunk in its cache.
  */
-template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) norm_chunks(ls_cuda_norm n) {
+template <typename T, int V> PASS norm_moments(ls_cuda_norm n) {
     LS_SHARED(float, shared);
-    const ls_row_place p = ls_place_of(n.rows);
+    const int64_t channel = channel_of<V>();
+    const bool inside = channel < n.rows.channels;
     float sums[2 * V] = {}, around[V] = {}, mean[V], squares[V];
-    if (p.inside) {
-        ls_pack<T, V> first = ls_read<T, V>(static_cast<const T *>(n.x) + p.first * n.rows.channels + p.channel);
-        for (int v = 0; v < V; v++) around[v] = ls_element(first, v);
-        chunk_sums<T, V>(n, p, around, sums);
+    ls_pack<T, V> x[ROWS];
+    if (inside) {
+        x[0] = read_at<T, V>(n.x, (int64_t)blockIdx.y * blockDim.y * n.rows.channels + channel);
+        for (int v = 0; v < V; v++) around[v] = ls_element(x[0], v);
+        each_row<ROWS, false>(
+            n.rows, channel, [&](int k, int64_t at) { x[k] = read_at<T, V>(n.x, at); },
+            [&](int k, int64_t) {
+                LS_UNROLL
+                for (int v = 0; v < V; v++) {
+                    float away = ls_element(x[k], v) - around[v];
+                    sums[v] += away;
+                    sums[V + v] += away * away;
+                }
+            });
     }
     ls_block_add<2 * V>(sums, shared);
-    if (!p.inside || threadIdx.y) return;
-    float share = 1 / (float)(p.end - p.first);
+    if (!inside || threadIdx.y) return;
+    float share = 1 / (float)rows_of(n.rows, blockIdx.y);
     for (int v = 0; v < V; v++) {
         float away = sums[v] * share;
         mean[v] = around[v] + away;
         squares[v] = sums[V + v] - sums[v] * away;
         squares[v] = squares[v] < 0 ? 0 : squares[v]; /* NaN stays */
     }
-    write_partials<V>(n, p, mean, squares);
+    write_partials<V>(n, channel, mean, squares);
 }
 
 /* ---- y ---- */
@@ -101,29 +123,28 @@ template <int V> __device__ inline float normalize(const channel_values<V> &c, i
     return fmaf(x - c.mean[v], c.factor[v], c.beta[v]);
 }
 
-template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) norm_apply(ls_cuda_norm n) {
-    const ls_row_place p = ls_place_of(n.rows);
-    if (!p.inside) return;
-    const channel_values<V> c = values_of<V>(n, p.channel);
-    for (int64_t row = p.begin; row < p.end; row += FORWARD_ROWS * p.step) {
-        ls_pack<T, V> x[FORWARD_ROWS], residual[FORWARD_ROWS];
-        read_rows<T, V>(n.x, p, row, n.rows.channels, x);
-        if (n.residual) read_rows<T, V>(n.residual, p, row, n.rows.channels, residual);
-        LS_UNROLL
-        for (int i = 0; i < FORWARD_ROWS; i++) {
-            int64_t r = row + (int64_t)i * p.step;
+template <typename T, int V, bool RESIDUAL> PASS norm_apply(ls_cuda_norm n) {
+    const int64_t channel = channel_of<V>();
+    if (channel >= n.rows.channels) return;
+    const channel_values<V> c = values_of<V>(n, channel);
+    ls_pack<T, V> x[ROWS], residual[ROWS];
+    each_row<ROWS, true>(
+        n.rows, channel,
+        [&](int k, int64_t at) {
+            x[k] = read_at<T, V>(n.x, at);
+            if (RESIDUAL) residual[k] = read_at<T, V>(n.residual, at);
+        },
+        [&](int k, int64_t at) {
             float y[V];
-            if (r >= p.end) break;
             LS_UNROLL
             for (int v = 0; v < V; v++) {
-                float value = normalize<V>(c, v, ls_element(x[i], v));
-                if (n.residual) value += ls_element(residual[i], v);
+                float value = normalize<V>(c, v, ls_element(x[k], v));
+                if (RESIDUAL) value += ls_element(residual[k], v);
                 value = value < n.low ? n.low : value; /* NaN stays */
                 y[v] = value > n.high ? n.high : value;
             }
-            ls_write<T, V>(static_cast<T *>(n.out) + r * n.rows.channels + p.channel, y);
-        }
-    }
+            write_at<T, V>(n.out, at, y);
+        });
 }
 
 /* ---- backward ---- */
@@ -133,89 +154,82 @@ __device__ inline bool passes(const ls_cuda_norm &n, float value) {
     return value > n.low && value < n.high;
 }
 
-/* g of a row, and its part in the sums. y: read only where there is one. */
-template <typename T, int V>
-__device__ inline void add_row(const ls_cuda_norm &n, const channel_values<V> &c, const ls_pack<T, V> &x,
-                               const ls_pack<T, V> &dy, const ls_pack<T, V> &y, float (&g)[V], float (&sums)[2 * V]) {
-    LS_UNROLL
-    for (int v = 0; v < V; v++) {
-        float value = ls_element(x, v), decides = n.y ? ls_element(y, v) : normalize<V>(c, v, value);
-        g[v] = passes(n, decides) ? ls_element(dy, v) : 0;
-        sums[v] += g[v];
-        sums[V + v] += g[v] * (value - c.mean[v]);
-    }
-}
-
-template <typename T, int V>
-__device__ inline void gradient_sums(const ls_cuda_norm &n, const ls_row_place &p, float (&sums)[2 * V]) {
-    const channel_values<V> c = values_of<V>(n, p.channel);
-    for (int64_t row = p.begin; row < p.end; row += BACKWARD_ROWS * p.step) {
-        ls_pack<T, V> x[BACKWARD_ROWS], dy[BACKWARD_ROWS], y[BACKWARD_ROWS];
-        read_rows<T, V>(n.x, p, row, n.rows.channels, x);
-        read_rows<T, V>(n.dy, p, row, n.rows.channels, dy);
-        if (n.y) read_rows<T, V>(n.y, p, row, n.rows.channels, y);
-        LS_UNROLL
-        for (int i = 0; i < BACKWARD_ROWS; i++) {
-            int64_t r = row + (int64_t)i * p.step;
-            float g[V];
-            if (r >= p.end) break;
-            add_row<T, V>(n, c, x[i], dy[i], y[i], g, sums);
-            if (n.dresidual) ls_write<T, V>(static_cast<T *>(n.dresidual) + r * n.rows.channels + p.channel, g);
-        }
-    }
-}
-
-template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) norm_gradients(ls_cuda_norm n) {
+/* RESIDUAL: y decides which elements pass, and g is written. */
+template <typename T, int V, bool RESIDUAL> PASS norm_gradients(ls_cuda_norm n) {
     LS_SHARED(float, shared);
-    const ls_row_place p = ls_place_of(n.rows);
+    constexpr int COUNT = RESIDUAL ? FEWER_ROWS : ROWS;
+    const int64_t channel = channel_of<V>();
+    const bool inside = channel < n.rows.channels;
     float sums[2 * V] = {}, sum[V], product[V];
-    if (p.inside) gradient_sums<T, V>(n, p, sums);
+    if (inside) {
+        const channel_values<V> c = values_of<V>(n, channel);
+        ls_pack<T, V> x[COUNT], dy[COUNT], y[COUNT];
+        each_row<COUNT, false>(
+            n.rows, channel,
+            [&](int k, int64_t at) {
+                x[k] = read_at<T, V>(n.x, at);
+                dy[k] = read_at<T, V>(n.dy, at);
+                if (RESIDUAL) y[k] = read_at<T, V>(n.y, at);
+            },
+            [&](int k, int64_t at) {
+                float g[V];
+                LS_UNROLL
+                for (int v = 0; v < V; v++) {
+                    float value = ls_element(x[k], v);
+                    float decides = RESIDUAL ? ls_element(y[k], v) : normalize<V>(c, v, value);
+                    g[v] = passes(n, decides) ? ls_element(dy[k], v) : 0;
+                    sums[v] += g[v];
+                    sums[V + v] += g[v] * (value - c.mean[v]);
+                }
+                if (RESIDUAL) write_at<T, V>(n.dresidual, at, g);
+            });
+    }
     ls_block_add<2 * V>(sums, shared);
-    if (!p.inside || threadIdx.y) return;
+    if (!inside || threadIdx.y) return;
     for (int v = 0; v < V; v++) sum[v] = sums[v], product[v] = sums[V + v];
-    write_partials<V>(n, p, sum, product);
+    write_partials<V>(n, channel, sum, product);
 }
 
-template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) norm_data(ls_cuda_norm n) {
-    const ls_row_place p = ls_place_of(n.rows);
-    if (!p.inside) return;
-    const channel_values<V> c = values_of<V>(n, p.channel);
+/* MASKED: the activation has ends. */
+template <typename T, int V, bool MASKED> PASS norm_data(ls_cuda_norm n) {
+    constexpr int COUNT = MASKED ? FEWER_ROWS : ROWS;
+    const int64_t channel = channel_of<V>();
+    if (channel >= n.rows.channels) return;
+    const channel_values<V> c = values_of<V>(n, channel);
     float shift[V], slope[V];
-    ls_read_floats<V>(n.shift + p.channel, shift);
-    ls_read_floats<V>(n.slope + p.channel, slope);
-    for (int64_t row = p.begin; row < p.end; row += BACKWARD_ROWS * p.step) {
-        ls_pack<T, V> x[BACKWARD_ROWS], dy[BACKWARD_ROWS];
-        read_rows<T, V>(n.x, p, row, n.rows.channels, x);
-        read_rows<T, V>(n.dy, p, row, n.rows.channels, dy);
-        LS_UNROLL
-        for (int i = 0; i < BACKWARD_ROWS; i++) {
-            int64_t r = row + (int64_t)i * p.step;
+    ls_read_floats<V>(n.shift + channel, shift);
+    ls_read_floats<V>(n.slope + channel, slope);
+    ls_pack<T, V> x[COUNT], dy[COUNT];
+    each_row<COUNT, true>(
+        n.rows, channel,
+        [&](int k, int64_t at) {
+            x[k] = read_at<T, V>(n.x, at);
+            dy[k] = read_at<T, V>(n.dy, at);
+        },
+        [&](int k, int64_t at) {
             float dx[V];
-            if (r >= p.end) break;
             LS_UNROLL
             for (int v = 0; v < V; v++) {
-                float value = ls_element(x[i], v);
-                float g = passes(n, normalize<V>(c, v, value)) ? ls_element(dy[i], v) : 0;
+                float value = ls_element(x[k], v), g = ls_element(dy[k], v);
+                if (MASKED) g = passes(n, normalize<V>(c, v, value)) ? g : 0;
                 dx[v] = g * c.factor[v] - shift[v] - (value - c.mean[v]) * slope[v];
             }
-            ls_write<T, V>(static_cast<T *>(n.out) + r * n.rows.channels + p.channel, dx);
-        }
-    }
+            write_at<T, V>(n.out, at, dx);
+        });
 }
 
-/* ---- sums over the chunks ---- */
+/* ---- sums over the blocks ---- */
 
-/* Sums x and its square, from means and squares, if MEANS; else just the sums. Chunks are added by threads in y, then
- * by the block, in an order that follows from the shape alone. With MEANS a chunk's partials are its mean and the
+/* Sums x and its square, from means and squares, if MEANS; else just the sums. Blocks are added by threads in y, then
+ * by the block, in an order that follows from the shape alone. With MEANS a block's partials are its mean and the
  * squares around it, from which sums of x and x^2 are made in double. */
 template <bool MEANS>
-__device__ inline void add_chunks(const ls_cuda_norm_sums &s, int64_t channel, double (&sums)[2]) {
-    const ls_cuda_rows &rows = s.rows;
+__device__ inline void add_blocks(const ls_cuda_norm_sums &s, int64_t channel, double (&sums)[2]) {
+    const ls_cuda_stripes &rows = s.rows;
     LS_AHEAD
-    for (int64_t k = threadIdx.y; k < rows.chunks; k += blockDim.y) {
+    for (int64_t k = threadIdx.y; k < rows.blocks; k += blockDim.y) {
         const float *at = s.partials + 2 * k * rows.channels + channel;
-        double a = (double)at[0], b = (double)at[rows.channels];
-        double count = (double)(k + 1 < rows.chunks ? rows.chunk : rows.rows - k * rows.chunk);
+        double a = (double)at[0], b = (double)at[rows.channels], count = (double)rows_of(rows, k);
         sums[0] += MEANS ? count * a : a;
         sums[1] += MEANS ? b + count * a * a : b;
     }
@@ -225,7 +239,7 @@ __device__ inline void add_chunks(const ls_cuda_norm_sums &s, int64_t channel, d
  * threads of the block come here. */
 template <bool MEANS>
 __device__ inline void sums_of(const ls_cuda_norm_sums &s, int64_t channel, double *shared, double (&sums)[2]) {
-    if (s.partials && channel < s.rows.channels) add_chunks<MEANS>(s, channel, sums);
+    if (s.partials && channel < s.rows.channels) add_blocks<MEANS>(s, channel, sums);
     if (s.partials) ls_block_add<2>(sums, shared);
     if (threadIdx.y || channel >= s.rows.channels || !s.sums) return;
     for (int i = 0; i < 2; i++) {
@@ -272,48 +286,69 @@ __global__ void __launch_bounds__(LS_FINISH_SUMS *LS_FINISH_CHUNKS) norm_shifts(
 typedef void norm_kernel(ls_cuda_norm n);
 typedef void sums_kernel(ls_cuda_norm_sums s);
 
-/* One whose threads meet, and the other; for a thread with many channels, or with one. */
-cudaError_t launch_sums(norm_kernel *vector, norm_kernel *scalar, const ls_cuda_norm *n, cudaStream_t stream) {
-    const ls_cuda_rows &rows = n->rows;
+/* The kernel of the widest access, or of one element where channels or addresses do not allow it. */
+cudaError_t launch_pass(norm_kernel *vector, norm_kernel *scalar, const ls_cuda_norm *n, cudaStream_t stream) {
+    const ls_cuda_stripes &rows = n->rows;
     norm_kernel *kernel = rows.vector > 1 ? vector : scalar;
-    size_t bytes = sizeof(float) * 2 * rows.vector * rows.columns * rows.lines;
-    return LS_LAUNCH_SYNC(kernel, ls_grid_of(rows), ls_block_of(rows), bytes, stream, *n);
+    return LS_LAUNCH(kernel, dim3(rows.across, rows.blocks), dim3(rows.columns, rows.lines), stream, *n);
 }
 
-cudaError_t launch_rows(norm_kernel *vector, norm_kernel *scalar, const ls_cuda_norm *n, cudaStream_t stream) {
-    norm_kernel *kernel = n->rows.vector > 1 ? vector : scalar;
-    return LS_LAUNCH(kernel, ls_grid_of(n->rows), ls_block_of(n->rows), stream, *n);
+cudaError_t launch_sums(norm_kernel *vector, norm_kernel *scalar, const ls_cuda_norm *n, cudaStream_t stream) {
+    const ls_cuda_stripes &rows = n->rows;
+    norm_kernel *kernel = rows.vector > 1 ? vector : scalar;
+    size_t bytes = sizeof(float) * 2 * rows.vector * rows.columns * rows.lines;
+    return LS_LAUNCH_SYNC(kernel, dim3(rows.across, rows.blocks), dim3(rows.columns, rows.lines), bytes, stream, *n);
+}
+
+template <typename T> cudaError_t launch_moments(const ls_cuda_norm *n, cudaStream_t stream) {
+    return launch_sums(norm_moments<T, ls_wide<T>>, norm_moments<T, 1>, n, stream);
+}
+
+template <typename T> cudaError_t launch_apply(const ls_cuda_norm *n, cudaStream_t stream) {
+    if (n->residual) return launch_pass(norm_apply<T, ls_wide<T>, true>, norm_apply<T, 1, true>, n, stream);
+    return launch_pass(norm_apply<T, ls_wide<T>, false>, norm_apply<T, 1, false>, n, stream);
+}
+
+template <typename T> cudaError_t launch_gradients(const ls_cuda_norm *n, cudaStream_t stream) {
+    if (n->dresidual) return launch_sums(norm_gradients<T, ls_wide<T>, true>, norm_gradients<T, 1, true>, n, stream);
+    return launch_sums(norm_gradients<T, ls_wide<T>, false>, norm_gradients<T, 1, false>, n, stream);
+}
+
+template <typename T> cudaError_t launch_data(const ls_cuda_norm *n, cudaStream_t stream) {
+    if (isinf(n->low) && isinf(n->high))
+        return launch_pass(norm_data<T, ls_wide<T>, false>, norm_data<T, 1, false>, n, stream);
+    return launch_pass(norm_data<T, ls_wide<T>, true>, norm_data<T, 1, true>, n, stream);
 }
 
 cudaError_t launch_finish(sums_kernel *kernel, const ls_cuda_norm_sums *s, cudaStream_t stream) {
-    dim3 block = ls_finish_block(s->rows.chunks);
+    dim3 block = ls_finish_block(s->rows.blocks);
     size_t bytes = sizeof(double) * 2 * block.x * block.y;
     return LS_LAUNCH_SYNC(kernel, ls_finish_grid(s->rows.channels), block, bytes, stream, *s);
 }
 
 } // namespace
 
-cudaError_t ls_cuda_norm_chunks(const struct ls_cuda_norm *n, cudaStream_t stream) {
+cudaError_t ls_cuda_norm_moments(const struct ls_cuda_norm *n, cudaStream_t stream) {
     cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_sums(norm_chunks<T, ls_wide<T>>, norm_chunks<T, 1>, n, stream));
+    LS_WITH_TYPE(n->dtype, error = launch_moments<T>(n, stream));
     return error;
 }
 
 cudaError_t ls_cuda_norm_apply(const struct ls_cuda_norm *n, cudaStream_t stream) {
     cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_rows(norm_apply<T, ls_wide<T>>, norm_apply<T, 1>, n, stream));
+    LS_WITH_TYPE(n->dtype, error = launch_apply<T>(n, stream));
     return error;
 }
 
 cudaError_t ls_cuda_norm_gradients(const struct ls_cuda_norm *n, cudaStream_t stream) {
     cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_sums(norm_gradients<T, ls_wide<T>>, norm_gradients<T, 1>, n, stream));
+    LS_WITH_TYPE(n->dtype, error = launch_gradients<T>(n, stream));
     return error;
 }
 
 cudaError_t ls_cuda_norm_data(const struct ls_cuda_norm *n, cudaStream_t stream) {
     cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_rows(norm_data<T, ls_wide<T>>, norm_data<T, 1>, n, stream));
+    LS_WITH_TYPE(n->dtype, error = launch_data<T>(n, stream));
     return error;
 }
 

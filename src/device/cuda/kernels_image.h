@@ -12,9 +12,9 @@ extern "C" {
 /* ---- batch norm: x(rows, channels); what a channel has is [channels] ---- */
 
 struct ls_cuda_norm {
-    struct ls_cuda_rows rows;
+    struct ls_cuda_stripes rows;
     ls_dtype dtype;
-    const void *x, *residual, *y, *dy; /* residual, y: may be NULL */
+    const void *x, *residual, *y, *dy; /* residual: may be NULL; y: with dresidual */
     void *out, *dresidual;             /* out: y forward, dx backward. May be the residual, dy */
     const float *mean, *inverse;       /* if inverse is NULL it is 1 / sqrt(variance + epsilon) */
     const float *variance;
@@ -22,26 +22,26 @@ struct ls_cuda_norm {
     const float *gamma, *beta;  /* may be NULL */
     const float *shift, *slope; /* backward: dx = factor g - shift - (x - mean) slope */
     float low, high;            /* of the activation; infinite for none */
-    float *partials;            /* [chunks][2][channels] */
+    float *partials;            /* [blocks][2][channels] */
 };
 /* Bytes of the partials. */
-static inline size_t ls_cuda_norm_partials_size(const struct ls_cuda_rows *rows) {
-    return 2 * (size_t)rows->chunks * (size_t)rows->channels * sizeof(float);
+static inline size_t ls_cuda_norm_partials_size(const struct ls_cuda_stripes *rows) {
+    return 2 * (size_t)rows->blocks * (size_t)rows->channels * sizeof(float);
 }
-/* Computes of each chunk of x the mean, and the sum of the squares around it. */
-cudaError_t ls_cuda_norm_chunks(const struct ls_cuda_norm *n, cudaStream_t stream);
+/* Computes of each block's rows of x the mean, and the sum of the squares around it. */
+cudaError_t ls_cuda_norm_moments(const struct ls_cuda_norm *n, cudaStream_t stream);
 /* out = activation((x - mean) factor + beta + residual) */
 cudaError_t ls_cuda_norm_apply(const struct ls_cuda_norm *n, cudaStream_t stream);
-/* Computes of each chunk the sum of g and of g (x - mean). g is dy where x (y, if it is given) is inside the
- * activation, else 0. It is written to dresidual unless that is NULL. */
+/* Computes of each block's rows the sum of g and of g (x - mean). g is dy where x is inside the activation, else 0.
+ * With dresidual y decides instead of x, and g is written there. */
 cudaError_t ls_cuda_norm_gradients(const struct ls_cuda_norm *n, cudaStream_t stream);
-/* dx, from dy where x is inside the activation. */
+/* dx, from dy where x is inside the activation; from all of dy if that has no ends. */
 cudaError_t ls_cuda_norm_data(const struct ls_cuda_norm *n, cudaStream_t stream);
 
-/* The values that follow from the sums over all chunks: the sums of the partials, or sums itself if partials is NULL.
+/* The values that follow from the sums over all blocks: the sums of the partials, or sums itself if partials is NULL.
  */
 struct ls_cuda_norm_sums {
-    struct ls_cuda_rows rows;
+    struct ls_cuda_stripes rows;
     const float *partials;
     double *sums; /* [2][channels]; unless partials are NULL they are written, unless NULL, and nothing follows yet that
                      depends on all replicas */

@@ -3,6 +3,9 @@
 
 #define COLUMNS    32     /* threads of a block along the channels, at most: 512 bytes */
 #define PLENTY     135168 /* threads that 132 multiprocessors keep busy */
+#define WAVE       396    /* blocks of stripes on 132 multiprocessors: LS_CUDA_RESIDENT each */
+#define FEW_ROWS   8      /* of a thread, at least, where they are too few for a wave */
+#define MANY_ROWS  16     /* of a thread, at least, in more waves than one */
 #define MOST_LINES 8
 #define WARP       32
 
@@ -25,6 +28,19 @@ struct ls_cuda_rows ls_cuda_rows_over(int64_t rows, int64_t channels, int vector
     r.chunk = (each < wish.rows ? wish.rows : each) * r.lines;
     r.chunks = (int)divide_up(rows, r.chunk);
     return r;
+}
+
+struct ls_cuda_stripes ls_cuda_stripes_over(int64_t rows, int64_t channels, int vector, int waves) {
+    struct ls_cuda_stripes s = {.rows = rows, .channels = channels, .vector = vector};
+    int64_t groups = divide_up(channels, vector), across = divide_up(groups, COLUMNS);
+    int64_t wave = across < WAVE ? WAVE / across : 1;
+    s.across = (int)across;
+    s.columns = (int)divide_up(groups, across);
+    s.lines = LS_CUDA_THREADS / s.columns;
+    int64_t full = at_most(rows / (wave * s.lines * MANY_ROWS), waves);
+    int64_t blocks = at_most(wave * (full < 1 ? 1 : full), rows / ((int64_t)s.lines * FEW_ROWS));
+    s.blocks = (int)(blocks < 1 ? 1 : blocks);
+    return s;
 }
 
 struct ls_cuda_lines ls_cuda_lines_over(const int64_t image[4], int vector, int positions) {

@@ -25,6 +25,18 @@ struct ls_cuda_wish {
 };
 struct ls_cuda_rows ls_cuda_rows_over(int64_t rows, int64_t channels, int vector, struct ls_cuda_wish wish);
 
+/* The layout of kernels that go over rows once, in waves of blocks that a GPU holds at the same time. Rows are dealt
+ * out in turn: line l of block b takes row b lines + l, and every (blocks lines)th from there. Threads are (columns,
+ * lines), the grid is (across, blocks). */
+struct ls_cuda_stripes {
+    int64_t rows, channels;
+    int vector; /* channels of a thread */
+    int columns, lines, across, blocks;
+};
+/* waves: at most. There are more than one only while each thread keeps enough rows. */
+struct ls_cuda_stripes ls_cuda_stripes_over(int64_t rows, int64_t channels, int vector, int waves);
+#define LS_CUDA_RESIDENT 3 /* blocks of stripes that a multiprocessor holds at the same time */
+
 /* The layout of element-wise kernels: threads along a line of positions times channels, blocks over lines and images. A
  * block does lines_each lines one after the other, so that windows find what they share in the cache. */
 struct ls_cuda_lines {
