@@ -1,5 +1,6 @@
 /* Losses, metrics and elements on a device that is not the CPU, against the CPU, which agrees with Keras (tests/model).
  */
+#include "base/float_bits.h"
 #include "base/half.h"
 #include "base/shape.h"
 #include "device/op_fixture.h"
@@ -340,6 +341,75 @@ START_TEST(ops_in_16_bits_are_near_the_cpu) {
 }
 END_TEST
 
+/* ---- rows of a table ---- */
+
+enum order { ANY, SAME, FALLING };
+static const struct table {
+    int64_t count, limit, width;
+    enum order order;
+} tables[] = {
+    {1, 1, 1, ANY},       {31, 255, 33, ANY}, {33, 256, 1, FALLING}, {700, 40, 33, ANY},        {700, 70000, 2, ANY},
+    {300, 300, 33, SAME}, {300, 9, 64, SAME}, {5000, 300, 1, ANY},   {9001, 70000, 1, FALLING}, {4097, 65536, 3, SAME}};
+#define TABLE_COUNT ((int)(sizeof(tables) / sizeof(tables[0])))
+
+static int64_t id_of(const struct table *t, int64_t i) {
+    if (t->order == SAME) return t->limit - 1;
+    if (t->order == FALLING) return t->limit - 1 - i * t->limit / t->count;
+    return (int64_t)(ls_random_bits(7, 3, (uint64_t)i) % (uint64_t)t->limit);
+}
+
+/* In 16 bits too: these are float32 numbers, and sums are float32. */
+static void check_table(struct ls_device *const devices[2], const struct table *t, ls_dtype dtype, bool integers) {
+    struct pair ids = make_pair(t->count), dy = make_random(2, t->count * t->width);
+    struct pair dw[2] = {make_pair(t->limit * t->width), make_pair(t->limit * t->width)};
+    uint16_t *halves = ls_alloc_array((size_t)dy.count, sizeof(*halves));
+    struct ls_op op = {.kind = LS_OP_EMBEDDING_BACKWARD};
+    ck_assert_ptr_nonnull(halves);
+    for (int64_t i = 0; i < t->count; i++)
+        ids.device[i] = integers ? ls_float_bits_value((uint32_t)id_of(t, i)) : (float)id_of(t, i);
+    for (int64_t i = 0; dtype != LS_FLOAT32 && i < dy.count; i++) {
+        bool brain = dtype == LS_BFLOAT16;
+        halves[i] = brain ? ls_half_bfloat16_from_float(dy.device[i]) : ls_half_from_float(dy.device[i]);
+        dy.device[i] = widen(halves[i], dtype);
+    }
+    op.tensors[LS_ARG_X] = (struct ls_tensor){ids.device, integers ? LS_INT32 : LS_FLOAT32, LS_SHAPE(t->count, 1)};
+    for (int i = 0; i < 2; i++) {
+        op.tensors[LS_ARG_DY] = tensor(&dy, LS_SHAPE(t->count, 1, t->width));
+        op.tensors[LS_ARG_DW] = tensor(&dw[i], LS_SHAPE(t->limit, t->width));
+        if (i && dtype != LS_FLOAT32) op.tensors[LS_ARG_DY].data = halves, op.tensors[LS_ARG_DY].dtype = dtype;
+        assert_ok(run_op(devices[i], &op));
+    }
+    ck_assert_int_eq(memcmp(dw[0].device, dw[1].device, (size_t)dw[0].count * sizeof(float)), 0);
+    free_pair(&ids), free_pair(&dy), free_pair(&dw[0]), free_pair(&dw[1]);
+    ls_free(halves);
+}
+
+/* So each id's rows are added in the order of the batch. */
+START_TEST(gradients_of_a_table_have_the_bits_of_the_cpu) {
+    struct ls_device *const devices[2] = {open_cpu(), open_device()};
+    const ls_dtype dtypes[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
+    for (int i = 0; i < 4; i++) check_table(devices, &tables[_i], dtypes[i % 3], i % 2);
+    for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
+}
+END_TEST
+
+/* The check of ids before a run refuses these. */
+START_TEST(an_id_of_no_row_has_no_gradient) {
+    struct ls_device *device = open_device();
+    const float numbers[] = {2, -1, 0, 3, 2}, wanted[] = {4, 0, 1 + 16};
+    struct pair ids = make_pair(5), dy = make_pair(5), dw = make_pair(3);
+    struct ls_op op = {.kind = LS_OP_EMBEDDING_BACKWARD};
+    for (int i = 0; i < 5; i++) ids.device[i] = numbers[i], dy.device[i] = (float)(1 << i);
+    op.tensors[LS_ARG_X] = tensor(&ids, LS_SHAPE(5, 1));
+    op.tensors[LS_ARG_DY] = tensor(&dy, LS_SHAPE(5, 1, 1));
+    op.tensors[LS_ARG_DW] = tensor(&dw, LS_SHAPE(3, 1));
+    assert_ok(run_op(device, &op));
+    ck_assert_int_eq(memcmp(dw.device, wanted, sizeof(wanted)), 0);
+    free_pair(&ids), free_pair(&dy), free_pair(&dw);
+    ls_device_close(device);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("against_cpu");
     TCase *tests = tcase_create("against_cpu");
@@ -351,6 +421,8 @@ int main(void) {
     tcase_add_test(tests, replayed_dropout_draws_anew);
     tcase_add_test(tests, a_replayed_report_tells_new_sums);
     tcase_add_loop_test(tests, ops_in_16_bits_are_near_the_cpu, 0, (int)(sizeof(stored) / sizeof(stored[0])));
+    tcase_add_loop_test(tests, gradients_of_a_table_have_the_bits_of_the_cpu, 0, TABLE_COUNT);
+    tcase_add_test(tests, an_id_of_no_row_has_no_gradient);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -95,7 +95,8 @@ static ls_status run_embedding(const struct ls_op *op, bool backward) {
                                                 .dtype = rows->dtype,
                                                 .count = ls_shape_count(&x->shape),
                                                 .limit = table->shape.dims[0],
-                                                .width = table->shape.dims[1]};
+                                                .width = table->shape.dims[1],
+                                                .workspace = op->workspace};
     cudaStream_t stream = ls_cuda_stream(op);
     return ls_cuda_launched(op, backward ? ls_cuda_embedding_backward(&embedding, stream)
                                          : ls_cuda_embedding_forward(&embedding, stream));
@@ -103,6 +104,15 @@ static ls_status run_embedding(const struct ls_op *op, bool backward) {
 
 static ls_status embedding_forward_run(const struct ls_op *op) {
     return run_embedding(op, false);
+}
+
+static ls_status embedding_backward_build(struct ls_cuda_device *device, struct ls_op *op) {
+    int64_t count = ls_shape_count(&op->tensors[LS_ARG_X].shape);
+    if (count > INT32_MAX)
+        return ls_fail(LS_UNIMPLEMENTED, "%s: %s takes at most %d ids, not %lld", ls_op_name(op->kind),
+                       device->device.name, INT32_MAX, (long long)count);
+    op->workspace_size = ls_cuda_embedding_workspace(count);
+    return LS_OK;
 }
 
 static ls_status embedding_backward_run(const struct ls_op *op) {
@@ -145,7 +155,7 @@ const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_PLACE] = {.run = place_run},
     [LS_OP_TAKE] = {.run = take_run},
     [LS_OP_EMBEDDING_FORWARD] = {.run = embedding_forward_run},
-    [LS_OP_EMBEDDING_BACKWARD] = {.run = embedding_backward_run},
+    [LS_OP_EMBEDDING_BACKWARD] = {embedding_backward_run, embedding_backward_build, NULL},
     [LS_OP_DROPOUT] = {dropout_run, dropout_build, ls_cuda_let_go},
     [LS_OP_SOFTMAX_CROSSENTROPY] = LOSS,
     [LS_OP_CROSSENTROPY] = LOSS,

@@ -74,7 +74,9 @@ struct ls_cuda_embedding {
     void *rows;  /* of dtype */
     ls_dtype dtype;
     int64_t count, limit, width;
+    void *workspace; /* backward: ls_cuda_embedding_workspace bytes */
 };
+size_t ls_cuda_embedding_workspace(int64_t count);
 cudaError_t ls_cuda_embedding_forward(const struct ls_cuda_embedding *embedding, cudaStream_t stream);
 cudaError_t ls_cuda_embedding_backward(const struct ls_cuda_embedding *embedding, cudaStream_t stream);
 
