@@ -9,7 +9,7 @@
 #include "device/cuda/kernels_image.h"
 #include "device/op_layers.h"
 
-enum { SUM_WAVES = 1, PASS_WAVES = 4 }; /* of blocks: each of them adds its sums to the partials, or has none */
+enum { SUM_WAVES = 1, PASS_WAVES = 4 }; /* at most: each block of sums has its own partials */
 /* The tensors of which a thread reads or writes many channels at once. */
 static const int vectors[] = {LS_ARG_X,     LS_ARG_R,      LS_ARG_Y,    LS_ARG_DY,   LS_ARG_DX,
                               LS_ARG_DR,    LS_ARG_GAMMA,  LS_ARG_BETA, LS_ARG_MEAN, LS_ARG_VARIANCE,

@@ -1,11 +1,11 @@
 /* The arithmetic of layout.h. */
 #include "device/cuda/layout.h"
 
-#define COLUMNS    32     /* threads of a block along the channels, at most: 512 bytes */
-#define PLENTY     135168 /* threads that 132 multiprocessors keep busy */
-#define WAVE       396    /* blocks of stripes on 132 multiprocessors: LS_CUDA_RESIDENT each */
-#define FEW_ROWS   8      /* of a thread, at least, where they are too few for a wave */
-#define MANY_ROWS  16     /* of a thread, at least, in more waves than one */
+#define COLUMNS    32                       /* threads of a block along the channels, at most: 512 bytes */
+#define PLENTY     135168                   /* threads that 132 multiprocessors keep busy */
+#define WAVE       (132 * LS_CUDA_RESIDENT) /* blocks of stripes on 132 multiprocessors */
+#define FEW_ROWS   8                        /* of a thread, at least, where they are too few for a wave */
+#define MANY_ROWS  16                       /* of a thread, at least, in more waves than one */
 #define MOST_LINES 8
 #define WARP       32
 
