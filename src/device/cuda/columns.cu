@@ -49,7 +49,7 @@ template <typename T, int N, bool WHOLE> __device__ inline void read_some(float 
 
 template <typename T, int N, bool WHOLE> __device__ inline void write_some(T *to, const float *values) {
     if (WHOLE) {
-        ls_write_pack<T, N>(to, values);
+        ls_write<T, N>(to, values);
     } else {
         for (int i = 0; i < N; i++) to[i] = ls_store<T>(values[i]);
     }
@@ -112,7 +112,7 @@ cudaError_t launch_bias(const ls_cuda_columns *matrix, const float *bias, bool r
 }
 
 template <typename T> cudaError_t bias_as(const ls_cuda_columns *matrix, const float *bias, bool relu) {
-    constexpr int N = ls_pack_size<T>;
+    constexpr int N = ls_wide<T>;
     if (matrix->columns % N) return launch_bias<T, 1, false>(matrix, bias, relu);
     if (ls_is_aligned(matrix->values)) return launch_bias<T, N, true>(matrix, bias, relu);
     return launch_bias<T, N, false>(matrix, bias, relu);
@@ -130,7 +130,7 @@ cudaError_t launch_sums(const ls_cuda_columns *matrix, const void *mask, float *
 /* Sums of blocks, and again of these until one row is left. */
 template <typename T>
 cudaError_t sums_as(const ls_cuda_columns *matrix, const void *mask, float *sums, float *workspace) {
-    constexpr int N = ls_pack_size<T>;
+    constexpr int N = ls_wide<T>;
     bool odd = matrix->columns % N != 0, whole = ls_is_aligned(matrix->values) && (!mask || ls_is_aligned(mask));
     division d = divide(matrix->rows, matrix->columns, odd ? 1 : N);
     bool last = d.blocks.y == 1;

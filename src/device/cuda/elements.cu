@@ -31,13 +31,13 @@ struct merging {
 /* y, x and w may be the same. w is not read where there are not two. */
 template <typename T, bool two, typename F>
 __global__ void map(T *y, const T *x, const T *w, int64_t packs, int64_t count, F f) {
-    constexpr int size = ls_pack_size<T>;
+    constexpr int size = ls_wide<T>;
     for (int64_t i = ls_thread(); i < packs; i += ls_all_threads()) {
         float a[size], b[size] = {};
         ls_read_pack<T, size>(x + i * size, a);
         if (two) ls_read_pack<T, size>(w + i * size, b);
         for (int k = 0; k < size; k++) a[k] = f(a[k], b[k]);
-        ls_write_pack<T, size>(y + i * size, a);
+        ls_write<T, size>(y + i * size, a);
     }
     for (int64_t i = packs * size + ls_thread(); i < count; i += ls_all_threads())
         y[i] = ls_store<T>(f(ls_load<T>(x[i]), two ? ls_load<T>(w[i]) : 0));
@@ -46,7 +46,7 @@ __global__ void map(T *y, const T *x, const T *w, int64_t packs, int64_t count, 
 template <typename T, bool two, typename F>
 cudaError_t launch_map(const struct ls_cuda_elements *e, F f, cudaStream_t stream) {
     bool aligned = ls_is_aligned(e->y) && ls_is_aligned(e->x) && (!two || ls_is_aligned(e->w));
-    int64_t packs = aligned ? e->count / ls_pack_size<T> : 0;
+    int64_t packs = aligned ? e->count / ls_wide<T> : 0;
     auto *kernel = map<T, two, F>;
     return LS_LAUNCH(kernel, ls_blocks(packs ? packs : e->count), LS_THREADS, stream, static_cast<T *>(e->y),
                      static_cast<const T *>(e->x), static_cast<const T *>(e->w), packs, e->count, f);
@@ -60,7 +60,7 @@ template <typename To, typename From> __global__ void convert(To *y, const From 
     for (int64_t i = ls_thread(); i < packs; i += ls_all_threads()) {
         float values[CAST_PACK];
         ls_read_pack<From, CAST_PACK>(x + i * CAST_PACK, values);
-        ls_write_pack<To, CAST_PACK>(y + i * CAST_PACK, values);
+        ls_write<To, CAST_PACK>(y + i * CAST_PACK, values);
     }
     for (int64_t i = packs * CAST_PACK + ls_thread(); i < count; i += ls_all_threads())
         y[i] = ls_store<To>(ls_load<From>(x[i]));

@@ -1,43 +1,8 @@
-/* Shared by kernels on images: the place of a thread, packs of neighbouring elements that it reads or writes in one
- * access, and sums over the threads of a block. */
+/* Shared by kernels on images: the place of a thread, and sums over the threads of a block. */
 #pragma once
 #include "device/cuda/kernel.h"
 #include "device/cuda/layout.h"
-
-#ifdef LS_EMULATION
-#define LS_UNROLL
-#define LS_AHEAD
-#else
-#define LS_UNROLL _Pragma("unroll")   /* before a loop whose arrays shall be registers */
-#define LS_AHEAD  _Pragma("unroll 8") /* before a loop whose reads shall not wait for each other */
-#endif
-
-template <typename T, int N> struct alignas(sizeof(T) * N) ls_pack { T values[N]; };
-
-template <typename T> constexpr int ls_wide = LS_CUDA_ACCESS / sizeof(T); /* elements of the largest access */
-
-template <typename T, int N> __device__ inline ls_pack<T, N> ls_read(const T *from) {
-    return *reinterpret_cast<const ls_pack<T, N> *>(from);
-}
-
-template <typename T, int N> __device__ inline ls_pack<T, N> ls_zeros() {
-    ls_pack<T, N> pack;
-    LS_UNROLL
-    for (int i = 0; i < N; i++) pack.values[i] = ls_store<T>(0);
-    return pack;
-}
-
-template <typename T, int N> __device__ inline float ls_element(const ls_pack<T, N> &pack, int i) {
-    return ls_load(pack.values[i]);
-}
-
-/* Rounds each value to T. */
-template <typename T, int N> __device__ inline void ls_write(T *to, const float (&values)[N]) {
-    ls_pack<T, N> pack;
-    LS_UNROLL
-    for (int i = 0; i < N; i++) pack.values[i] = ls_store<T>(values[i]);
-    *reinterpret_cast<ls_pack<T, N> *>(to) = pack;
-}
+#include "device/cuda/pack.cuh"
 
 /* Reads the values of V neighbouring channels; from is aligned to 16 bytes if V is a multiple of 4. */
 template <int V> __device__ inline void ls_read_floats(const float *from, float (&to)[V]) {

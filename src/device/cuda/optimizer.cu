@@ -51,7 +51,7 @@ __device__ void read_span(const float *blob, const struct span &span, float valu
 
 __device__ void write_span(float *blob, const struct span &span, const float values[PACK]) {
     if (span.packed)
-        ls_write_pack<float, PACK>(blob + span.at, values);
+        ls_write<float, PACK>(blob + span.at, values);
     else
         for (int k = 0; k < PACK; k++)
             if (k < span.count) blob[span.at + k] = values[k];

@@ -20,7 +20,7 @@ struct drawing {
 
 template <typename T>
 __global__ void drop(T *y, const T *x, int64_t packs, int64_t count, const uint64_t *seed, struct drawing draw) {
-    constexpr int size = ls_pack_size<T>;
+    constexpr int size = ls_wide<T>;
     for (int64_t i = ls_thread(); i < packs; i += ls_all_threads()) {
         uint32_t words[GROUP];
         float values[size];
@@ -29,7 +29,7 @@ __global__ void drop(T *y, const T *x, int64_t packs, int64_t count, const uint6
             if (k % GROUP == 0) ls_philox_words(*seed, draw.stream, static_cast<uint64_t>(i * size + k) / GROUP, words);
             values[k] = words[k % GROUP] >= draw.limit ? values[k] * draw.factor : 0;
         }
-        ls_write_pack<T, size>(y + i * size, values);
+        ls_write<T, size>(y + i * size, values);
     }
     for (int64_t i = packs * size + ls_thread(); i < count; i += ls_all_threads()) {
         uint32_t words[GROUP];
@@ -41,7 +41,7 @@ __global__ void drop(T *y, const T *x, int64_t packs, int64_t count, const uint6
 template <typename T> cudaError_t launch_drop(const struct ls_cuda_dropout *dropout, cudaStream_t stream) {
     const struct ls_cuda_elements *e = &dropout->elements;
     const struct drawing draw = {dropout->random.stream, ls_dropout_limit(dropout->rate), 1 / (1 - dropout->rate)};
-    int64_t packs = ls_is_aligned(e->x) && ls_is_aligned(e->y) ? e->count / ls_pack_size<T> : 0;
+    int64_t packs = ls_is_aligned(e->x) && ls_is_aligned(e->y) ? e->count / ls_wide<T> : 0;
     const uint64_t *seed = dropout->seed;
     auto *kernel = drop<T>;
     return LS_LAUNCH(kernel, ls_blocks(packs ? packs : e->count), LS_THREADS, stream, static_cast<T *>(e->y),
