@@ -161,10 +161,12 @@ END_TEST
 
 static const struct shape {
     int64_t rows, size[2], channels, filters, kernel, stride, dilation, before, after;
-} shapes[] = {{2, {9, 7}, 16, 16, 3, 1, 1, 1, 1}, {2, {7, 8}, 24, 24, 3, 2, 1, 0, 1},
-              {1, {5, 6}, 13, 13, 3, 1, 1, 1, 1}, {1, {8, 8}, 8, 8, 5, 1, 2, 4, 4},
-              {2, {6, 5}, 8, 16, 3, 2, 1, 1, 1},  {2, {7, 7}, 40, 40, 7, 1, 1, 0, 0},
-              {3, {6, 6}, 12, 12, 2, 2, 1, 0, 0}};
+} shapes[] = {
+    {2, {9, 7}, 16, 16, 3, 1, 1, 1, 1}, {2, {7, 8}, 24, 24, 3, 2, 1, 0, 1},  {1, {5, 6}, 13, 13, 3, 1, 1, 1, 1},
+    {1, {8, 8}, 8, 8, 5, 1, 2, 4, 4},   {2, {6, 5}, 8, 16, 3, 2, 1, 1, 1},   {2, {7, 7}, 40, 40, 7, 1, 1, 0, 0},
+    {3, {6, 6}, 12, 12, 2, 2, 1, 0, 0}, {2, {5, 14}, 24, 24, 3, 1, 1, 1, 1}, {1, {7, 8}, 40, 40, 3, 1, 1, 1, 1},
+    {1, {9, 21}, 8, 8, 3, 1, 1, 0, 2},  {2, {7, 9}, 24, 24, 3, 2, 1, 1, 1},  {1, {13, 8}, 40, 40, 3, 2, 1, 0, 1},
+    {1, {5, 16}, 8, 8, 3, 2, 1, 1, 1},  {1, {2, 3}, 8, 8, 3, 2, 1, 3, 3},    {1, {3, 4}, 24, 24, 3, 1, 1, 3, 0}};
 #define SHAPE_COUNT ((int)(sizeof(shapes) / sizeof(shapes[0])))
 static const int image_places[] = {LS_ARG_X, LS_ARG_W, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, -1};
 
@@ -211,6 +213,18 @@ START_TEST(depthwise_convolutions_are_near_float32) {
         image.op.kind = kinds[k];
         check(&image.op, types[_i % 2], image_places);
     }
+    free_image(&image);
+}
+END_TEST
+
+/* More strips than the threads of all blocks. */
+START_TEST(a_thread_adds_many_strips_of_a_depthwise_convolution) {
+    static const struct shape large[] = {{1, {24, 33}, 2048, 2048, 3, 1, 1, 1, 1},
+                                         {2, {48, 34}, 1024, 1024, 3, 2, 1, 0, 1}};
+    struct image image;
+    make_image(&image, &large[_i], large[_i].filters);
+    image.op.kind = LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    check(&image.op, LS_BFLOAT16, image_places);
     free_image(&image);
 }
 END_TEST
@@ -275,6 +289,7 @@ int main(void) {
     TCase *tests = tcase_create("half");
     tcase_add_loop_test(tests, batch_normalization_is_near_float32, 0, 2 * SIZE_COUNT);
     tcase_add_loop_test(tests, depthwise_convolutions_are_near_float32, 0, 2 * SHAPE_COUNT);
+    tcase_add_loop_test(tests, a_thread_adds_many_strips_of_a_depthwise_convolution, 0, SANITIZED ? 0 : 2);
     tcase_add_loop_test(tests, pools_are_near_float32, 0, 2 * SHAPE_COUNT);
     tcase_add_loop_test(tests, padding_is_near_float32, 0, 2);
     tcase_add_loop_test(tests, activations_are_near_float32, 0, 2);

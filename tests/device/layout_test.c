@@ -118,6 +118,58 @@ START_TEST(lines_fill_the_device) {
 }
 END_TEST
 
+/* As a kernel of strips finds its places; seen counts who comes to (image, line, group of columns, channel). */
+static void visit_strips(const struct ls_cuda_strips *s, uint8_t *seen) {
+    for (int block = 0; block < s->across * s->chunks; block++)
+        for (int thread = 0; thread < s->lanes * s->tall; thread++) {
+            int channel = (block % s->across * s->lanes + thread % s->lanes) * s->vector;
+            for (int item = block / s->across * s->tall + thread / s->lanes; item < s->items && channel < s->channels;
+                 item += s->chunks * s->tall) {
+                int64_t above = item / s->width, first = above % s->down * s->lines;
+                for (int64_t line = first; line < first + s->lines && line < s->height; line++)
+                    seen[((above / s->down * s->height + line) * s->width + item % s->width) * s->channels + channel]++;
+            }
+        }
+}
+
+START_TEST(strips_cover_each_element_once) {
+    static const int64_t strips[][4] = {{1, 1, 1, 8},      {2, 7, 5, 24},   {3, 56, 56, 144}, {4, 7, 7, 960},
+                                        {1, 113, 30, 592}, {1, 5, 4, 2056}, {2, 70, 9, 5000}};
+    const int64_t *image = strips[_i];
+    for (int columns = 1; columns <= 7; columns += 3)
+        for (int blocks = 0; blocks <= 528; blocks += 66) {
+            struct ls_cuda_strips s = ls_cuda_strips_over(image, 2, columns, 2, blocks);
+            int64_t places = image[0] * image[1] * s.width * image[3], once = 0;
+            uint8_t *seen = ls_alloc_array((size_t)places, 1);
+            ck_assert_ptr_nonnull(seen);
+            ck_assert(s.width * columns >= image[2] && (s.width - 1) * columns < image[2]);
+            ck_assert(s.lanes * s.tall <= LS_CUDA_STRIP_THREADS && s.tall >= 1);
+            ck_assert(!blocks || s.chunks == 1 || s.across * (s.chunks - 1) < blocks);
+            ck_assert((s.chunks - 1) * s.tall < s.items); /* no block is idle */
+            memset(seen, 0, (size_t)places);
+            visit_strips(&s, seen);
+            for (int64_t i = 0; i < places; i++) once += seen[i] == (i % 2 == 0);
+            ck_assert_int_eq(once, places);
+            ls_free(seen);
+        }
+}
+END_TEST
+
+/* Sectors are whole, and few threads have nothing to do. */
+START_TEST(strips_have_lanes_for_all_channels) {
+    static const struct {
+        int64_t channels;
+        int lanes, across;
+    } expected[] = {{8, 4, 1}, {24, 12, 1}, {32, 16, 1}, {144, 24, 3}, {192, 96, 1}, {960, 96, 5}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        const int64_t image[] = {256, 14, 14, expected[i].channels};
+        struct ls_cuda_strips s = ls_cuda_strips_over(image, 2, 4, 2, 0);
+        ck_assert_int_eq(s.lanes, expected[i].lanes);
+        ck_assert_int_eq(s.across, expected[i].across);
+    }
+}
+END_TEST
+
 START_TEST(the_vector_width_follows_alignment) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, -1};
     struct ls_op op = {.kind = LS_OP_POOL_FORWARD};
@@ -144,6 +196,8 @@ int main(void) {
     tcase_add_test(tests, stripes_come_in_whole_waves);
     tcase_add_loop_test(tests, lines_cover_each_element_once, 0, IMAGE_COUNT);
     tcase_add_test(tests, lines_fill_the_device);
+    tcase_add_loop_test(tests, strips_cover_each_element_once, 0, 7);
+    tcase_add_test(tests, strips_have_lanes_for_all_channels);
     tcase_add_test(tests, the_vector_width_follows_alignment);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -37,13 +37,15 @@ size_t ls_cuda_convolution_sum_workspace(const struct ls_op *op) {
 static ls_status build_depthwise(struct ls_cuda_device *device, struct ls_op *op) {
     (void)device;
     op->workspace_size = ls_cuda_depthwise_workspace(op);
+    ls_cuda_need(op, ls_cuda_convolution_sum_workspace(op));
     return LS_OK;
 }
 
 static ls_status run_depthwise(const struct ls_op *op) {
     if (op->kind == LS_OP_CONVOLUTION_FORWARD) return ls_cuda_depthwise_forward(op);
-    return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? ls_cuda_depthwise_backward_data(op)
-                                                       : ls_cuda_depthwise_backward_weights(op);
+    if (op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA) return ls_cuda_depthwise_backward_data(op);
+    ls_status status = ls_cuda_depthwise_backward_weights(op);
+    return status ? status : ls_cuda_convolution_sum_bias(op); /* with the same workspace, one after the other */
 }
 
 static const struct ls_cuda_kind depthwise = {run_depthwise, build_depthwise, NULL},

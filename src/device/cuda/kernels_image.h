@@ -64,22 +64,37 @@ struct ls_cuda_windows {
     int images, channels, image[2], out[2];
     int kernel[2], strides[2], dilation[2], before[2];
 };
-#define LS_CUDA_WEIGHT_CHANNELS 4 /* of a thread, in dw, where it takes more than one */
+/* The layouts of the kernels for 3 by 3 taps. */
+#define LS_CUDA_STRIP_BYTES   4 /* of the channels of a thread */
+#define LS_CUDA_STRIP_COLUMNS 4
+#define LS_CUDA_STRIP_WIDE    7 /* columns, where they divide the width and those do not */
+#define LS_CUDA_SQUARE_BYTES  8 /* backward with stride 2, where a thread has squares of two columns */
 struct ls_cuda_depthwise {
     struct ls_cuda_windows at;
-    int multiplier;            /* filters of a channel; filter m sees channel m / multiplier */
-    int vector;                /* channels of a thread */
-    struct ls_cuda_rows lines; /* dw: lines of dy, of filters */
+    int multiplier;               /* filters of a channel; filter m sees channel m / multiplier */
+    int vector;                   /* channels of a thread */
+    struct ls_cuda_rows lines;    /* dw of any window: lines of dy, of filters */
+    struct ls_cuda_strips strips; /* of 3 by 3 taps: y; backward dx, or squares of it */
+    bool inner;                   /* of the columns that a thread's windows see only the outermost may be outside */
+    bool turned;                  /* the taps, by half a turn */
     ls_dtype dtype;
     const void *x, *w, *dy;
     const float *bias; /* may be NULL */
     void *out;         /* y, dx */
-    float *dw, *db;    /* db may be NULL */
-    float *partials;   /* dw: [chunks of lines][taps and the bias][filters] */
+    float *dw;
+    float *partials; /* dw: [chunks][taps][filters] */
+    int chunks;
 };
 cudaError_t ls_cuda_depthwise_y(const struct ls_cuda_depthwise *d, cudaStream_t stream);
 cudaError_t ls_cuda_depthwise_dx(const struct ls_cuda_depthwise *d, cudaStream_t stream);
+/* The partials of dw, of any window. */
 cudaError_t ls_cuda_depthwise_dw(const struct ls_cuda_depthwise *d, cudaStream_t stream);
+/* dw from the partials. */
+cudaError_t ls_cuda_depthwise_finish(const struct ls_cuda_depthwise *d, cudaStream_t stream);
+/* y by 3 by 3 taps with stride 1 or 2 both ways, in strips. */
+cudaError_t ls_cuda_depthwise_3x3(const struct ls_cuda_depthwise *d, cudaStream_t stream);
+/* dx unless out is NULL, and the partials of dw unless dw is NULL. dx may be x. With stride 1 dw may not be NULL. */
+cudaError_t ls_cuda_depthwise_3x3_back(const struct ls_cuda_depthwise *d, cudaStream_t stream);
 
 struct ls_cuda_pool {
     struct ls_cuda_windows at;

@@ -8,6 +8,10 @@
 #define MANY_ROWS  16                       /* of a thread, at least, in more waves than one */
 #define MOST_LINES 8
 #define WARP       32
+#define SECTOR     32 /* bytes that memory gives at once */
+/* Lines of a strip: where there are threads enough few edges are read twice. */
+#define MOST_STRIP  28
+#define LEAST_STRIP 4
 
 static int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -55,6 +59,36 @@ struct ls_cuda_lines ls_cuda_lines_over(const int64_t image[4], int vector, int 
     l.down = (int)at_most(divide_up(l.height, l.lines_each), LS_CUDA_GRID);
     l.deep = (int)at_most(l.images, LS_CUDA_GRID);
     return l;
+}
+
+/* Threads of a block along the channels: whole sectors of memory, two at least, and as few idle threads as possible. */
+static int lanes_over(int64_t groups, int sector) {
+    int64_t best = at_most(groups, LS_CUDA_STRIP_THREADS), most = 0;
+    for (int64_t lanes = best; lanes >= 2 * sector; lanes--) {
+        if (lanes % sector && lanes != groups) continue;
+        int64_t threads = LS_CUDA_STRIP_THREADS / lanes * lanes, warps = divide_up(threads, WARP);
+        int64_t used = threads * groups * PLENTY / (warps * divide_up(groups, lanes) * lanes);
+        if (used > most) most = used, best = lanes;
+    }
+    return (int)best;
+}
+
+struct ls_cuda_strips ls_cuda_strips_over(const int64_t image[4], int vector, int columns, int bytes, int blocks) {
+    struct ls_cuda_strips s = {.images = (int)image[0], .height = (int)image[1], .vector = vector, .columns = columns};
+    int64_t groups = divide_up(image[3], vector);
+    s.channels = (int)image[3];
+    s.width = (int)divide_up(image[2], columns);
+    s.lanes = lanes_over(groups, SECTOR / (vector * bytes));
+    s.tall = LS_CUDA_STRIP_THREADS / s.lanes;
+    s.across = (int)divide_up(groups, s.lanes);
+    for (s.lines = MOST_STRIP; s.lines > LEAST_STRIP; s.lines /= 2)
+        if (divide_up(s.height, s.lines) * s.images * s.width * groups >= PLENTY) break;
+    s.lines = (int)at_most(s.lines, s.height);
+    s.down = (int)divide_up(s.height, s.lines);
+    s.items = s.images * s.down * s.width;
+    int64_t chunks = divide_up(s.items, s.tall), most = divide_up(blocks, s.across);
+    s.chunks = (int)(blocks ? at_most(chunks, most) : chunks);
+    return s;
 }
 
 int ls_cuda_vector(const struct ls_op *op, int64_t channels, ls_dtype dtype, const int *places) {

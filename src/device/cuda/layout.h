@@ -4,9 +4,10 @@
 #pragma once
 #include "device/op.h"
 
-#define LS_CUDA_ACCESS  16    /* bytes: the largest access of a thread */
-#define LS_CUDA_THREADS 256   /* of a block, at most */
-#define LS_CUDA_GRID    65535 /* blocks along the second and third axis, at most */
+#define LS_CUDA_ACCESS        16    /* bytes: the largest access of a thread */
+#define LS_CUDA_THREADS       256   /* of a block, at most */
+#define LS_CUDA_GRID          65535 /* blocks along the second and third axis, at most */
+#define LS_CUDA_STRIP_THREADS 128   /* of a block of strips, at most */
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,6 +46,18 @@ struct ls_cuda_lines {
     int block, across, down, deep, lines_each;
 };
 struct ls_cuda_lines ls_cuda_lines_over(const int64_t image[4], int vector, int positions);
+
+/* The layout of windows of 3 by 3: an item is a strip of lines of a group of neighbouring columns; a thread has vector
+ * channels of an item. Threads of a block are (lanes, tall): channels, items. A block is one of across that have all
+ * channels together, and one of chunks that have all items, threads the items at intervals of chunks x tall. */
+struct ls_cuda_strips {
+    int images, height, width; /* of the result; width in groups of columns */
+    int channels, vector, columns;
+    int lines, down, items; /* lines of a strip, strips of an image */
+    int lanes, tall, across, chunks;
+};
+/* bytes: of an element. blocks: about as many, at most, each with many items; 0: a thread has one item. */
+struct ls_cuda_strips ls_cuda_strips_over(const int64_t image[4], int vector, int columns, int bytes, int blocks);
 
 /* Channels of a thread: as many as an access holds, or 1. places end with -1; absent tensors do not count. */
 int ls_cuda_vector(const struct ls_op *op, int64_t channels, ls_dtype dtype, const int *places);
