@@ -219,6 +219,7 @@ static const struct {
     [LS_OP_CONVOLUTION_FORWARD] = {"convolution forward", ls_op_layers_check_convolution},
     [LS_OP_CONVOLUTION_BACKWARD_DATA] = {"convolution backward data", ls_op_layers_check_convolution},
     [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {"convolution backward weights", ls_op_layers_check_convolution},
+    [LS_OP_DEPTHWISE_BACKWARD] = {"depthwise backward", ls_op_layers_check_convolution},
     [LS_OP_POOL_FORWARD] = {"pool forward", ls_op_layers_check_pool},
     [LS_OP_POOL_BACKWARD] = {"pool backward", ls_op_layers_check_pool},
     [LS_OP_BATCH_NORM_FORWARD] = {"batch norm forward", ls_op_layers_check_batch_norm},

@@ -14,6 +14,8 @@ enum ls_op_kind {
     LS_OP_CONVOLUTION_FORWARD,          /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */
     LS_OP_CONVOLUTION_BACKWARD_DATA,    /* dx from w, dy */
     LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, /* dw, and db unless NULL, from x, dy */
+    LS_OP_DEPTHWISE_BACKWARD,           /* dx, dw, and db unless NULL, from x, w, dy, where each filter sees one
+                                           channel. dx may be x */
     LS_OP_POOL_FORWARD,                 /* y from x; op->pool */
     LS_OP_POOL_BACKWARD,                /* dx from dy, and for the maximum x, y */
     LS_OP_BATCH_NORM_FORWARD,   /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op.

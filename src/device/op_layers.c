@@ -32,6 +32,7 @@ static ls_shape positions(const struct ls_op *op, const ls_shape *image, int64_t
 
 ls_status ls_op_layers_check_convolution(const struct ls_op *op) {
     bool data = op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA, weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    bool both = op->kind == LS_OP_DEPTHWISE_BACKWARD;
     int image = data ? LS_ARG_DX : LS_ARG_X, kernel = weights ? LS_ARG_DW : LS_ARG_W;
     ls_status status = check_window(op, false);
     if (!status) status = ls_op_check_leading(op, image, data ? "dx" : "x", 4);
@@ -42,12 +43,20 @@ ls_status ls_op_layers_check_convolution(const struct ls_op *op) {
     if (groups < 1 || channels % groups || filters % groups)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: %lld groups do not divide %lld channels and %lld filters",
                        ls_op_name(op->kind), (long long)groups, (long long)channels, (long long)filters);
+    if (both && groups != channels)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: %lld groups are not the %lld channels", ls_op_name(op->kind),
+                       (long long)groups, (long long)channels);
     ls_shape w = LS_SHAPE(op->window.kernel[0], op->window.kernel[1], channels / groups, filters);
     ls_shape out = positions(op, &in, filters);
     ls_dtype type = ls_op_type(op, image);
     if (data)
         return LS_CHECK_ARGUMENTS(op, {LS_ARG_W, "w", type, false, w}, {LS_ARG_DY, "dy", type, false, out},
                                   {LS_ARG_DX, "dx", type, false, in});
+    if (both)
+        return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, in}, {LS_ARG_W, "w", type, false, w},
+                                  {LS_ARG_DY, "dy", type, false, out}, {LS_ARG_DX, "dx", type, false, in},
+                                  {LS_ARG_DW, "dw", LS_FLOAT32, false, w},
+                                  {LS_ARG_DB, "db", LS_FLOAT32, true, LS_SHAPE(filters)});
     if (weights)
         return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, in}, {LS_ARG_DY, "dy", type, false, out},
                                   {LS_ARG_DW, "dw", LS_FLOAT32, false, w},

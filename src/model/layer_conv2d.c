@@ -90,6 +90,12 @@ static ls_status conv2d_forward(struct ls_plan_builder *builder, const struct ls
     return status ? status : ls_layer_activation_append(builder, &node->layer, &at->y);
 }
 
+/* A GPU reads x and dy once for both gradients. A CPU goes over a batch in parts, one convolution after the other. */
+static bool does_both(const struct ls_plan_builder *builder, const struct ls_node *node,
+                      const struct ls_node_tensors *at) {
+    return is_depthwise(node) && ls_tensor_exists(&at->dx[0]) && !ls_plan_builder_config(builder)->device->host_memory;
+}
+
 /* The kernel's gradient first: then x is no longer needed when dx comes. */
 static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                  struct ls_node_tensors *at) {
@@ -105,6 +111,12 @@ static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct l
         weights.tensors[LS_ARG_DB] = ls_plan_builder_gradient(builder, node, BIAS);
     data.tensors[LS_ARG_W] = as_kernel(node, ls_plan_builder_kernel(builder, node, KERNEL));
     data.tensors[LS_ARG_DX] = at->dx[0];
+    if (does_both(builder, node, at)) {
+        weights.kind = LS_OP_DEPTHWISE_BACKWARD;
+        weights.tensors[LS_ARG_W] = data.tensors[LS_ARG_W];
+        weights.tensors[LS_ARG_DX] = data.tensors[LS_ARG_DX];
+        return ls_plan_builder_append(builder, &weights);
+    }
     status = ls_plan_builder_append(builder, &weights);
     return status || !ls_tensor_exists(&at->dx[0]) ? status : ls_plan_builder_append(builder, &data);
 }

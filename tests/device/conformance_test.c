@@ -103,6 +103,24 @@ static void convolution(struct sample *s) {
     give(s, LS_ARG_Y, true, y), give(s, LS_ARG_DY, true, y);
 }
 
+/* 3 by 3 with both strides and both paddings, which have a kernel of their own; 5 by 5, and more filters than channels.
+ */
+static void depthwise(struct sample *s) {
+    static const struct ls_window all[VARIANTS] = {
+        {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0}, {{3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, 0},
+        {{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 0}, {{5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}, 0},
+        {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 0}, {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {2, 2}, 0}};
+    int64_t size = sized(s, 7, 28) + s->variant % 2, channels = sized(s, 24, 96), filters = channels;
+    if (s->variant == 4) filters *= 2;
+    s->op.window = all[s->variant];
+    s->op.window.groups = channels;
+    ls_shape x = LS_SHAPE(sized(s, 2, 8), size, size + s->variant / 3, channels), y = windows_of(s, x, filters);
+    ls_shape w = LS_SHAPE(s->op.window.kernel[0], s->op.window.kernel[1], 1, filters);
+    give(s, LS_ARG_X, true, x), give(s, LS_ARG_DX, true, x);
+    give(s, LS_ARG_W, true, w), give(s, LS_ARG_DW, false, w);
+    give(s, LS_ARG_DY, true, y), give(s, LS_ARG_DB, false, LS_SHAPE(filters));
+}
+
 /* Backward y must be what comes of x. */
 static void pool(struct sample *s) {
     int64_t size = sized(s, 6, 28), kernel = s->variant / 2 == 2 ? size : 3 - s->variant / 2;
@@ -258,6 +276,7 @@ static make_fn *const makers[LS_OP_KIND_COUNT] = {
     [LS_OP_CONVOLUTION_FORWARD] = convolution,
     [LS_OP_CONVOLUTION_BACKWARD_DATA] = convolution,
     [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = convolution,
+    [LS_OP_DEPTHWISE_BACKWARD] = depthwise,
     [LS_OP_POOL_FORWARD] = pool,
     [LS_OP_POOL_BACKWARD] = pool,
     [LS_OP_BATCH_NORM_FORWARD] = batch_norm,

@@ -206,10 +206,10 @@ static void free_image(struct image *i) {
 
 START_TEST(depthwise_convolutions_are_near_float32) {
     static const enum ls_op_kind kinds[] = {LS_OP_CONVOLUTION_FORWARD, LS_OP_CONVOLUTION_BACKWARD_DATA,
-                                            LS_OP_CONVOLUTION_BACKWARD_WEIGHTS};
+                                            LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, LS_OP_DEPTHWISE_BACKWARD};
     struct image image;
     make_image(&image, &shapes[_i / 2], shapes[_i / 2].filters);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         image.op.kind = kinds[k];
         check(&image.op, types[_i % 2], image_places);
     }

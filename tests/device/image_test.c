@@ -121,6 +121,30 @@ START_TEST(convolutions_equal_the_oracle) {
 }
 END_TEST
 
+static bool is_depthwise(const struct shape *shape) {
+    return shape->groups > 1 && shape->groups == shape->channels;
+}
+
+/* In one op, with dx in the place of x. */
+START_TEST(both_gradients_of_a_depthwise_convolution_equal_the_oracle) {
+    if (!is_depthwise(&shapes[_i])) return;
+    struct ls_device *device = open_device();
+    struct image image = make_image(&shapes[_i], false);
+    struct ls_op op = image_op(&image, LS_OP_DEPTHWISE_BACKWARD);
+    point(&image);
+    reference_convolution_backward(&image.oracle);
+    for (int again = 0; again < 2; again++) {
+        assert_ok(run_op(device, &op));
+        assert_close("dx", op.tensors[LS_ARG_DX].data, image.dx.oracle, image.dx.count);
+        assert_pair("dw", &image.dw);
+        assert_pair("db", &image.db);
+        op.tensors[LS_ARG_DX] = op.tensors[LS_ARG_X];
+    }
+    free_image(&image);
+    ls_device_close(device);
+}
+END_TEST
+
 START_TEST(a_bias_is_optional) {
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
@@ -143,7 +167,7 @@ END_TEST
 
 /* The image of a depthwise convolution is aligned to a float only. */
 START_TEST(misaligned_images_are_computed) {
-    if (shapes[_i].groups == 1 || shapes[_i].groups != shapes[_i].channels) return;
+    if (!is_depthwise(&shapes[_i])) return;
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     struct pair moved = make_pair(image.x.count + 1);
@@ -293,6 +317,8 @@ START_TEST(misuse_is_named) {
     op = good;
     op.tensors[LS_ARG_W].shape.dims[0] = 2;
     assert_fails(device->ops->build(device, &op), "argument w has shape (2, 3, 3, 16), but must have (3, 3, 3, 16)");
+    op = image_op(&image, LS_OP_DEPTHWISE_BACKWARD);
+    assert_fails(device->ops->build(device, &op), "depthwise backward: 1 groups are not the 3 channels");
     op = image_op(&image, LS_OP_POOL_FORWARD);
     op.window.before[0] = 3;
     assert_fails(device->ops->build(device, &op), "pool forward: the window is impossible along axis 1");
@@ -305,6 +331,7 @@ int main(void) {
     Suite *suite = suite_create("image");
     TCase *tests = tcase_create("image");
     tcase_add_loop_test(tests, convolutions_equal_the_oracle, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, both_gradients_of_a_depthwise_convolution_equal_the_oracle, 0, SHAPE_COUNT);
     tcase_add_loop_test(tests, a_bias_is_optional, 0, SHAPE_COUNT);
     tcase_add_loop_test(tests, misaligned_images_are_computed, 0, SHAPE_COUNT);
     tcase_add_loop_test(tests, pools_equal_the_oracle, 0, 2 * SHAPE_COUNT);

@@ -27,6 +27,7 @@ static const struct {
     [LS_OP_CONVOLUTION_BACKWARD_DATA] = {ls_cpu_convolution_run, ls_cpu_convolution_build, ls_cpu_convolution_discard},
     [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {ls_cpu_convolution_run, ls_cpu_convolution_build,
                                             ls_cpu_convolution_discard},
+    [LS_OP_DEPTHWISE_BACKWARD] = {ls_cpu_depthwise_backward, ls_cpu_depthwise_build, ls_cpu_depthwise_discard},
     [LS_OP_POOL_FORWARD] = {.run = ls_cpu_pool_forward},
     [LS_OP_POOL_BACKWARD] = {ls_cpu_pool_backward, ls_cpu_pool_build, NULL},
     [LS_OP_BATCH_NORM_FORWARD] = {ls_cpu_batch_norm_forward, ls_cpu_batch_norm_build, ls_cpu_batch_norm_discard},

@@ -8,6 +8,7 @@
 ls_status ls_cpu_dense_forward(const struct ls_op *op);
 ls_status ls_cpu_dense_backward(const struct ls_op *op);
 ls_status ls_cpu_convolution_run(const struct ls_op *op);
+ls_status ls_cpu_depthwise_backward(const struct ls_op *op);
 ls_status ls_cpu_pool_forward(const struct ls_op *op);
 ls_status ls_cpu_pool_backward(const struct ls_op *op);
 ls_status ls_cpu_batch_norm_forward(const struct ls_op *op);
@@ -48,6 +49,8 @@ ls_status ls_cpu_prepare_update(const struct ls_op *op);
 /* The builds of kinds that prepare a handle or workspace_size. */
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_convolution_discard(struct ls_op *op);
+ls_status ls_cpu_depthwise_build(struct ls_device *device, struct ls_op *op);
+void ls_cpu_depthwise_discard(struct ls_op *op);
 ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_batch_norm_discard(struct ls_op *op);

@@ -28,7 +28,8 @@ ls_status ls_cuda_convolution_sum_bias(const struct ls_op *op) {
 
 size_t ls_cuda_convolution_sum_workspace(const struct ls_op *op) {
     const int64_t *dims = op->tensors[LS_ARG_DY].shape.dims;
-    if (op->kind != LS_OP_CONVOLUTION_BACKWARD_WEIGHTS || !op->tensors[LS_ARG_DB].data) return 0;
+    bool weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS || op->kind == LS_OP_DEPTHWISE_BACKWARD;
+    if (!weights || !op->tensors[LS_ARG_DB].data) return 0;
     return ls_cuda_sum_columns_workspace((size_t)(dims[0] * dims[1] * dims[2]), (size_t)dims[3]);
 }
 
@@ -44,7 +45,7 @@ static ls_status build_depthwise(struct ls_cuda_device *device, struct ls_op *op
 static ls_status run_depthwise(const struct ls_op *op) {
     if (op->kind == LS_OP_CONVOLUTION_FORWARD) return ls_cuda_depthwise_forward(op);
     if (op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA) return ls_cuda_depthwise_backward_data(op);
-    ls_status status = ls_cuda_depthwise_backward_weights(op);
+    ls_status status = ls_cuda_depthwise_backward(op);
     return status ? status : ls_cuda_convolution_sum_bias(op); /* with the same workspace, one after the other */
 }
 
@@ -65,7 +66,7 @@ ls_status ls_cuda_convolution_build(struct ls_cuda_device *device, struct ls_op 
     if (op->parts > 1)
         return ls_fail(LS_UNIMPLEMENTED, "%s: %s: a batch in parts is for devices with host memory",
                        device->device.name, ls_op_name(op->kind));
-    handle->way = sees_one_position(&op->window) ? &one_position : ls_cuda_is_depthwise(op) ? &depthwise : &general;
+    handle->way = ls_cuda_is_depthwise(op) ? &depthwise : sees_one_position(&op->window) ? &one_position : &general;
     ls_status status = handle->way->build(device, op);
     if (status != LS_UNIMPLEMENTED || handle->way != &general) return status;
     handle->way = &by_windows;

@@ -15,7 +15,12 @@ static int kernel_of(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DW : LS_ARG_W;
 }
 
+static bool has_weights(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS || op->kind == LS_OP_DEPTHWISE_BACKWARD;
+}
+
 bool ls_cuda_is_depthwise(const struct ls_op *op) {
+    if (op->kind == LS_OP_DEPTHWISE_BACKWARD) return true;
     int64_t channels = op->tensors[image_of(op)].shape.dims[3];
     return op->window.groups == channels && channels > 1;
 }
@@ -83,7 +88,7 @@ static void choose_back_strips(struct ls_cuda_depthwise *d) {
 }
 
 /* dx of stride 1 is dy filtered by the kernel turned by half a turn. */
-static struct ls_cuda_depthwise turn(const struct ls_cuda_depthwise *d) {
+static struct ls_cuda_depthwise turned_of(const struct ls_cuda_depthwise *d) {
     struct ls_cuda_depthwise t = *d;
     for (int i = 0; i < 2; i++) {
         t.at.image[i] = d->at.out[i];
@@ -116,7 +121,7 @@ static size_t partials_size(const struct ls_cuda_depthwise *d) {
 }
 
 size_t ls_cuda_depthwise_workspace(const struct ls_op *op) {
-    if (op->kind != LS_OP_CONVOLUTION_BACKWARD_WEIGHTS) return 0;
+    if (!has_weights(op)) return 0;
     struct ls_cuda_depthwise d = begin_depthwise(op);
     choose_lines(&d, 1); /* as addresses will be that are not aligned */
     size_t narrow = partials_size(&d);
@@ -141,7 +146,7 @@ ls_status ls_cuda_depthwise_backward_data(const struct ls_op *op) {
     d.out = op->tensors[LS_ARG_DX].data;
     if (!has_strips(&d)) return ls_cuda_launched(op, ls_cuda_depthwise_dx(&d, ls_cuda_stream(op)));
     if (d.at.strides[0] == 1) {
-        struct ls_cuda_depthwise turned = turn(&d);
+        struct ls_cuda_depthwise turned = turned_of(&d);
         return ls_cuda_launched(op, filter_3x3(op, &turned));
     }
     d.dw = NULL;
@@ -149,15 +154,18 @@ ls_status ls_cuda_depthwise_backward_data(const struct ls_op *op) {
     return ls_cuda_launched(op, ls_cuda_depthwise_3x3_back(&d, ls_cuda_stream(op)));
 }
 
-ls_status ls_cuda_depthwise_backward_weights(const struct ls_op *op) {
+/* In one pass where there are strips; else dx, which may be x, comes last. */
+ls_status ls_cuda_depthwise_backward(const struct ls_op *op) {
     struct ls_cuda_depthwise d = begin_depthwise(op);
-    bool strips = has_strips(&d);
+    bool strips = has_strips(&d), data = op->kind == LS_OP_DEPTHWISE_BACKWARD;
+    cudaStream_t stream = ls_cuda_stream(op);
+    if (data) d.out = op->tensors[LS_ARG_DX].data;
     if (strips)
         choose_back_strips(&d);
     else
         choose_lines(&d, d.vector);
-    cudaError_t error =
-        strips ? ls_cuda_depthwise_3x3_back(&d, ls_cuda_stream(op)) : ls_cuda_depthwise_dw(&d, ls_cuda_stream(op));
-    if (error == cudaSuccess) error = ls_cuda_depthwise_finish(&d, ls_cuda_stream(op));
+    cudaError_t error = strips ? ls_cuda_depthwise_3x3_back(&d, stream) : ls_cuda_depthwise_dw(&d, stream);
+    if (error == cudaSuccess) error = ls_cuda_depthwise_finish(&d, stream);
+    if (error == cudaSuccess && data && !strips) error = ls_cuda_depthwise_dx(&d, stream);
     return ls_cuda_launched(op, error);
 }

@@ -64,4 +64,5 @@ const struct ls_cuda_kind ls_cuda_product_kinds[LS_OP_KIND_COUNT] = {
                                          ls_cuda_convolution_discard},
     [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {ls_cuda_convolution_run, ls_cuda_convolution_build,
                                             ls_cuda_convolution_discard},
+    [LS_OP_DEPTHWISE_BACKWARD] = {ls_cuda_convolution_run, ls_cuda_convolution_build, ls_cuda_convolution_discard},
 };

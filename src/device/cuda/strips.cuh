@@ -69,7 +69,7 @@ __device__ inline void ls_read_taps(const ls_cuda_depthwise &d, int channel, flo
     }
 }
 
-/* Where an element of a thread's channels lies. line and column may be outside of the image. */
+/* The place of an element of a thread's channels. line and column may be outside of the image. */
 __device__ inline int64_t ls_strip_offset(const ls_cuda_windows &at, const int (&size)[2], int image, int line,
                                           int column, int channel) {
     return (((int64_t)image * size[0] + line) * size[1] + column) * at.channels + channel;
