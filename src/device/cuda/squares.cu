@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(LS_THREADS)
             const int lower = element >= across, h = top + lower;
             const bool there = element < 2 * across && h >= 0 && h < s.image[0];
             const T *start = from + (row * s.image[0] + (there ? h : 0)) * width;
-            made.items[k] = there ? word_at<EVEN>(start, square * across - left + element - lower * across, width) : 0;
+            made.values[k] = there ? word_at<EVEN>(start, square * across - left + element - lower * across, width) : 0;
         }
         to[(int64_t)blockIdx.x * count + i] = made;
     }
