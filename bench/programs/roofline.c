@@ -107,7 +107,8 @@ struct image_case {
 
 static ls_status convolution(const struct bench *bench, const struct image_case *c) {
     int64_t out = (c->size + c->stride - 1) / c->stride, before = c->kernel / 2, B = bench->batch;
-    bool data = c->kind == LS_OP_CONVOLUTION_BACKWARD_DATA, weights = c->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    bool both = c->kind == LS_OP_DEPTHWISE_BACKWARD, data = both || c->kind == LS_OP_CONVOLUTION_BACKWARD_DATA;
+    bool weights = both || c->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
     int64_t after = (out - 1) * c->stride + c->kernel - c->size - before;
     struct made made = {.op = {.kind = c->kind,
                                .window = {.kernel = {c->kernel, c->kernel},
@@ -117,13 +118,13 @@ static ls_status convolution(const struct bench *bench, const struct image_case 
                                           .after = {after > 0 ? after : 0, after > 0 ? after : 0},
                                           .groups = c->groups}}};
     ls_shape w = LS_SHAPE(c->kernel, c->kernel, c->channels / c->groups, c->filters);
-    ls_status status =
-        give(bench, &made, data ? LS_ARG_DX : LS_ARG_X, bench->dtype, LS_SHAPE(B, c->size, c->size, c->channels), 1);
-    if (!status) status = give(bench, &made, weights ? LS_ARG_DW : LS_ARG_W, weights ? LS_FLOAT32 : bench->dtype, w, 1);
-    if (!status)
-        status = give(bench, &made, data || weights ? LS_ARG_DY : LS_ARG_Y, bench->dtype,
-                      LS_SHAPE(B, out, out, c->filters), 1);
-    double operations = 2.0 * (double)(B * out * out) * (double)ls_shape_count(&w);
+    ls_shape x = LS_SHAPE(B, c->size, c->size, c->channels), y = LS_SHAPE(B, out, out, c->filters);
+    ls_status status = give(bench, &made, data || weights ? LS_ARG_DY : LS_ARG_Y, bench->dtype, y, 1);
+    if (!status && (both || !data)) status = give(bench, &made, LS_ARG_X, bench->dtype, x, 1);
+    if (!status && data) status = give(bench, &made, LS_ARG_DX, bench->dtype, x, 1);
+    if (!status && (both || !weights)) status = give(bench, &made, LS_ARG_W, bench->dtype, w, 1);
+    if (!status && weights) status = give(bench, &made, LS_ARG_DW, LS_FLOAT32, w, 1);
+    double operations = (both ? 4.0 : 2.0) * (double)(B * out * out) * (double)ls_shape_count(&w);
     if (!status) status = time_op(bench, c->name, &made, operations);
     release(bench, &made);
     return status;
@@ -246,9 +247,11 @@ static const struct {
     {convolution, {"depthwise 3x3 56x56x144", LS_OP_CONVOLUTION_FORWARD, 56, 144, 144, 3, 1, 144}},
     {convolution, {"depthwise 3x3 56x56x144, data", LS_OP_CONVOLUTION_BACKWARD_DATA, 56, 144, 144, 3, 1, 144}},
     {convolution, {"depthwise 3x3 56x56x144, weights", LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, 56, 144, 144, 3, 1, 144}},
+    {convolution, {"depthwise 3x3 56x56x144, both", LS_OP_DEPTHWISE_BACKWARD, 56, 144, 144, 3, 1, 144}},
     {convolution, {"depthwise 3x3/2 112x112x96", LS_OP_CONVOLUTION_FORWARD, 112, 96, 96, 3, 2, 96}},
     {convolution, {"depthwise 3x3/2 112x112x96, data", LS_OP_CONVOLUTION_BACKWARD_DATA, 112, 96, 96, 3, 2, 96}},
     {convolution, {"depthwise 3x3/2 112x112x96, weights", LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, 112, 96, 96, 3, 2, 96}},
+    {convolution, {"depthwise 3x3/2 112x112x96, both", LS_OP_DEPTHWISE_BACKWARD, 112, 96, 96, 3, 2, 96}},
     {batch_norm, {"batch norm + ReLU6 56x56x144", LS_OP_BATCH_NORM_FORWARD, 56, 144, 0, 0, 0, 0}},
     {batch_norm, {"batch norm + ReLU6, again", LS_OP_BATCH_NORM_AGAIN, 56, 144, 0, 0, 0, 0}},
     {batch_norm, {"batch norm + ReLU6, backward", LS_OP_BATCH_NORM_BACKWARD, 56, 144, 0, 0, 0, 0}},

@@ -44,7 +44,9 @@ static struct ls_cuda_depthwise begin_depthwise(const struct ls_op *op) {
 
 /* ---- 3 by 3 taps ---- */
 
-#define BACK_BLOCKS 528 /* four for each of 132 multiprocessors: each has many items, and writes its sums once */
+/* In backward all blocks are there at once, have many items each, and write their sums once. The order of sums must not
+ * depend on the device: so many multiprocessors has an H100 or H200. */
+#define MULTIPROCESSORS 132
 
 static bool has_strips(const struct ls_cuda_depthwise *d) {
     const struct ls_cuda_windows *w = &d->at;
@@ -59,13 +61,15 @@ static bool is_inner(int groups, int first, int step, int seen, int size) {
 
 /* The strips of an image whose windows begin stride apart in another one of so many columns, the first one at first. */
 static void choose_strips(struct ls_cuda_depthwise *d, const int size[2], int stride, int first, int columns_seen,
-                          int blocks) {
+                          bool back) {
     const int64_t image[] = {d->at.images, size[0], size[1], d->at.channels};
     bool wide = stride == 1 && size[1] % LS_CUDA_STRIP_WIDE == 0 && size[1] % LS_CUDA_STRIP_COLUMNS;
     int bytes = (int)ls_dtype_size(d->dtype), columns = wide ? LS_CUDA_STRIP_WIDE : LS_CUDA_STRIP_COLUMNS;
     for (;; columns = LS_CUDA_STRIP_COLUMNS) {
         int seen = (columns - 1) * stride + 3, groups = size[1] / columns;
-        d->strips = ls_cuda_strips_over(image, LS_CUDA_STRIP_BYTES / bytes, columns, bytes, blocks);
+        int blocks = columns == LS_CUDA_STRIP_WIDE ? LS_CUDA_WIDE_BLOCKS : LS_CUDA_BACK_BLOCKS;
+        d->strips = ls_cuda_strips_over(image, LS_CUDA_STRIP_BYTES / bytes, columns, bytes,
+                                        back ? blocks * MULTIPROCESSORS : 0);
         d->inner = size[1] % columns == 0 && is_inner(groups, first, columns * stride, seen, columns_seen);
         if (columns == LS_CUDA_STRIP_COLUMNS || d->inner) return;
     }
@@ -76,14 +80,15 @@ static void choose_squares(struct ls_cuda_depthwise *d) {
     int64_t squares[] = {d->at.images, 0, 0, d->at.channels};
     for (int i = 0; i < 2; i++) squares[i + 1] = (d->at.image[i] - 1 + d->at.before[i]) / 2 - d->at.before[i] / 2 + 1;
     int bytes = (int)ls_dtype_size(d->dtype);
-    d->strips = ls_cuda_strips_over(squares, LS_CUDA_SQUARE_BYTES / bytes, 1, bytes, BACK_BLOCKS);
+    d->strips =
+        ls_cuda_strips_over(squares, LS_CUDA_SQUARE_BYTES / bytes, 1, bytes, LS_CUDA_BACK_BLOCKS * MULTIPROCESSORS);
 }
 
 static void choose_back_strips(struct ls_cuda_depthwise *d) {
     if (d->at.strides[0] == 2)
         choose_squares(d);
     else
-        choose_strips(d, d->at.image, 1, d->at.before[1] - 2, d->at.out[1], BACK_BLOCKS);
+        choose_strips(d, d->at.image, 1, d->at.before[1] - 2, d->at.out[1], true);
     d->chunks = d->strips.chunks;
 }
 
@@ -102,7 +107,7 @@ static struct ls_cuda_depthwise turned_of(const struct ls_cuda_depthwise *d) {
 }
 
 static cudaError_t filter_3x3(const struct ls_op *op, struct ls_cuda_depthwise *d) {
-    choose_strips(d, d->at.out, d->at.strides[0], -d->at.before[1], d->at.image[1], 0);
+    choose_strips(d, d->at.out, d->at.strides[0], -d->at.before[1], d->at.image[1], false);
     return ls_cuda_depthwise_3x3(d, ls_cuda_stream(op));
 }
 
@@ -150,6 +155,7 @@ ls_status ls_cuda_depthwise_backward_data(const struct ls_op *op) {
         return ls_cuda_launched(op, filter_3x3(op, &turned));
     }
     d.dw = NULL;
+    d.x = d.out; /* nothing is read from there */
     choose_back_strips(&d);
     return ls_cuda_launched(op, ls_cuda_depthwise_3x3_back(&d, ls_cuda_stream(op)));
 }

@@ -108,7 +108,8 @@ __device__ inline void back_strip(const ls_cuda_depthwise &d, const ls_strip &s,
 }
 
 template <typename T, int COLUMNS, bool INNER>
-__global__ void __launch_bounds__(LS_CUDA_STRIP_THREADS, COLUMNS > LS_CUDA_STRIP_COLUMNS ? 3 : 4)
+__global__ void __launch_bounds__(LS_CUDA_STRIP_THREADS,
+                                  COLUMNS == LS_CUDA_STRIP_WIDE ? LS_CUDA_WIDE_BLOCKS : LS_CUDA_BACK_BLOCKS)
     back_strips(ls_cuda_depthwise d) {
     constexpr int V = LS_CUDA_STRIP_BYTES / sizeof(T);
     const int channel = ls_strip_channel(d.strips);
@@ -184,7 +185,8 @@ __device__ inline void back_squares_strip(const ls_cuda_depthwise &d, const ls_s
     }
 }
 
-template <typename T> __global__ void __launch_bounds__(LS_CUDA_STRIP_THREADS, 4) back_squares(ls_cuda_depthwise d) {
+template <typename T>
+__global__ void __launch_bounds__(LS_CUDA_STRIP_THREADS, LS_CUDA_BACK_BLOCKS) back_squares(ls_cuda_depthwise d) {
     constexpr int V = LS_CUDA_SQUARE_BYTES / sizeof(T);
     const int channel = ls_strip_channel(d.strips);
     gradients<V> g;

@@ -68,6 +68,8 @@ struct ls_cuda_windows {
 #define LS_CUDA_STRIP_BYTES   4 /* of the channels of a thread */
 #define LS_CUDA_STRIP_COLUMNS 4
 #define LS_CUDA_STRIP_WIDE    7 /* columns, where they divide the width and those do not */
+#define LS_CUDA_BACK_BLOCKS   4 /* of a multiprocessor, in backward, as their registers allow */
+#define LS_CUDA_WIDE_BLOCKS   3 /* the same with the wide layout */
 #define LS_CUDA_SQUARE_BYTES  8 /* backward with stride 2, where a thread has squares of two columns */
 struct ls_cuda_depthwise {
     struct ls_cuda_windows at;

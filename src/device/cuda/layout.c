@@ -86,7 +86,7 @@ struct ls_cuda_strips ls_cuda_strips_over(const int64_t image[4], int vector, in
     s.lines = (int)at_most(s.lines, s.height);
     s.down = (int)divide_up(s.height, s.lines);
     s.items = s.images * s.down * s.width;
-    int64_t chunks = divide_up(s.items, s.tall), most = divide_up(blocks, s.across);
+    int64_t chunks = divide_up(s.items, s.tall), most = blocks > s.across ? blocks / s.across : 1;
     s.chunks = (int)(blocks ? at_most(chunks, most) : chunks);
     return s;
 }

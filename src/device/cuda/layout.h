@@ -56,7 +56,7 @@ struct ls_cuda_strips {
     int lines, down, items; /* lines of a strip, strips of an image */
     int lanes, tall, across, chunks;
 };
-/* bytes: of an element. blocks: about as many, at most, each with many items; 0: a thread has one item. */
+/* bytes: of an element. blocks: as many at most, each with many items; 0: a thread has one item. */
 struct ls_cuda_strips ls_cuda_strips_over(const int64_t image[4], int vector, int columns, int bytes, int blocks);
 
 /* Channels of a thread: as many as an access holds, or 1. places end with -1; absent tensors do not count. */
