@@ -327,6 +327,14 @@ START_TEST(a_shared_arena_changes_no_bit) {
 }
 END_TEST
 
+/* The plan for a device without host memory, run on one that has it. */
+static struct ls_plan *new_far_plan(const struct replica *replica, const struct ls_plan_config *config) {
+    replica->device->host_memory = false;
+    struct ls_plan *plan = new_plan(config);
+    replica->device->host_memory = true;
+    return plan;
+}
+
 /* Memory by lifetimes: beside what convolutions give, nothing large outlives the layer after it. */
 START_TEST(memory_is_shared_by_lifetimes) {
     ls_layer *layers = NULL;
@@ -337,12 +345,39 @@ START_TEST(memory_is_shared_by_lifetimes) {
     struct ls_plan *plan = new_plan(&config);
     ck_assert_uint_le(ls_plan_memory(plan), 2 * 32000000); /* bytes a row */
     ls_plan_free(plan);
+    plan = new_far_plan(&replica, &config);
+    ck_assert_uint_le(ls_plan_memory(plan), 2 * 32000000);
+    ls_plan_free(plan);
     config.training = false;
     plan = new_plan(&config);
     ck_assert_uint_le(ls_plan_memory(plan), 2 * 11000000); /* twice the largest image and a little */
     ls_plan_free(plan);
     ls_free(layers);
     free_replica(&replica);
+}
+END_TEST
+
+START_TEST(both_gradients_of_a_depthwise_convolution_are_one_op_on_a_gpu) {
+    static const ls_layer layers[] = {ls_conv2d(4, 3, .padding = LS_SAME),
+                                      ls_batch_normalization(.name = "norm"),
+                                      ls_depthwise_conv2d(3, 1, LS_SAME, .name = "first"),
+                                      ls_depthwise_conv2d(3, 1, LS_SAME, .input = "norm"),
+                                      ls_add("first"),
+                                      ls_flatten(),
+                                      ls_dense(4)};
+    struct replica near = new_replica(layers, COUNT_OF(layers), LS_SHAPE(5, 6, 3), 3);
+    struct replica far = new_replica(layers, COUNT_OF(layers), LS_SHAPE(5, 6, 3), 3);
+    struct ls_plan_config config = plan_config(&far, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = new_far_plan(&far, &config);
+    int both = 0;
+    for (size_t i = 0; i < plan->count; i++) both += plan->steps[i].op.kind == LS_OP_DEPTHWISE_BACKWARD;
+    ck_assert_int_eq(both, 2);
+    assert_ok(ls_plan_run(plan, NULL, NULL));
+    run_once(&near, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    ck_assert_int_eq(memcmp(near.gradients, far.gradients, near.blob * sizeof(float)), 0);
+    ls_plan_free(plan);
+    free_replica(&near);
+    free_replica(&far);
 }
 END_TEST
 
@@ -413,6 +448,7 @@ int main(void) {
     tcase_add_loop_test(tests, a_folded_bias_changes_nothing, 0, 2);
     tcase_add_test(tests, a_shared_arena_changes_no_bit);
     tcase_add_test(tests, memory_is_shared_by_lifetimes);
+    tcase_add_test(tests, both_gradients_of_a_depthwise_convolution_are_one_op_on_a_gpu);
     tcase_add_test(tests, missing_parts_are_named);
     tcase_add_test(tests, bad_values_are_named);
     suite_add_tcase(suite, tests);
