@@ -6,8 +6,6 @@
 namespace {
 
 template <typename T> constexpr int channels_of = LS_CUDA_STRIP_BYTES / sizeof(T); /* a thread */
-/* Of a multiprocessor, as their registers allow. */
-template <int COLUMNS, bool INNER> constexpr int blocks_of = COLUMNS > LS_CUDA_STRIP_COLUMNS ? 4 : INNER ? 7 : 5;
 
 /* The channels, and where the strip begins in x and in y. */
 template <typename T> struct filtered {
@@ -58,7 +56,9 @@ __device__ inline void write_columns(T *to, uint32_t within, int channels, const
 
 /* Line i of those that the strip sees is the last for y's line i - 2, and the first for line i. */
 template <typename T, int COLUMNS, bool INNER>
-__global__ void __launch_bounds__(LS_CUDA_STRIP_THREADS, blocks_of<COLUMNS, INNER>) filter_strips(ls_cuda_depthwise d) {
+__global__ void __launch_bounds__(LS_CUDA_STRIP_THREADS, COLUMNS == LS_CUDA_STRIP_WIDE ? 4
+                                                         : INNER                       ? 7
+                                                                 : 5) filter_strips(ls_cuda_depthwise d) {
     constexpr int V = channels_of<T>, SEEN = COLUMNS + 2;
     filtered<T> f;
     if (!begin_filter<T>(d, f)) return;
