@@ -97,8 +97,9 @@ static void convolution(struct sample *s) {
     const int64_t *kernel = s->op.window.kernel;
     ls_shape x = LS_SHAPE(sized(s, 2, 8), size, size, channels), y = windows_of(s, x, filters);
     ls_shape w = LS_SHAPE(kernel[0], kernel[1], channels / s->op.window.groups, filters);
-    give(s, LS_ARG_X, true, x), give(s, LS_ARG_DX, true, x);
-    give(s, LS_ARG_W, true, w), give(s, LS_ARG_DW, false, w);
+    if (s->op.kind != LS_OP_CONVOLUTION_BACKWARD_DATA) give(s, LS_ARG_X, true, x);    /* what a kind does not read */
+    if (s->op.kind != LS_OP_CONVOLUTION_BACKWARD_WEIGHTS) give(s, LS_ARG_W, true, w); /* is not there */
+    give(s, LS_ARG_DX, true, x), give(s, LS_ARG_DW, false, w);
     give(s, LS_ARG_B, false, LS_SHAPE(filters)), give(s, LS_ARG_DB, false, LS_SHAPE(filters));
     give(s, LS_ARG_Y, true, y), give(s, LS_ARG_DY, true, y);
 }

@@ -95,6 +95,8 @@ static struct ls_op image_op(const struct image *i, enum ls_op_kind kind) {
     op.tensors[LS_ARG_DX] = tensor(&i->dx, in);
     op.tensors[LS_ARG_DW] = tensor(&i->dw, kernel);
     op.tensors[LS_ARG_DB] = tensor(&i->db, LS_SHAPE(o->filters));
+    if (kind == LS_OP_CONVOLUTION_BACKWARD_DATA) op.tensors[LS_ARG_X] = (struct ls_tensor){0}; /* it does not read it */
+    if (kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS) op.tensors[LS_ARG_W] = (struct ls_tensor){0};
     return op;
 }
 

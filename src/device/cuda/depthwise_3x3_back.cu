@@ -13,8 +13,8 @@ template <int V> struct gradients { float taps[9][V], sums[9 * V]; };
 template <typename T, int V>
 __device__ inline void begin_gradients(const ls_cuda_depthwise &d, int channel, gradients<V> &g) {
     LS_UNROLL
-    for (int i = 0; i < 9 * V; i++) g.sums[i] = 0;
-    if (channel < d.at.channels) ls_read_taps<T, V>(d, channel, g.taps);
+    for (int i = 0; i < 9 * V; i++) g.sums[i] = g.taps[i / V][i % V] = 0;
+    if (d.w && channel < d.at.channels) ls_read_taps<T, V>(d, channel, g.taps); /* none where only dw is wanted */
 }
 
 /* The sums of a block. All its threads come here. */
