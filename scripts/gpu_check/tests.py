@@ -2,6 +2,7 @@
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 from run import say
 
@@ -10,14 +11,15 @@ from .machine import Bad, need
 DEVICE = ["ranks", "device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half",
           "against_cpu", "image", "group", "peer", "conformance"]
 PROGRAMS = [*(f"device/device_{subject}_test" for subject in DEVICE), "model/model_gradient_test", "model/model_keras_test",
-            "model/model_embedding_test", "train/train_precision_test"]
+            "model/model_embedding_test", "train/train_precision_test", "train/train_recompute_test"]
 # Seconds that a program has at least, where they are left: twice what it needs on a GPU with 16 processors, where that is
 # known. Others have half of what is left, so that one that hangs leaves time for those behind it.
 LEAST = {"device/device_ranks_test": 24, "device/device_conformance_test": 40}
 # One process a program, with one context on the GPU; queue sets its own environment and ends processes on purpose.
 FORKED = {"device/device_queue_test"}
-MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm"]
-RACECHECK = ["loss", "optimizer", "batch_norm"]
+AT_ONCE = 4  # programs, which compute with the CPU most of the time
+MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm", "image"]
+RACECHECK = ["loss", "optimizer", "batch_norm", "image"]
 
 
 def limit_of(name, left):
@@ -46,11 +48,10 @@ def chosen(machine, subjects):
 
 def summed(machine, runs):
     """Of [(what comes before, program, a name for it)]: the number of tests, all good."""
-    good, bad = 0, []
-    for before, name, label in runs:
-        passed, failed = run_tests(machine, name, before)
-        good += passed
-        bad += [label + line for line in failed]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        results = list(pool.map(lambda run: run_tests(machine, run[1], run[0]), runs))
+    good = sum(passed for passed, _ in results)
+    bad = [run[2] + line for run, (_, failed) in zip(runs, results) for line in failed]
     for line in bad:
         say(f"  {line}")
     first = bad[0].replace("\n", " ")[:200] if bad else ""

@@ -108,7 +108,7 @@ static void clear_plan(struct ls_plan *plan) {
 }
 
 /* Keeps what backward could make again, unless that is more than the config allows. */
-static ls_status lay_out(const struct ls_plan_config *config, struct ls_plan *plan) {
+static ls_status place_all(const struct ls_plan_config *config, struct ls_plan *plan) {
     ls_status status = LS_OK;
     for (int keeps = config->keep_within > 0; !status; keeps = 0) {
         clear_plan(plan);
@@ -176,7 +176,7 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     made->scales[0] = config->loss_scale;
     made->scales[1] = config->gradient_scale;
     made->arena = config->arena ? config->arena : &made->own;
-    status = lay_out(config, made);
+    status = place_all(config, made);
     if (!status) note_needs(config, made);
     if (!status) status = prepare_plan(made);
     if (!status) *plan = ls_steal(made);

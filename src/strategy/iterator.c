@@ -53,7 +53,7 @@ static struct ls_device *find_far(const ls_strategy *strategy) {
     return NULL;
 }
 
-/* One device pins for all. Where it cannot, copies take longer, and are as right. */
+/* One device pins for all. Copies from memory that it cannot pin take longer. */
 static void pin(void *context, void *memory, size_t size) {
     struct ls_device *device = find_far(context);
     if (device) (void)device->ops->queue->pin(device, memory, size);
