@@ -160,8 +160,9 @@ START_TEST(every_network_equals_keras) {
     check_counts(replica.network, golden_find(golden, "%s/counts", name));
     check_inference(&replica, exact, name, networks[_i].inference_tolerance * rounding());
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    bool other = getenv("LOCKSTEP_TEST_DEVICE"); /* which rounds otherwise than the CPU */
-    check_loss(&replica, exact, name, "loss", other ? 1e-5 : networks[_i].loss_tolerance * rounding());
+    bool other = getenv("LOCKSTEP_TEST_DEVICE"); /* which rounds otherwise than the CPU: as one without AVX-512 */
+    double tolerance = networks[_i].loss_tolerance * (other ? 4 : rounding());
+    check_loss(&replica, exact, name, "loss", other ? fmax(tolerance, 1e-5) : tolerance);
     size_t trainable = ls_network_trainable_count(replica.network);
     for (size_t i = trainable; i < replica.blob; i++) replica.parameters[i] += replica.gradients[i];
     check_lengths(&replica, golden_find(golden, "%s/gradients", name), 5e-2);
