@@ -9,6 +9,7 @@
  * for the second time in a row, and replayed from then on. */
 #include "model/plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -241,6 +242,20 @@ static ls_status capture(struct ls_plan *plan, ls_plan_tail_fn *tail, void *cont
     return end;
 }
 
+/* What a driver or a library refuses in a capture may still run by itself. An op's own error comes again there. */
+static ls_status run_uncaptured(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
+    (void)snprintf(plan->refusal, sizeof(plan->refusal), "%s", ls_error());
+    ls_status status = run_all(plan, tail, context);
+    plan->uncaptured = !status;
+    return status;
+}
+
+const char *ls_plan_take_refusal(struct ls_plan *plan) {
+    if (!plan->uncaptured || plan->told) return NULL;
+    plan->told = true;
+    return plan->refusal;
+}
+
 /* A graph has the scales of its capture. It pays where they come more than once, so it is made when they come for the
  * second time in a row; short batches between leave it. */
 static ls_status run_as_one(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
@@ -249,9 +264,9 @@ static ls_status run_as_one(struct ls_plan *plan, ls_plan_tail_fn *tail, void *c
     bool fits = plan->graph && !memcmp(scales, plan->captured_scales, sizeof(scales));
     plan->ran = true;
     memcpy(plan->scales_before, scales, sizeof(scales));
-    if (!fits && !again) return run_all(plan, tail, context);
-    ls_status status = fits ? LS_OK : capture(plan, tail, context);
-    return status ? status : plan->device->ops->queue->replay(plan->device, plan->graph);
+    if (plan->uncaptured || (!fits && !again)) return run_all(plan, tail, context);
+    if (!fits && capture(plan, tail, context)) return run_uncaptured(plan, tail, context);
+    return plan->device->ops->queue->replay(plan->device, plan->graph);
 }
 
 /* A run whose caller does not follow the gradients. */

@@ -37,6 +37,8 @@ struct ls_plan {
     const float *scales[2];                     /* read by ops; borrowed; NULL if no op reads it */
     float captured_scales[2], scales_before[2]; /* their values at the capture, and in the last run */
     void *graph;                                /* owns; NULL before a capture */
+    bool uncaptured, told;                      /* the device cannot capture it: ops run one by one */
+    char refusal[256];                          /* why */
     ls_plan_await_fn *await;                    /* NULL: all variables are there */
     void *await_context;
     bool exchanges; /* an op waits for other replicas: there is no graph then */
@@ -51,5 +53,7 @@ size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it
 /* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);
 ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context);
+/* Why a device cannot run the plan as one graph, once; NULL after that, and where it can. */
+const char *ls_plan_take_refusal(struct ls_plan *plan);
 /* The exchanges of a run, and nothing else: the part of a replica that has no examples in this step. */
 ls_status ls_plan_run_idle(const struct ls_plan *plan);

@@ -212,6 +212,13 @@ static ls_status run_plan(struct training *training, struct ls_plan *plan) {
     return status;
 }
 
+static void tell_of_refusal(const struct training *training, struct ls_plan *plan) {
+    const char *why = ls_plan_take_refusal(plan);
+    if (why)
+        ls_log_warning(&training->model->strategy->runtime->log, "%s queues the ops of a step one by one: %s",
+                       training->replica->device->name, why);
+}
+
 static ls_status compute_gradients(struct training *training) {
     int64_t rows = 0;
     struct ls_plan *plan;
@@ -223,6 +230,7 @@ static ls_status compute_gradients(struct training *training) {
     if (!rows) return no_gradients(training);
     status = ls_plan_slots_find(training->model, training->local, rows, true, &plan);
     if (!status) status = run_plan(training, plan);
+    if (!status) tell_of_refusal(training, plan);
     if (!status) status = training->status;
     if (!status) trace_backward(training);
     return status;

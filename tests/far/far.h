@@ -69,6 +69,8 @@ struct far_counts {
     _Atomic int hasty;     /* releases of memory while a group was aborted and not closed */
 };
 extern struct far_counts far_counts;
+/* Likewise: captures end with an error. */
+extern _Atomic bool far_refuses_graphs;
 /* Likewise: no abort of a group gets on while this is so. */
 extern _Atomic bool far_aborts_wait;
 

@@ -306,13 +306,26 @@ static ls_status far_capture_begin(struct ls_device *device) {
     return already ? far_give(ls_fail(LS_INTERNAL, "%s is captured already", device->name)) : LS_OK;
 }
 
+static void far_drop(struct ls_device *device, void *graph) {
+    (void)device;
+    for (struct far_task *task = graph, *next; task; task = next) {
+        next = task->next;
+        free_task(task);
+    }
+}
+
+__attribute__((visibility("default"))) _Atomic bool far_refuses_graphs;
+
 static ls_status far_capture_end(struct ls_device *device, void **graph) {
     struct far_device *far = far_of(device);
     far_lock();
     *graph = far->graph;
     far->graph_end = NULL;
     far_unlock();
-    return LS_OK;
+    if (!far_refuses_graphs) return LS_OK;
+    far_drop(device, *graph);
+    *graph = NULL;
+    return far_give(ls_fail(LS_UNIMPLEMENTED, "%s captures nothing today", device->name));
 }
 
 static ls_status far_replay(struct ls_device *device, void *graph) {
@@ -326,14 +339,6 @@ static ls_status far_replay(struct ls_device *device, void *graph) {
         status = queue_task(far, copy);
     }
     return status;
-}
-
-static void far_drop(struct ls_device *device, void *graph) {
-    (void)device;
-    for (struct far_task *task = graph, *next; task; task = next) {
-        next = task->next;
-        free_task(task);
-    }
 }
 
 static ls_status queue_allocate_host(struct ls_device *device, size_t size, void **memory) {

@@ -62,6 +62,27 @@ START_TEST(a_step_is_one_graph) {
 }
 END_TEST
 
+/* Its ops are queued one by one then, to the same bits. */
+START_TEST(a_device_that_captures_nothing_trains_alike) {
+    void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
+    _Atomic bool *refuses = plugin ? dlsym(plugin, "far_refuses_graphs") : NULL;
+    ls_result results[2];
+    ck_assert_ptr_nonnull(refuses);
+    for (int i = 0; i < 2; i++) {
+        ls_strategy *strategy = NULL;
+        int before = counts()->replays;
+        *refuses = i;
+        assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy));
+        assert_ok(fit_on_one(strategy, 3, (ls_optimizer)ls_adam(0.001F), &results[i]));
+        ck_assert_int_eq(counts()->replays > before, !i);
+        ls_strategy_free(strategy);
+    }
+    ck_assert(results[0].loss == results[1].loss && results[0].accuracy == results[1].accuracy);
+    *refuses = false;
+    (void)dlclose(plugin);
+}
+END_TEST
+
 /* Batches that lie in memory are copied while ops of the step before are still to be done: 8 steps, of which each but
  * the first finds its features and labels under way. */
 START_TEST(batches_in_memory_come_ahead) {
@@ -80,6 +101,7 @@ int main(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a_step_is_one_graph, 0, 2);
     tcase_add_test(tests, memory_is_told);
+    tcase_add_test(tests, a_device_that_captures_nothing_trains_alike);
     tcase_add_test(tests, batches_in_memory_come_ahead);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
