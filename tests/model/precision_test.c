@@ -70,7 +70,7 @@ static void free_subject(struct subject *subject) {
 
 /* The type that the op must have at that place. */
 static ls_dtype wanted_type(const struct ls_op *op, int place, ls_dtype type) {
-    bool product = op->kind <= LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, loss = op->kind == LS_OP_SOFTMAX_CROSSENTROPY;
+    bool product = op->kind <= LS_OP_DEPTHWISE_BACKWARD, loss = op->kind == LS_OP_SOFTMAX_CROSSENTROPY;
     if (loss) return place == LS_ARG_LABELS ? LS_INT32 : LS_FLOAT32;
     switch (place) {
     case LS_ARG_X:
@@ -151,7 +151,7 @@ START_TEST(kernels_are_parts_of_the_copy) {
     for (int i = 2; i < subject.rounding.count; i++) {
         const struct ls_op *op = &subject.rounding.built[i];
         const struct ls_tensor *kernel = &op->tensors[LS_ARG_W], *bias = &op->tensors[LS_ARG_B];
-        if (op->kind > LS_OP_CONVOLUTION_BACKWARD_WEIGHTS || !kernel->data) continue;
+        if (op->kind > LS_OP_DEPTHWISE_BACKWARD || !kernel->data) continue;
         size_t offset = (size_t)((const char *)kernel->data - copy) / sizeof(uint16_t);
         int v = 0;
         while (ls_network_variable(subject.replica.network, v)->offset != offset) v++;
