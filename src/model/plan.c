@@ -242,7 +242,7 @@ static ls_status capture(struct ls_plan *plan, ls_plan_tail_fn *tail, void *cont
     return end;
 }
 
-/* What a driver or a library refuses in a capture may still run by itself. An op's own error comes again there. */
+/* A run op by op may do what a driver or a library refuses in a capture. An op's own error comes again in it. */
 static ls_status run_uncaptured(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
     (void)snprintf(plan->refusal, sizeof(plan->refusal), "%s", ls_error());
     ls_status status = run_all(plan, tail, context);
