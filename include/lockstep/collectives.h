@@ -127,8 +127,9 @@ LS_API ls_status ls_send(ls_communicator *communicator, const char *name, int to
 LS_API ls_status ls_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
                             size_t count);
 /* ls_receive for a thread that also has something else to do: *received may be false at the end. Then another message has
- * come, which may be tried for, or the descriptor wake can be read, such as a pipe by which another thread of the process
- * wakes this one. wake -1: it waits for nothing. Its deadline is that of a receive, from each call on. */
+ * come since the last wait that ended so, and may be tried for; it may have come in another call. Or the descriptor wake
+ * can be read, such as a pipe by which another thread of the process wakes this one. wake -1: it waits for nothing. Its
+ * deadline is that of a receive, from each call on. */
 LS_API ls_status ls_try_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
                                 size_t count, int wake, bool *received);
 

@@ -25,9 +25,8 @@ struct mail {
     struct ls_mailbox *mailbox;
     struct ls_mail_wanted *wanted; /* NULL in a send */
     struct ls_frame frame;
-    int to;        /* -1 in a receive */
-    int wake;      /* it gives way when this descriptor can be read */
-    uint64_t come; /* of the mailbox when it began */
+    int to;   /* -1 in a receive */
+    int wake; /* it gives way when this descriptor can be read */
     unsigned char header[LS_FRAME_SIZE];
     const unsigned char *data;
     size_t sent; /* of the header and the data */
@@ -224,13 +223,14 @@ static bool can_be_read(int descriptor) {
     return poll(&slot, 1, 0) > 0;
 }
 
-/* Not where bytes are in the place of the message: they would stay there. */
+/* Not where bytes are in the place of the message: they would stay there. Messages that came in a send, or in a look for
+ * another one, are news as well: the caller may have looked for them before. */
 static bool gives_way(const struct mail *mail) {
     const struct ls_mailbox *mailbox = mail->mailbox;
     if (mail->wake == NEVER_GIVES_WAY) return false;
     const struct ls_mail *arriving = mailbox->from[mail->wanted->from].arriving;
     if (arriving && !arriving->data) return false;
-    return mail->wake == LOOKS_ONLY || mailbox->come != mail->come || can_be_read(mail->wake);
+    return mail->wake == LOOKS_ONLY || mailbox->come != mailbox->told || can_be_read(mail->wake);
 }
 
 static ls_status run_mail(struct mail *mail) {
@@ -266,7 +266,6 @@ static struct mail begin_mail(struct ls_group *group, const char *name, int send
                         .mailbox = group->mailbox,
                         .to = -1,
                         .wake = NEVER_GIVES_WAY,
-                        .come = group->mailbox->come,
                         .frame = {.generation = group->generation,
                                   .count = count,
                                   .bytes = count * ls_dtype_size(dtype),
@@ -311,6 +310,7 @@ static ls_status receive_mail(struct ls_group *group, const struct ls_mail_lette
     bool own = letter->from == group->executor.rank;
     if (own && !status && !wanted.done && wake == NEVER_GIVES_WAY) return missing_mail(&mail);
     if (!own && !status && !wanted.done) status = run_mail(&mail);
+    if (wake != LOOKS_ONLY && wake != NEVER_GIVES_WAY && !wanted.done) group->mailbox->told = group->mailbox->come;
     if (!status) *received = wanted.done;
     return own ? status : ls_call_finish(group, status);
 }

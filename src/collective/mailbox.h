@@ -51,7 +51,8 @@ struct ls_mailbox {
     struct pollfd *polls;          /* [size + 3] */
     bool look;                     /* for inbound links that are new */
     size_t kept, limit;            /* bytes that are not received; from which on the box is full */
-    uint64_t come;                 /* messages from other ranks that were kept, ever */
+    uint64_t come;                 /* messages from other ranks that were kept, ever; ... */
+    uint64_t told;                 /* ... when a wait for one of them gave way the last time */
 };
 
 /* Takes source on success. limit is in bytes; 0 means 1 GiB. */

@@ -99,7 +99,7 @@ def the_sanitizer_is_asked_and_believed():
     _, calls = all_good("sanitizer")
     memcheck = f"--tool memcheck --error-exitcode 99 --report-api-errors no {BUILD}/tests/device/device_loss_test"
     racecheck = f"--tool racecheck --error-exitcode 99 {BUILD}/tests/device/device_loss_test"
-    cli.equal([call for call in calls if "loss" in call], [memcheck, racecheck])
+    cli.equal({call for call in calls if "loss" in call}, {memcheck, racecheck})
     found, _ = rows("sanitizer,info", STAND_IN="exit 99")
     cli.equal([row["result"] for row in found.values()], ["FAILED", "ok"])
     cli.contains(found["sanitizer"]["detail"], "exit status 99")

@@ -109,6 +109,41 @@ static ls_status send_when_told(struct rank *rank) {
     return status;
 }
 
+/* The message that comes while this rank sends or looks for others ends its next wait, too. */
+static ls_status come_before_the_wait(struct rank *rank, int in) {
+    unsigned char data[LETTER] = {0};
+    ls_status status = LS_OK;
+    if (rank->rank) {
+        status = ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
+        if (!status) status = ls_mail_send(rank->group, "another", 0, LS_UINT8, data, LETTER);
+        return status ? status : ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
+    }
+    status = ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+    for (uint64_t come = rank->group->mailbox->come; !status && rank->group->mailbox->come == come;)
+        ck_assert(!try_receive(rank, "wanted", -1, data, &status));
+    ck_assert(!try_receive(rank, "wanted", in, data, &status));
+    ck_assert(try_receive(rank, "another", in, data, &status));
+    return status ? status : ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+}
+
+static ls_status come_early(struct rank *rank) {
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    ls_status status = come_before_the_wait(rank, ends[0]);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return status;
+}
+
+START_TEST(what_came_before_a_wait_ends_it) {
+    struct world_options options = way_of(_i, 2);
+    struct world world;
+    options.mail_limit = 0;
+    world_run(&options, come_early, NULL, &world);
+    world_expect_ok(&world, 2);
+}
+END_TEST
+
 static ls_status give_way_or_send(struct rank *rank) {
     int ends[2];
     if (rank->rank) return send_when_told(rank);
@@ -154,6 +189,7 @@ int main(void) {
     tcase_add_loop_test(cases, a_full_box_reads_from_whom_it_waits_for, 0, WAYS);
     tcase_add_loop_test(cases, a_box_full_of_other_names_is_an_error, 0, WAYS);
     tcase_add_loop_test(cases, a_receive_gives_way_to_another_message_and_to_a_descriptor, 0, WAYS);
+    tcase_add_loop_test(cases, what_came_before_a_wait_ends_it, 0, WAYS);
     tcase_add_loop_test(cases, a_rank_tries_for_its_own_message, 0, WAYS);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
