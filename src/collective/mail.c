@@ -223,8 +223,8 @@ static bool can_be_read(int descriptor) {
     return poll(&slot, 1, 0) > 0;
 }
 
-/* Not where bytes are in the place of the message: they would stay there. Messages that came in a send, or in a look for
- * another one, are news as well: the caller may have looked for them before. */
+/* Not where bytes are in the place of the message: they would stay there. Messages that came in a send, or in a look
+ * for another one, are news as well: the caller may have looked for them before. */
 static bool gives_way(const struct mail *mail) {
     const struct ls_mailbox *mailbox = mail->mailbox;
     if (mail->wake == NEVER_GIVES_WAY) return false;
