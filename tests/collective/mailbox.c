@@ -118,9 +118,9 @@ static ls_status come_before_the_wait(struct rank *rank, int in) {
         if (!status) status = ls_mail_send(rank->group, "another", 0, LS_UINT8, data, LETTER);
         return status ? status : ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
     }
+    uint64_t come = rank->group->mailbox->come;
     status = ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
-    for (uint64_t come = rank->group->mailbox->come; !status && rank->group->mailbox->come == come;)
-        ck_assert(!try_receive(rank, "wanted", -1, data, &status));
+    while (!status && rank->group->mailbox->come == come) ck_assert(!try_receive(rank, "wanted", -1, data, &status));
     ck_assert(!try_receive(rank, "wanted", in, data, &status));
     ck_assert(try_receive(rank, "another", in, data, &status));
     return status ? status : ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
