@@ -110,9 +110,10 @@ static ls_status send_when_told(struct rank *rank) {
 }
 
 /* The message that comes while this rank sends or looks for others ends its next wait, too. */
-static ls_status come_before_the_wait(struct rank *rank, int in) {
+static ls_status come_before_the_wait(struct rank *rank, int in, int out) {
     unsigned char data[LETTER] = {0};
     ls_status status = LS_OK;
+    (void)out;
     if (rank->rank) {
         status = ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
         if (!status) status = ls_mail_send(rank->group, "another", 0, LS_UINT8, data, LETTER);
@@ -126,40 +127,40 @@ static ls_status come_before_the_wait(struct rank *rank, int in) {
     return status ? status : ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
 }
 
-static ls_status come_early(struct rank *rank) {
+typedef ls_status with_pipe_fn(struct rank *rank, int in, int out);
+
+static ls_status with_pipe(struct rank *rank, with_pipe_fn *run) {
     int ends[2];
     ck_assert_int_eq(pipe(ends), 0);
-    ls_status status = come_before_the_wait(rank, ends[0]);
+    ls_status status = run(rank, ends[0], ends[1]);
     (void)close(ends[0]);
     (void)close(ends[1]);
     return status;
+}
+
+static ls_status come_early(struct rank *rank) {
+    return with_pipe(rank, come_before_the_wait);
+}
+
+static ls_status give_way_or_send(struct rank *rank) {
+    return rank->rank ? send_when_told(rank) : with_pipe(rank, give_way);
+}
+
+static void run_two(int way, ls_status (*run)(struct rank *rank)) {
+    struct world_options options = way_of(way, 2);
+    struct world world;
+    options.mail_limit = 0;
+    world_run(&options, run, NULL, &world);
+    world_expect_ok(&world, 2);
 }
 
 START_TEST(what_came_before_a_wait_ends_it) {
-    struct world_options options = way_of(_i, 2);
-    struct world world;
-    options.mail_limit = 0;
-    world_run(&options, come_early, NULL, &world);
-    world_expect_ok(&world, 2);
+    run_two(_i, come_early);
 }
 END_TEST
 
-static ls_status give_way_or_send(struct rank *rank) {
-    int ends[2];
-    if (rank->rank) return send_when_told(rank);
-    ck_assert_int_eq(pipe(ends), 0);
-    ls_status status = give_way(rank, ends[0], ends[1]);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
-    return status;
-}
-
 START_TEST(a_receive_gives_way_to_another_message_and_to_a_descriptor) {
-    struct world_options options = way_of(_i, 2);
-    struct world world;
-    options.mail_limit = 0;
-    world_run(&options, give_way_or_send, NULL, &world);
-    world_expect_ok(&world, 2);
+    run_two(_i, give_way_or_send);
 }
 END_TEST
 

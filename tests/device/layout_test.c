@@ -25,6 +25,14 @@ static void visit(const struct ls_cuda_rows *r, uint8_t *seen) {
             }
 }
 
+/* Frees seen. */
+static void expect_once(uint8_t *seen, int64_t count) {
+    int64_t once = 0;
+    for (int64_t i = 0; i < count; i++) once += seen[i] == 1;
+    ck_assert_int_eq(once, count);
+    ls_free(seen);
+}
+
 START_TEST(rows_cover_each_element_once) {
     int64_t rows = shapes[_i].rows, channels = shapes[_i].channels;
     for (int w = 0; w < 3; w++)
@@ -36,12 +44,9 @@ START_TEST(rows_cover_each_element_once) {
             ck_assert_int_le(r.across * r.chunks, r.across > wishes[w].blocks ? r.across : wishes[w].blocks);
             ck_assert_int_lt((r.chunks - 1) * r.chunk, rows); /* no chunk is empty */
             uint8_t *seen = ls_alloc_array((size_t)(rows * channels), 1);
-            int64_t once = 0;
             ck_assert_ptr_nonnull(seen);
             visit(&r, seen);
-            for (int64_t i = 0; i < rows * channels; i++) once += seen[i] == 1;
-            ck_assert_int_eq(once, rows * channels);
-            ls_free(seen);
+            expect_once(seen, rows * channels);
         }
 }
 END_TEST
@@ -64,12 +69,9 @@ START_TEST(stripes_cover_each_element_once) {
             ck_assert_int_ge(s.columns * s.lines, LS_CUDA_THREADS / 2);
             ck_assert(s.blocks == 1 || (int64_t)s.blocks * s.lines * 8 <= rows); /* no thread has few */
             uint8_t *seen = ls_alloc_array((size_t)(rows * channels), 1);
-            int64_t once = 0;
             ck_assert_ptr_nonnull(seen);
             visit_stripes(&s, seen);
-            for (int64_t i = 0; i < rows * channels; i++) once += seen[i] == 1;
-            ck_assert_int_eq(once, rows * channels);
-            ls_free(seen);
+            expect_once(seen, rows * channels);
         }
 }
 END_TEST
