@@ -93,6 +93,11 @@ def probe(port, request=b"LSPROBE\n"):
 ENDLESS = ("--epochs", "1000000")  # of a training that is disturbed, and stopped afterwards
 
 
+def shared_files():
+    """Shared memory that bears our name; other tests run beside."""
+    return sorted(name for name in os.listdir("/dev/shm") if "lockstep" in name.lower())
+
+
 class Cluster:
     """Tasks of one TF_CONFIG cluster; start() in any order, finish() waits and collects."""
 

@@ -10,15 +10,14 @@ import tempfile
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, children_of, run_local, task_index_of, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, children_of, run_local, shared_files, task_index_of, train_command, wait_for_line
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
 
 def leftovers(folder):
     """Shared memory that bears our name, and files in a cluster's own folder for temporary ones."""
-    shared = [name for name in os.listdir("/dev/shm") if "lockstep" in name.lower()]
-    return {*shared, *os.listdir(folder)}
+    return {*shared_files(), *os.listdir(folder)}
 
 
 def listening(port):

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from cluster import LIMIT, Cluster, last_json, run_local, train_command
+from cluster import LIMIT, Cluster, last_json, run_local, shared_files, train_command
 
 SMALL = ("--limit", "2000", "--epochs", "2", "--no-validation", "--batch-size", "70")
 
@@ -25,11 +25,6 @@ def namespaces():
 
 
 ENTER = namespaces()
-
-
-def leftovers():
-    """Shared memory that bears our name; other tests run beside."""
-    return [name for name in os.listdir("/dev/shm") if "lockstep" in name.lower()]
 
 
 class Host:
@@ -107,7 +102,7 @@ class Hosts(unittest.TestCase):
             workers = [pid for host in hosts for pid in descendants(host.process.pid)]
             mapped = segments(workers)
         self.assertGreaterEqual(len(mapped), 4)
-        self.assertEqual(leftovers(), [])
+        self.assertEqual(shared_files(), [])
         for pid in workers:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -117,7 +112,7 @@ class Hosts(unittest.TestCase):
             host.end()
         everybody = [int(name) for name in os.listdir("/proc") if re.fullmatch("[0-9]+", name)]
         self.assertEqual(segments(everybody) & mapped, set())
-        self.assertEqual(leftovers(), [])
+        self.assertEqual(shared_files(), [])
 
 
 if __name__ == "__main__":

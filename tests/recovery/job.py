@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
 import cluster  # noqa: E402
-from cluster import SANITIZED, children_of, free_ports  # noqa: E402
+from cluster import SANITIZED, children_of, free_ports, shared_files  # noqa: E402
 
 WORKER = os.environ.get("RECOVERY_WORKER", "build/tests/recovery/worker")
 LIMIT = int((3 if SANITIZED else 1) * cluster.LIMIT)  # seconds that a job may take
@@ -251,10 +251,6 @@ class Job:
         if set(children_of(os.getpid())) - (self.network.children if self.network else set()):
             faults.append("children are left")
         return faults + ["/dev/shm has %s" % name for name in shared_files()]
-
-
-def shared_files():
-    return sorted(name for name in os.listdir("/dev/shm") if "lockstep" in name.lower())
 
 
 def undisturbed(workers, *options, environment=None, program=WORKER):
