@@ -15,6 +15,7 @@ STEPS = 64  # of the training of mode "fit"
 LONGEST = 0.3  # seconds after which a worker is killed at a random moment
 FROZEN = 2.2  # seconds
 MANY = 4  # times that a training reaches a point of each step, at least
+MOST_RESTS = 40  # of 50 ms
 CUT, LOSSY_STEPS, TIMES_SLOWER = 10, 16, 10
 
 # draw: random numbers; number: how many rounds of this kind there were; points: of the mode, which has a name
@@ -154,13 +155,15 @@ def elastic(turn):
 
 
 def slowed(turn, learned, first, point, number):
-    """None, one or all of the others rest in each step from the moment on at which one is lost: amid what they must undo."""
+    """None, one or all of the others rest in each step from the moment on at which one is lost: amid what they must undo.
+    Not for ever: who is lost before there is a group leaves them one generation for the whole training."""
     others = [rank for rank in learned.times if rank != first]
     at, many = {}, turn.draw.choice([[], others[:1], others])
     steps = sorted(name for name, times in learned.times[others[0]].items() if times >= MANY)
     name = point if point in steps else turn.draw.choice(steps)
     for rank in many:
-        at[rank] = ["%s:%d:PACE:2" % (name, max(1, round(number * learned.times[rank][name] / learned.times[first][point])))]
+        times = max(1, round(number * learned.times[rank][name] / learned.times[first][point]))
+        at[rank] = ["%s:%d:PACE:2:%d" % (name, times, MOST_RESTS)]
     return at
 
 

@@ -18,6 +18,7 @@ static struct {
     int signal;       /* 0: the thread rests */
     useconds_t pause; /* the thread rests so long, that time and each time after it; 0: once */
     long enough;      /* it rests until it has entered so many generations; 0: to the end */
+    long most;        /* it rests so many times, no more; 0: as often as it comes there */
     atomic_long left; /* times until it happens */
     atomic_long entered, sums;
     int times; /* descriptor; -1: none */
@@ -60,7 +61,8 @@ void ls_reached(const char *point) {
     if (strcmp(point, "sums") == 0) atomic_fetch_add(&watch.sums, 1);
     if (strcmp(point, watch.point) != 0) return;
     long left = atomic_fetch_sub(&watch.left, 1);
-    if (watch.pause && left <= 1 && (!watch.enough || atomic_load(&watch.entered) < watch.enough))
+    bool rests = left <= 1 && (!watch.most || left > 1 - watch.most);
+    if (watch.pause && rests && (!watch.enough || atomic_load(&watch.entered) < watch.enough))
         (void)usleep(watch.pause);
     if (watch.pause || left != 1) return;
     note("hurt");
@@ -78,8 +80,8 @@ ls_status watch_read(void) {
     long count = 0;
     if (times && *times) watch.times = open(times, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (!at || !*at) return LS_OK;
-    if (sscanf(at, "%31[^:]:%ld:%7[A-Z]:%ld", watch.point, &count, action, &watch.enough) < 3 || count < 1)
-        return LS_INVALID_ARGUMENT;
+    int read = sscanf(at, "%31[^:]:%ld:%7[A-Z]:%ld:%ld", watch.point, &count, action, &watch.enough, &watch.most);
+    if (read < 3 || count < 1) return LS_INVALID_ARGUMENT;
     watch.pause = strcmp(action, "SLOW") == 0 ? SLOW : strcmp(action, "PACE") == 0 ? PACE : 0;
     watch.signal = strcmp(action, "STOP") == 0 ? SIGSTOP : strcmp(action, "REST") == 0 ? 0 : SIGKILL;
     atomic_store(&watch.left, count);

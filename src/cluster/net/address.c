@@ -38,7 +38,8 @@ static void set_option(int fd, int level, int option, int value) {
 /* An idle connection is probed after 10 s, then every 5 s, and given up after 4 probes without an answer: 30 s. A
  * connection with data under way sends no such probes (RFC 9293, section 3.8.4); TCP_USER_TIMEOUT gives it up after the
  * same 30 s without an acknowledgement, in place of Linux's quarter of an hour. TCP_NODELAY turns Nagle's algorithm off
- * (RFC 896), which would hold a small message back until the one before is acknowledged. */
+ * (RFC 896), which would hold a small message back until the one before is acknowledged. A connection with few packets
+ * under way does not double its timeout at each loss: a sign of life that is lost three times would come after 3 s. */
 void ls_address_tune(int fd) {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -46,6 +47,7 @@ void ls_address_tune(int fd) {
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30000);
+    set_option(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
     static const char cubic[] =
         "cubic"; /* where the kernel has it: bbr, the default of some, is slower inside a rack */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cubic, sizeof(cubic) - 1);
