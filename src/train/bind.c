@@ -109,15 +109,16 @@ static ls_status build_statistics(const ls_model *model, struct ls_model_replica
     return ls_update_add(replica, LS_UPDATE_STATISTICS, &op);
 }
 
-/* Builds the op that writes the step's report (LS_EXTRA_...) into the blob behind the gradients. */
+/* Builds the op that writes the step's report (LS_EXTRA_...) into the blob behind the gradients. A replica alone writes
+ * it where the host reads it without a copy. */
 static ls_status build_report(const ls_model *model, struct ls_model_replica *replica) {
-    const struct ls_replica_numbers *numbers = replica->numbers;
-    struct ls_op op = {.kind = LS_OP_REPORT,
-                       .sums = &replica->numbers->sums,
-                       .gathered = &numbers->gathered,
-                       .report = numbers->report};
-    op.tensors[LS_ARG_Y] =
-        (struct ls_tensor){replica->gradients + model->built.blob_count, LS_FLOAT32, LS_SHAPE(LS_EXTRAS), 0};
+    struct ls_replica_numbers *numbers = replica->numbers;
+    bool alone = model->strategy->total_count == 1 && !ls_model_is_reduced(model);
+    struct ls_op op = {
+        .kind = LS_OP_REPORT, .sums = &numbers->sums, .gathered = &numbers->gathered, .report = numbers->report};
+    replica->totals = alone ? numbers->totals : NULL;
+    float *behind = replica->gradients + model->built.blob_count;
+    op.tensors[LS_ARG_Y] = (struct ls_tensor){alone ? numbers->totals : behind, LS_FLOAT32, LS_SHAPE(LS_EXTRAS), 0};
     return ls_update_add(replica, LS_UPDATE_REPORT, &op);
 }
 

@@ -41,6 +41,7 @@ struct ls_model_numbers {
         double penalty;          /* for one example; of the variables before the last step, or now in an evaluation */
         double not_finite;       /* gradients of the last step, where they are looked at */
         float report[LS_EXTRAS]; /* to which sums and gathered are added */
+        float totals[LS_EXTRAS]; /* what comes of it, where no other replica adds to it */
     } replicas[LS_MAX_LOCAL_DEVICES];
 };
 
@@ -77,6 +78,7 @@ struct ls_model_replica {
     /* host memory through which gradients, or the node's sum of them, are sent; NULL if the device has host memory, or
      * gradients stay on devices */
     float *staging;
+    const float *totals; /* borrowed: the step's report, of a replica that no other one adds to; else NULL */
     float *moments[LS_MAX_MOMENTS];
     float *mirror;                      /* owns: a copy of the parameters in host memory; NULL until a caller asks */
     struct ls_model_input inputs[2];    /* the second one where batches are copied ahead */

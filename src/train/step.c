@@ -312,14 +312,14 @@ static struct training training_of(const ls_replica *replica, ls_model *model) {
     };
 }
 
-/* Reads the step's sums behind the gradients: from staging, without waiting for the device, if gradients go through
- * host memory. */
+/* Reads the step's sums: behind the gradients, or from host memory, without waiting for the device, if gradients go
+ * through it or no other replica adds to them. */
 static ls_status read_extras(const struct training *training, float extras[LS_EXTRAS]) {
     const struct ls_model_replica *replica = training->replica;
     size_t at = training->model->built.blob_count, size = LS_EXTRAS * sizeof(float);
-    if (!replica->staging)
-        return replica->device->ops->copy_out(replica->device, extras, replica->gradients + at, size);
-    memcpy(extras, replica->staging + at, size);
+    const float *host = replica->totals ? replica->totals : replica->staging ? replica->staging + at : NULL;
+    if (!host) return replica->device->ops->copy_out(replica->device, extras, replica->gradients + at, size);
+    memcpy(extras, host, size);
     return LS_OK;
 }
 

@@ -184,17 +184,20 @@ END_TEST
 
 /* Of one position; of three channels, padded unevenly and strided; of groups; dilated; with gaps between windows; each
  * channel by itself; of groups that cuDNN may not have: of three channels, dilated and strided, of one filter; of four
- * channels and filters that it may not have over squares. */
+ * channels and filters that it may not have over squares. Of those that are products over windows: strided over one
+ * position, with padding too; of many filters. */
 static const struct shape {
     int64_t rows, size[2], channels, filters, groups, kernel[2], stride, dilation, before, after;
 } shapes[] = {
-    {2, {5, 4}, 24, 16, 1, {1, 1}, 1, 1, 0, 0}, {2, {5, 4}, 7, 5, 1, {1, 1}, 1, 1, 0, 0},
-    {2, {8, 6}, 3, 16, 1, {3, 3}, 2, 1, 0, 1},  {1, {9, 7}, 17, 33, 1, {3, 3}, 1, 1, 1, 1},
-    {2, {6, 6}, 8, 12, 4, {3, 3}, 1, 1, 1, 1},  {1, {11, 9}, 6, 5, 1, {3, 3}, 1, 2, 2, 2},
-    {2, {9, 9}, 4, 6, 1, {3, 3}, 2, 2, 2, 2},   {1, {7, 7}, 4, 4, 1, {2, 2}, 3, 1, 1, 0},
-    {1, {4, 4}, 40, 36, 1, {3, 3}, 1, 1, 1, 1}, {2, {7, 6}, 16, 16, 16, {3, 3}, 2, 1, 0, 1},
-    {2, {6, 5}, 9, 6, 3, {3, 3}, 1, 1, 1, 1},   {2, {9, 9}, 16, 24, 2, {3, 3}, 2, 2, 2, 2},
-    {1, {5, 5}, 6, 2, 2, {2, 2}, 1, 1, 0, 1},   {2, {8, 6}, 4, 5, 1, {3, 3}, 2, 1, 0, 1},
+    {2, {5, 4}, 24, 16, 1, {1, 1}, 1, 1, 0, 0},  {2, {5, 4}, 7, 5, 1, {1, 1}, 1, 1, 0, 0},
+    {2, {8, 6}, 3, 16, 1, {3, 3}, 2, 1, 0, 1},   {1, {9, 7}, 17, 33, 1, {3, 3}, 1, 1, 1, 1},
+    {2, {6, 6}, 8, 12, 4, {3, 3}, 1, 1, 1, 1},   {1, {11, 9}, 6, 5, 1, {3, 3}, 1, 2, 2, 2},
+    {2, {9, 9}, 4, 6, 1, {3, 3}, 2, 2, 2, 2},    {1, {7, 7}, 4, 4, 1, {2, 2}, 3, 1, 1, 0},
+    {1, {4, 4}, 40, 36, 1, {3, 3}, 1, 1, 1, 1},  {2, {7, 6}, 16, 16, 16, {3, 3}, 2, 1, 0, 1},
+    {2, {6, 5}, 9, 6, 3, {3, 3}, 1, 1, 1, 1},    {2, {9, 9}, 16, 24, 2, {3, 3}, 2, 2, 2, 2},
+    {1, {5, 5}, 6, 2, 2, {2, 2}, 1, 1, 0, 1},    {2, {8, 6}, 4, 5, 1, {3, 3}, 2, 1, 0, 1},
+    {2, {7, 6}, 8, 20, 1, {1, 1}, 2, 1, 0, 0},   {1, {6, 5}, 5, 7, 1, {1, 1}, 3, 1, 1, 0},
+    {2, {6, 5}, 12, 128, 1, {3, 3}, 1, 1, 1, 1}, {1, {5, 7}, 3, 256, 1, {3, 2}, 2, 1, 0, 1},
 };
 #define SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
 

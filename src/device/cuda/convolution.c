@@ -1,6 +1,6 @@
 /* Chooses the kernels of a convolution: depthwise kernels of our own if each filter sees one channel, a product of
- * matrices if it sees one position, cuDNN for all others. A convolution without an algorithm of cuDNN is a product over
- * copies of windows. */
+ * matrices if it sees one position, cuDNN for most others. A product over copies of windows does what cuDNN has no
+ * algorithm for, or only slow ones. */
 #include "device/cuda/depthwise.h"
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
@@ -66,7 +66,10 @@ ls_status ls_cuda_convolution_build(struct ls_cuda_device *device, struct ls_op 
     if (op->parts > 1)
         return ls_fail(LS_UNIMPLEMENTED, "%s: %s: a batch in parts is for devices with host memory",
                        device->device.name, ls_op_name(op->kind));
-    handle->way = ls_cuda_is_depthwise(op) ? &depthwise : sees_one_position(&op->window) ? &one_position : &general;
+    handle->way = ls_cuda_is_depthwise(op)         ? &depthwise
+                  : sees_one_position(&op->window) ? &one_position
+                  : ls_cuda_windows_are_faster(op) ? &by_windows
+                                                   : &general;
     ls_status status = handle->way->build(device, op);
     if (status != LS_UNIMPLEMENTED || handle->way != &general) return status;
     handle->way = &by_windows;

@@ -22,6 +22,7 @@ struct ls_cuda_device {
     int multiprocessors;
     struct ls_cuda_fault *fault;
     atomic_bool lost;        /* it did not answer in time */
+    atomic_llong usual_wait; /* nanoseconds of the last wait for ops that was no moment */
     pthread_mutex_t joining; /* guards joint, which orders one stream behind another, and: */
     cudaEvent_t joint;
     uint64_t opened;                      /* to the peers with these indices, for their copies from here */

@@ -54,7 +54,7 @@ static inline void ls_cuda_need(struct ls_op *op, size_t size) {
 }
 
 /* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN; windows.c:
- * convolutions that cuDNN does not support. */
+ * convolutions that cuDNN does not support, or is slower at. */
 ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op);
 ls_status ls_cuda_dense_run(const struct ls_op *op);
 void ls_cuda_dense_discard(struct ls_op *op);
@@ -65,6 +65,7 @@ ls_status ls_cuda_dnn_build(struct ls_cuda_device *device, struct ls_op *op);
 ls_status ls_cuda_dnn_run(const struct ls_op *op);
 void ls_cuda_dnn_discard(struct ls_op *op);
 ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op);
+bool ls_cuda_windows_are_faster(const struct ls_op *op); /* than cuDNN; of a convolution over more than one position */
 ls_status ls_cuda_windows_run(const struct ls_op *op);
 void ls_cuda_windows_discard(struct ls_op *op);
 

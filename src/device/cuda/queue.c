@@ -9,6 +9,7 @@
 /* ---- waiting ---- */
 
 #define EAGER     (50 * LS_MICROSECOND)  /* asks without a pause */
+#define NEAR      (150 * LS_MICROSECOND) /* likewise, before and after the time that the last wait took */
 #define PAUSE     (20 * LS_MICROSECOND)  /* the first one, */
 #define PAUSE_MAX (500 * LS_MICROSECOND) /* and the longest */
 
@@ -17,27 +18,30 @@ cudaError_t ls_cuda_answer(cudaError_t error) {
     return error;
 }
 
-/* NotReady, Success, or an error. cudaStreamSynchronize has no limit, so the stream is asked. The first 50 microseconds
- * go without a pause, so that the end of a short wait is seen at once; then pauses double up to half a millisecond, by
- * which the end of a long wait is seen late. */
-static cudaError_t poll_stream(cudaStream_t stream, int64_t deadline) {
+/* NotReady, Success, or an error. cudaStreamSynchronize has no limit, so the stream is asked. Pauses double up to half
+ * a millisecond. There are none in the first 50 microseconds, nor about the time that the last wait took: a step takes
+ * as long as the one before, and its end is seen at once. */
+static cudaError_t poll_stream(cudaStream_t stream, int64_t deadline, int64_t usual) {
     int64_t began = ls_now(), pause = PAUSE;
     for (;;) {
         cudaError_t error = ls_cuda_answer(cudaStreamQuery(stream));
-        int64_t now = ls_now();
+        int64_t now = ls_now(), taken = now - began, early = usual - NEAR - taken;
         if (error != cudaErrorNotReady || now >= deadline) return error;
-        if (now - began < EAGER) {
+        if (taken < EAGER || (early <= 0 && taken < usual + NEAR)) {
             (void)sched_yield();
             continue;
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+        (void)nanosleep(&(struct timespec){.tv_nsec = (long)(early > 0 && early < pause ? early : pause)}, NULL);
         pause = 2 * pause < PAUSE_MAX ? 2 * pause : PAUSE_MAX;
     }
 }
 
 ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const char *what) {
     double limit = ls_cuda_host()->timeout;
-    cudaError_t error = poll_stream(stream, device->lost ? ls_now() : ls_deadline_in(limit));
+    int64_t began = ls_now(), usual = stream == device->stream ? atomic_load(&device->usual_wait) : 0;
+    cudaError_t error = poll_stream(stream, device->lost ? began : ls_deadline_in(limit), usual);
+    int64_t taken = ls_now() - began;
+    if (stream == device->stream && taken > EAGER) atomic_store(&device->usual_wait, taken);
     if (error == cudaSuccess) return LS_OK;
     if (error != cudaErrorNotReady) return ls_cuda_check(device, error, what);
     device->lost = true;

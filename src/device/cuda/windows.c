@@ -1,7 +1,7 @@
-/* Convolutions as products of matrices over copies of the elements that each window sees, for convolutions that cuDNN
- * has no algorithm for. They take memory for all windows at once, and any padding and dilation. A kernel (height,
- * width, channels of a group, filters) is a factor as it is. Groups are done one after the other: each is some of the
- * channels and of the filters. */
+/* Convolutions as products of matrices over copies of the elements that each window sees: those that cuDNN has no
+ * algorithm for, and those in float32 that it is slower at. They take memory for all windows at once, and any padding
+ * and dilation. A kernel (height, width, channels of a group, filters) is a factor as it is. Groups are done one after
+ * the other: each is some of the channels and of the filters. */
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
@@ -86,6 +86,24 @@ static struct ls_cuda_matrices matrices_of(const struct ls_op *op, const struct 
     m.c = in_group(&op->tensors[LS_ARG_DW], d->filters, group);
     m.c_dtype = LS_FLOAT32;
     return m;
+}
+
+/* Measured on an H200 (docs/gpu.md): products reach 45 of 51 TFLOP/s, cuDNN's forward pass 20 to 40, its gradients 4 to
+ * 25. A copy of a window costs as much as its products with 64 filters. */
+#define FILTERS_FORWARD  256 /* from which on the copy is worth it */
+#define FILTERS_GRADIENT 128
+#define FEW_CHANNELS     4                 /* that leave most of cuDNN's kernels idle */
+#define MOST_WINDOWS     ((size_t)2 << 30) /* bytes */
+
+bool ls_cuda_windows_are_faster(const struct ls_op *op) {
+    const struct ls_window *w = &op->window;
+    struct windows d = {0};
+    if (op->tf32 || w->groups > 1 || image_of(op)->dtype != LS_FLOAT32) return false;
+    measure_windows(op, &d);
+    bool single = w->kernel[0] * w->kernel[1] == 1; /* the copy is small: what the stride leaves of the image */
+    bool few = d.geometry.channels <= FEW_CHANNELS && !does_data(op);
+    bool many = d.filters >= (does_forward(op) ? FILTERS_FORWARD : FILTERS_GRADIENT);
+    return d.size <= MOST_WINDOWS && (single || few || many);
 }
 
 ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op) {
