@@ -240,6 +240,7 @@ static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, 
     if (handover.waits) ls_group_sever(group);
     if (handover.waits || !status) keeper->awaited = handover.waits;
     if (status) return status;
+    if (model->sessions && !handover.waits) ls_session_pushes_divide(model->sessions, keeper->generation);
     const struct ls_holding *holding = model->kept[0].holding;
     if (handover.moved)
         ls_log_info(keeper->log,

@@ -13,6 +13,11 @@ enum { HEAD_VERSION = 1 };
 
 /* ---- terms ---- */
 
+bool ls_session_is(const struct ls_session *one, const struct ls_session *other) {
+    return one->begin == other->begin && one->tickets == other->tickets && one->statistics == other->statistics &&
+           one->numbers == other->numbers;
+}
+
 void ls_session_encode(const struct ls_session *session, int64_t words[LS_SESSION_WORDS]) {
     const int64_t own[8] = {session->model,    session->begin,         session->tickets,    session->staleness,
                             session->on_stale, session->max_staleness, session->statistics, session->numbers};

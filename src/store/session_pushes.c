@@ -34,6 +34,11 @@ void ls_session_pushes_forget(struct ls_session_pushes *server, int64_t generati
     server->last = generation;
 }
 
+void ls_session_pushes_divide(struct ls_session_pushes *server, int64_t generation) {
+    drop_all(server);
+    server->done = generation;
+}
+
 void ls_session_pushes_free(struct ls_session_pushes *server) {
     if (!server) return;
     ls_session_pushes_close(server);

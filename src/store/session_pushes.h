@@ -37,13 +37,15 @@ struct ls_session_pushes {
     struct ls_staged *staged;   /* [workers] of the generation */
     struct ls_decided *history; /* [workers] by version: others may be behind by no more */
     int64_t last; /* the generation of the newest decision on the variables, or in which workers gave them; 0: none */
-    int64_t joined, done; /* the newest generation that it was in, and of those the newest whose session has begun */
+    int64_t joined, done; /* the newest generation that it was in, and the newest whose division it has */
     int workers;
 };
 ls_status ls_session_pushes_new(struct ls_session_pushes **server);
 void ls_session_pushes_free(struct ls_session_pushes *server);
 /* Workers have given the variables in this generation: a session that has made them is over. */
 void ls_session_pushes_forget(struct ls_session_pushes *server, int64_t generation);
+/* The variables are divided as in this generation: what was staged for another division is of no use. */
+void ls_session_pushes_divide(struct ls_session_pushes *server, int64_t generation);
 /* Ends the session, and drops what is staged. */
 void ls_session_pushes_close(struct ls_session_pushes *server);
 /* Makes places for so many workers; drops what is staged. */

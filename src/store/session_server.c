@@ -416,19 +416,18 @@ static ls_status close_run(struct run *run, ls_status status) {
     return status ? status : closed;
 }
 
-/* The session of the generation before goes on if it is the same. */
+/* The session of the generation before goes on if it is the same. A loss in between leaves it as it is: the variables
+ * have its steps. */
 static ls_status open_session(struct ls_session_pushes *server, struct ls_group *group,
                               const struct ls_session *session) {
-    const struct ls_session *old = &server->session;
-    bool has = server->open && old->begin == session->begin && old->tickets == session->tickets &&
-               old->statistics == session->statistics && old->numbers == session->numbers;
+    bool has = server->open && ls_session_is(&server->session, session);
     ls_status status = LS_OK;
     if (!has) ls_session_pushes_close(server);
     if (!has) status = ls_session_state_new(session, &server->state);
     server->session = *session;
     if (!status) status = ls_session_state_share(group, session, has, &server->state);
-    server->open = !status;
-    if (status) ls_session_pushes_close(server);
+    server->open = has || !status;
+    if (!server->open) ls_session_pushes_close(server);
     return status;
 }
 
@@ -445,7 +444,6 @@ ls_status ls_session_server_run(struct ls_session_pushes *server, struct ls_grou
     if (!status && server->state.version != target->holding->version[0])
         status = ls_fail(LS_DATA_LOSS, "a session stands at step %lld, and the variables at %lld",
                          (long long)server->state.version, (long long)target->holding->version[0]);
-    if (!status) server->done = target->generation;
     if (!status) status = open_run(&run, session);
     if (!status) status = answer_letters(&run);
     return close_run(&run, status);

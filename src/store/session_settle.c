@@ -1,4 +1,4 @@
-/* Every server tells how far it is, and the furthest its decisions. */
+/* Every server tells how far it is, and the furthest its decisions and its session. */
 #include "store/session_settle.h"
 
 #include "base/float_bits.h"
@@ -17,8 +17,8 @@ static bool is_further(const int64_t *one, const int64_t *other) {
                                               : one[TELL_VERSION] > other[TELL_VERSION];
 }
 
-/* A server that was not in the last generation whose session has begun has nothing, also where no decision came in it.
- */
+/* A server that was not in the last generation that has divided the variables has nothing, also where no decision came
+ * in it: those that were there may be behind it, and can no more follow. */
 static void forget_absent(int64_t *told, int workers, int size) {
     int64_t done = 0;
     for (int i = workers; i < size; i++)
@@ -117,6 +117,37 @@ static ls_status hear_decisions(struct ls_session_pushes *server, struct ls_grou
     return ls_group_broadcast(group, "decisions on pushes", furthest, LS_INT64, decisions, DECISION * (size_t)behind);
 }
 
+static void take_session(struct ls_session_pushes *server, const struct ls_session *session,
+                         struct ls_session_state *state) {
+    ls_session_pushes_close(server);
+    server->session = *session;
+    server->state = *state;
+    server->open = true;
+    *state = (struct ls_session_state){0};
+}
+
+/* A server that is to get the variables gets the session that has made them first: whoever has all variables knows
+ * which tickets are in them. version: of the furthest. */
+static ls_status share_session(struct ls_session_pushes *server, struct ls_group *group, int furthest,
+                               int64_t version) {
+    int64_t words[LS_SESSION_WORDS] = {0};
+    struct ls_session session;
+    struct ls_session_state state = {0};
+    bool gives = ls_group_rank(group) == furthest;
+    if (gives) ls_session_encode(&server->session, words);
+    ls_status status =
+        ls_group_broadcast(group, "the session of variables", furthest, LS_INT64, words, LS_SESSION_WORDS);
+    if (!status) status = ls_session_decode(words, &session);
+    if (status) return status;
+    bool same = server && server->open && ls_session_is(&server->session, &session);
+    bool has = gives || (same && server->state.version == version), takes = server && !has;
+    if (takes) status = ls_session_state_new(&session, &state);
+    if (!status) status = ls_session_state_share(group, &session, has, has ? &server->state : &state);
+    if (!status && takes) take_session(server, &session, &state);
+    ls_session_state_free(&state);
+    return status;
+}
+
 ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_group *group,
                                 const struct ls_session_target *target) {
     int size = ls_group_size(group), workers = size - ls_group_serving(group), furthest = -1;
@@ -132,5 +163,7 @@ ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_grou
     if (furthest >= 0 && !status && server)
         status = follow(server, target, told + (size_t)ls_group_rank(group) * TELL, told + (size_t)furthest * TELL,
                         behind, decisions);
+    const int64_t *best = furthest < 0 ? NULL : told + (size_t)furthest * TELL;
+    if (best && !status && best[TELL_BEGIN] >= 0) status = share_session(server, group, furthest, best[TELL_VERSION]);
     return status;
 }

@@ -1,6 +1,7 @@
 /* The agreement of servers when a generation begins. Servers that have applied less than others go forward to them.
  * They keep what they have got until all have what they need: a loss on the way begins this anew. Then the next session
- * drops it, and gives its tickets anew. */
+ * drops it, and gives its tickets anew. A server that comes gets the session here, before the handover gives it the
+ * variables. */
 #pragma once
 #include "store/session_pushes.h"
 

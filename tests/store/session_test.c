@@ -21,6 +21,7 @@
 
 enum { CASES = SANITIZED ? 6 : 14, MOST_PARTS = 4, MOST_WORKERS = 5, MOST_SERVERS = 4, MOST_TICKETS = 40 };
 enum { STATISTICS = 5, NUMBERS = 2 };
+enum { NEVER = -1, BEFORE_THE_SESSION = -2 }; /* is a worker lost */
 
 struct trial {
     struct draw draw;
@@ -33,7 +34,7 @@ struct trial {
     float *copies[MOST_WORKERS], *first;
     int64_t generation, position; /* position: the workers' step */
     enum ls_changed changed;
-    int fails[MOST_WORKERS]; /* the worker is lost after so many tickets; -1: never */
+    int fails[MOST_WORKERS]; /* the worker is lost after so many tickets, or NEVER, or BEFORE_THE_SESSION */
     char record[64];
     struct fleet fleet;
     struct ls_keeper *away; /* a server that a generation is without, and that comes back with what it had */
@@ -160,6 +161,8 @@ static ls_status work(struct rank *rank) {
                                            .changed = trial->changed,
                                            .variables = trial->copies[rank->rank]};
     ls_status status = ls_store_open(&config, &store);
+    if (!status && trial->fails[rank->rank] == BEFORE_THE_SESSION)
+        status = ls_fail(LS_UNAVAILABLE, "this worker is lost");
     if (!status) {
         const struct ls_session_worker_config session = {ls_store_group(store), ls_store_terms(store), &trial->session,
                                                          trial->copies[rank->rank]};
@@ -195,13 +198,17 @@ static bool run_generation(struct trial *trial) {
                                           .loses = true,
                                           .blind = draw_once_in(&trial->draw, 4),
                                           .wire = (enum wire)draw_below(&trial->draw, WIRE_SHARED)};
+    (void)printf("# generation %d: %d workers, %d servers%s;", (int)trial->generation, trial->workers,
+                 trial->fleet.count, trial->away ? ", one away" : "");
     world_run(&options, work, trial, &world);
     bool whole = true;
     for (int i = 0; i < trial->workers; i++) {
+        if (world.ranks[i].status) (void)printf(" %d: %s (%d);", i, world.ranks[i].error, trial->fails[i]);
         whole = whole && !world.ranks[i].status;
         ck_assert_msg(!world.ranks[i].status || world.ranks[i].status == LS_UNAVAILABLE, "rank %d: %s", i,
                       world.ranks[i].error);
     }
+    (void)printf("\n");
     trial->changed = LS_CHANGED_NOTHING;
     return whole;
 }
@@ -330,10 +337,13 @@ static void free_oracle(struct oracle *oracle) {
 
 /* ---- trials ---- */
 
-/* A worker is lost at some ticket; of servers with two copies one may be lost as well, and another one come. */
+/* A worker is lost at some ticket, or before the first; of servers with two copies one may be lost as well, and another
+ * one come. */
 static void draw_losses(struct trial *trial, bool last) {
-    for (int w = 0; w < MOST_WORKERS; w++) trial->fails[w] = -1;
-    if (!last) trial->fails[draw_below(&trial->draw, (size_t)trial->workers)] = (int)draw_below(&trial->draw, 5);
+    for (int w = 0; w < MOST_WORKERS; w++) trial->fails[w] = NEVER;
+    if (last) return;
+    int tickets = draw_once_in(&trial->draw, 3) ? BEFORE_THE_SESSION : (int)draw_below(&trial->draw, 5);
+    trial->fails[draw_below(&trial->draw, (size_t)trial->workers)] = tickets;
 }
 
 static void change_tasks(struct trial *trial) {
