@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "device/gpu.h"
+#include "runtime/device_strings.h"
 #include "strategy/participant.h"
 #include "strategy/replica.h"
 #include "strategy/strategy.h"
@@ -49,7 +50,10 @@ static ls_status open_list(const ls_strategy *strategy, struct ls_device **devic
     const char *trouble = strcasecmp(list, "auto") ? NULL : ls_gpu_trouble();
     bool speaks = strategy->runtime->tasks <= LS_LOG_FEW || !strategy->runtime->local_rank; /* for its host */
     if (trouble) ls_log_shared(&strategy->runtime->log, speaks, LS_LOG_WARNING, "computing on the CPU: %s", trouble);
-    return ls_devices_open(list, threads, devices, count);
+    LS_CLEANUP(ls_free_pointer) char *plain = ls_strdup(list);
+    if (!plain) return ls_fail_memory("a list of devices", strlen(list));
+    ls_status status = ls_device_strings_read(strategy->runtime->config, plain);
+    return status ? status : ls_devices_open(plain, threads, devices, count);
 }
 
 ls_status ls_placement_open(ls_strategy *strategy) {
