@@ -474,7 +474,7 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
 void ls_join_give_up(struct ls_cluster *cluster, ls_status status) {
     char message[LS_ERROR_SIZE];
     (void)snprintf(message, sizeof(message), "%s", ls_error());
-    struct ls_leave leave = {.code = status, .root = cluster->rank, .message = message};
+    struct ls_leave leave = {.code = status, .root = cluster->rank, .message = status ? message : cluster->end.stopped};
     ls_leave_end(cluster, &leave);
     (void)ls_fail(status, "%s", message);
 }

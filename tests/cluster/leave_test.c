@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/exchange.h"
+#include "cluster/join.h"
+#include "cluster/leave.h"
 #include "cluster/worker.h"
 #include "harness.h"
 
@@ -85,6 +87,28 @@ START_TEST(failure_names_its_root) {
 }
 END_TEST
 
+/* What it has failed at before is no reason of a leave in order. */
+static void one_gives_up_in_order(struct test_worker *worker) {
+    int64_t start = ls_now();
+    assert_ok(all_in(worker));
+    if (worker->rank == 0) {
+        (void)ls_fail(LS_UNAVAILABLE, "a loss that changes nothing any more");
+        ls_join_give_up(ls_steal(worker->cluster), LS_OK);
+        return;
+    }
+    while (!ls_leave_is_over(worker->cluster) && ls_seconds_since(start) < 10) (void)usleep(1000);
+    ck_assert(ls_leave_is_over(worker->cluster));
+    ck_assert_int_eq(ls_leave_outcome(worker->cluster), LS_OK);
+}
+
+START_TEST(giving_up_in_order_gives_no_reason) {
+    struct test_worker workers[3];
+    prepare(workers, 3, one_gives_up_in_order);
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
+}
+END_TEST
+
 /* A program's own number, which is no status, ends as UNKNOWN on the others. */
 static void one_ends_oddly(struct test_worker *worker) {
     ls_status status = all_in(worker);
@@ -135,6 +159,7 @@ static Suite *suite(void) {
     tcase_set_timeout(tests, 90);
     tcase_add_test(tests, first_to_finish_is_no_failure);
     tcase_add_test(tests, exit_barrier_has_a_limit);
+    tcase_add_test(tests, giving_up_in_order_gives_no_reason);
     tcase_add_test(tests, failure_names_its_root);
     tcase_add_test(tests, an_unknown_status_is_told);
     tcase_add_test(tests, leaves_nothing_behind);
