@@ -2,6 +2,7 @@
 #pragma once
 #include <check.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,31 @@ static inline bool is_full(void) {
     const char *set = getenv("LOCKSTEP_TEST_FULL");
     return set && *set && strcmp(set, "0") != 0;
 }
+
+/* Of a test that runs for each number of a table, where LOCKSTEP_TEST_SEED is set: under ThreadSanitizer a third of the
+ * numbers, which the seed draws. Without a sanitizer all run. scripts/test prints the seed, and sets none with --full.
+ */
+enum { ONE_IN = 3 };
+
+static inline bool is_drawn(uint64_t seed, int line, int number) {
+    uint64_t mixed = (seed + (uint64_t)line * 1000003 + (uint64_t)number) * UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ (mixed >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (mixed >> 33) % ONE_IN == 0;
+}
+
+static inline void add_drawn(TCase *tests, const TTest *test, int line, int first, int end) {
+    const char *set = SANITIZED_THREADS ? getenv("LOCKSTEP_TEST_SEED") : NULL;
+    uint64_t seed = set ? strtoull(set, NULL, 10) : 0;
+    int added = 0;
+    for (int number = first; number < end; number++) {
+        bool last = !added && number == end - 1;
+        if (set && *set && !last && !is_drawn(seed, line, number)) continue;
+        tcase_add_loop_test(tests, test, number, number + 1);
+        added++;
+    }
+}
+#undef tcase_add_loop_test
+#define tcase_add_loop_test(tests, test, first, end) add_drawn(tests, test, __LINE__, (int)(first), (int)(end))
 
 /* Runs suite (taken) in a process per test and returns the exit status of the test program. */
 static inline int run_suite(Suite *suite) {

@@ -16,12 +16,17 @@ PROVED = os.path.join(ROOT, "tests", "proved")
 HELPERS = ("tests/harness.h", "meson.build", "src/meson.build")
 CONTROL = ("src/base/*", "src/cluster/**", "src/resolver/*", "proto/*", "tests/cluster/*")
 COLLECTIVE = ("src/base/*", "src/collective/**", "tests/collective/*")
+GPU = ("src/base/*", "src/device/**", "tests/device/*", "tests/cuda/**", "tests/golden/**")
 # Each test and what it guards.
 GUARDS = {
     "protocol/model": ("src/cluster/**", "tests/protocol/*"),
     "protocol/store": ("src/store/*", "tests/protocol/*"),
     "simulation/scenarios": (*CONTROL, "src/collective/**", "tests/simulation/*"),
     "collective/scale": COLLECTIVE,
+    "end_to_end/learned": ("src/base/*", *("src/%s/**" % room for room in ("data", "device", "model", "gradients", "train")),
+                           "tests/end_to_end/learned_test.py", "tests/end_to_end/images_test.py"),
+    **{"device/%s-gpu" % subject: GPU for subject in ("queue", "device", "loss", "dense", "products", "optimizer", "report", "image", "half",
+                                                      "batch_norm", "elements", "conformance")},
     **{"cluster/%s_%s" % (subject, way): CONTROL for way in ("star", "hosts")
        for subject in ("exchange", "leave", "heartbeat", "lost", "missing", "refusal")},
 }

@@ -2,6 +2,7 @@
 import itertools
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -38,8 +39,9 @@ def checked(workers, collective, *arguments):
 
 
 def all_reduce_is_right_for_every_type_and_op():
-    """24 pairs of type and op, dealt out over three group sizes and two orders so that each order sees each pair."""
-    pairs = list(itertools.product(DTYPES, OPS))
+    """Half of the 24 pairs of type and op, as the seed says, over three group sizes and two orders; tests/runtime/table_test.c has all."""
+    print(f"# LOCKSTEP_TEST_SEED={SEED}")
+    pairs = random.Random(SEED).sample(list(itertools.product(DTYPES, OPS)), 12)
     for index, (dtype, op) in enumerate(pairs[::2]):
         checked(2 + index % 3, "all-reduce", "--dtype", dtype, "--op", op, *["--in-place"][:index % 2])
     for index, (dtype, op) in enumerate(pairs[1::2]):

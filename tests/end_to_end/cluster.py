@@ -17,6 +17,12 @@ from pace import LIMIT  # noqa: E402
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower: the same tests train for less long
+SEED = os.environ.get("LOCKSTEP_TEST_SEED")  # scripts/test draws and prints it; without it, as in scripts/test --full, nothing is drawn
+
+
+def drawn(choices, key, count=1):
+    """So many of them, by the seed and a key of the caller's; all of them without a seed."""
+    return random.Random("%s %s" % (SEED, key)).sample(list(choices), count) if SEED else list(choices)
 
 
 PORTS_BEGIN, PORTS_BLOCKS, PORTS_BLOCK = 15000, 230, 64
