@@ -27,6 +27,14 @@ static inline void note_place(const char *file, int line) {
         ck_assert_msg(!status_, "%s: %s: %s", #__VA_ARGS__, ls_status_name(status_), ls_error());                      \
     } while (0)
 
+/* A limit in seconds, of what a quiet machine does in less: as many times longer as this one takes (tests/pace.py). */
+static inline double limit_of(double seconds) {
+    const char *set = getenv("LOCKSTEP_TEST_PACE");
+    double pace = set ? strtod(set, NULL) : 1;
+    return seconds * (pace > 1 ? pace : 1);
+}
+#define assert_within(start, seconds) ck_assert_double_lt(ls_seconds_since(start), limit_of(seconds))
+
 /* Under a sanitizer, which takes ten times as long, the tables of tests are shorter: fewer sizes, rounds and, where
  * only threads are of interest, types. No kind of link, algorithm, call or failure is left out. */
 #if defined(__SANITIZE_THREAD__)

@@ -24,6 +24,7 @@ static void free_call(struct ls_negotiated *call) {
 void ls_negotiation_free(struct ls_negotiation *negotiation) {
     for (size_t i = 0; i < negotiation->count; i++) free_call(negotiation->calls[i]);
     ls_free(negotiation->calls);
+    ls_free(negotiation->by_name);
     ls_free(negotiation->joined);
     *negotiation = (struct ls_negotiation){0};
 }
@@ -46,17 +47,43 @@ ls_status ls_negotiation_read_header(const unsigned char bytes[LS_ROUND_HEADER],
     return LS_OK;
 }
 
+/* The link of a chain that points to the call of that name, or that would. */
+static struct ls_negotiated **chain_at(struct ls_negotiated **by_name, size_t capacity, uint64_t name_digest) {
+    struct ls_negotiated **at = &by_name[name_digest & (capacity - 1)];
+    while (*at && (*at)->frame.name_digest != name_digest) at = &(*at)->chained;
+    return at;
+}
+
+static struct ls_negotiated *find_call(const struct ls_negotiation *negotiation, uint64_t name_digest) {
+    return negotiation->capacity ? *chain_at(negotiation->by_name, negotiation->capacity, name_digest) : NULL;
+}
+
+static ls_status grow(struct ls_negotiation *negotiation) {
+    size_t larger = negotiation->capacity ? 2 * negotiation->capacity : 16;
+    struct ls_negotiated **calls = ls_alloc_array(larger, sizeof(struct ls_negotiated *));
+    struct ls_negotiated **by_name = ls_alloc_array(larger, sizeof(struct ls_negotiated *));
+    if (!calls || !by_name) {
+        ls_free(calls);
+        ls_free(by_name);
+        return ls_fail_memory("a negotiation", 2 * larger * sizeof(struct ls_negotiated *));
+    }
+    for (size_t i = 0; i < negotiation->count; i++) {
+        calls[i] = negotiation->calls[i];
+        calls[i]->chained = NULL;
+        *chain_at(by_name, larger, calls[i]->frame.name_digest) = calls[i];
+    }
+    ls_free(negotiation->calls);
+    ls_free(negotiation->by_name);
+    negotiation->calls = calls;
+    negotiation->by_name = by_name;
+    negotiation->capacity = larger;
+    return LS_OK;
+}
+
 static ls_status add_call(struct ls_negotiation *negotiation, const struct ls_frame *frame,
                           struct ls_negotiated **call) {
-    if (negotiation->count == negotiation->capacity) {
-        size_t larger = negotiation->capacity ? 2 * negotiation->capacity : 16;
-        struct ls_negotiated **grown = ls_alloc_array(larger, sizeof(struct ls_negotiated *));
-        if (!grown) return ls_fail_memory("a negotiation", larger * sizeof(struct ls_negotiated *));
-        if (negotiation->count) memcpy(grown, negotiation->calls, negotiation->count * sizeof(struct ls_negotiated *));
-        ls_free(negotiation->calls);
-        negotiation->calls = grown;
-        negotiation->capacity = larger;
-    }
+    ls_status status = negotiation->count == negotiation->capacity ? grow(negotiation) : LS_OK;
+    if (status) return status;
     struct ls_negotiated *made = ls_alloc(sizeof(*made));
     if (made) made->begun = ls_alloc((size_t)negotiation->size);
     if (!made || !made->begun) {
@@ -64,16 +91,12 @@ static ls_status add_call(struct ls_negotiation *negotiation, const struct ls_fr
         return ls_fail_memory("a negotiation", (size_t)negotiation->size);
     }
     made->frame = *frame;
+    made->missing = negotiation->size - negotiation->joined_count;
     made->since = ls_now();
     negotiation->calls[negotiation->count++] = made;
+    *chain_at(negotiation->by_name, negotiation->capacity, frame->name_digest) = made;
     *call = made;
     return LS_OK;
-}
-
-static struct ls_negotiated *find_call(const struct ls_negotiation *negotiation, uint64_t name_digest) {
-    for (size_t i = 0; i < negotiation->count; i++)
-        if (negotiation->calls[i]->frame.name_digest == name_digest) return negotiation->calls[i];
-    return NULL;
 }
 
 ls_status ls_negotiation_read(struct ls_negotiation *negotiation, int rank, const unsigned char bytes[LS_FRAME_SIZE]) {
@@ -90,6 +113,7 @@ ls_status ls_negotiation_read(struct ls_negotiation *negotiation, int rank, cons
     struct ls_frame expected = call->frame;
     expected.rank = rank;
     call->begun[rank] = 1;
+    call->missing -= !negotiation->joined[rank];
     return ls_frame_compare(&expected, &frame, call->frame.rank, rank, ls_algorithm_name);
 }
 
@@ -98,25 +122,24 @@ void ls_negotiation_join(struct ls_negotiation *negotiation, int rank) {
     negotiation->joined[rank] = 1;
     negotiation->joined_count++;
     negotiation->last_joined = rank;
+    for (size_t i = 0; i < negotiation->count; i++)
+        negotiation->calls[i]->missing -= !negotiation->calls[i]->begun[rank];
 }
 
 void ls_negotiation_part(struct ls_negotiation *negotiation) {
+    for (int rank = 0; rank < negotiation->size; rank++)
+        for (size_t i = 0; negotiation->joined[rank] && i < negotiation->count; i++)
+            negotiation->calls[i]->missing += !negotiation->calls[i]->begun[rank];
     memset(negotiation->joined, 0, (size_t)negotiation->size);
     negotiation->joined_count = 0;
 }
 
 /* ---- what follows ---- */
 
-static bool is_ready_negotiation(const struct ls_negotiation *negotiation, const struct ls_negotiated *call) {
-    for (int rank = 0; rank < negotiation->size; rank++)
-        if (!call->begun[rank] && !negotiation->joined[rank]) return false;
-    return true;
-}
-
 /* A call that all have begun but who has joined is ready; one that nobody has begun cannot be in the table. */
 struct ls_negotiated *ls_negotiation_ready(const struct ls_negotiation *negotiation) {
     for (size_t i = 0; i < negotiation->count; i++)
-        if (is_ready_negotiation(negotiation, negotiation->calls[i])) return negotiation->calls[i];
+        if (!negotiation->calls[i]->missing) return negotiation->calls[i];
     return NULL;
 }
 
@@ -126,6 +149,7 @@ void ls_negotiation_remove(struct ls_negotiation *negotiation, struct ls_negotia
     memmove(&negotiation->calls[at], &negotiation->calls[at + 1],
             (negotiation->count - at - 1) * sizeof(struct ls_negotiated *));
     negotiation->count--;
+    *chain_at(negotiation->by_name, negotiation->capacity, call->frame.name_digest) = call->chained;
     free_call(call);
 }
 

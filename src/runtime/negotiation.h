@@ -7,13 +7,16 @@
 struct ls_negotiated {
     struct ls_frame frame; /* as the first rank has sent it */
     unsigned char *begun;  /* [size] */
+    int missing;           /* ranks that have neither begun it nor joined */
     int64_t since;         /* when this rank has heard of it */
+    struct ls_negotiated *chained;
 };
 struct ls_negotiation {
     int size;
-    struct ls_negotiated **calls; /* in the order in which they came */
-    size_t count, capacity;
-    unsigned char *joined; /* [size] */
+    struct ls_negotiated **calls;   /* in the order in which they came */
+    struct ls_negotiated **by_name; /* [capacity] chains: a name is found as quickly among many calls as among few */
+    size_t count, capacity;         /* a power of two */
+    unsigned char *joined;          /* [size] */
     int joined_count, last_joined;
 };
 ls_status ls_negotiation_init(struct ls_negotiation *negotiation, int size);

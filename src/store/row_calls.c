@@ -68,6 +68,10 @@ static ls_status new_floats(const size_t *counts, const struct ls_group *group, 
 static ls_status ask(struct ls_group *group, const struct ls_terms_model *terms, const struct ls_row_leaf *leaves,
                      int count) {
     const struct ls_row_servers among = servers_of(group, terms);
+    for (int l = 0; l < count; l++)
+        if (leaves[l].servers != among.servers)
+            return ls_fail(LS_INTERNAL, "rows are listed for %d parameter servers, and there are %d", leaves[l].servers,
+                           among.servers);
     int workers = ls_group_size(group) - among.servers;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
     size_t sum = 0;
@@ -83,15 +87,12 @@ static ls_status ask(struct ls_group *group, const struct ls_terms_model *terms,
 }
 
 /* Copies between the floats of one owner and those of all leaves; to: the leaves get them. Returns how many. */
-static size_t move_owner(const struct ls_row_leaf *leaf, size_t width, float *rows, struct ls_row_servers among,
-                         int owner, float *floats, bool to) {
-    size_t moved = 0;
-    for (size_t i = 0; i < leaf->count; i++) {
-        if (leaf->ids[i] % among.servers != owner) continue;
-        memcpy(to ? rows + i * width : floats + moved, to ? floats + moved : rows + i * width, width * sizeof(*rows));
-        moved += width;
-    }
-    return moved;
+static size_t move_owner(const struct ls_row_leaf *leaf, size_t width, float *rows, int owner, float *floats, bool to) {
+    const struct ls_row_span span = ls_row_lists_span(leaf, owner);
+    float *own = rows + span.first * width;
+    size_t count = span.count * width;
+    if (count) memcpy(to ? own : floats, to ? floats : own, count * sizeof(*rows));
+    return count;
 }
 
 static size_t width_of_all(const struct ls_terms_model *terms) {
@@ -105,7 +106,7 @@ static void take_rows(const struct ls_terms_model *terms, struct ls_row_servers 
     for (int s = 0; s < among.servers; s++)
         for (int l = 0; l < count; l++)
             for (size_t t = 0; t < terms->table_count; t++)
-                at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].rows[t], among, s, at, true);
+                at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].rows[t], s, at, true);
 }
 
 static void list_gradients(const struct ls_terms_model *terms, struct ls_row_servers among,
@@ -114,7 +115,7 @@ static void list_gradients(const struct ls_terms_model *terms, struct ls_row_ser
         for (int l = 0; l < count; l++)
             for (size_t t = 0; t < terms->table_count; t++)
                 for (int c = 0; c < among.copies; c++)
-                    at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].gradients[t], among,
+                    at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].gradients[t],
                                      (s + among.servers - c) % among.servers, at, false);
 }
 
@@ -128,7 +129,7 @@ ls_status ls_row_calls_pull(struct ls_group *group, const struct ls_terms_model 
     if (!status) status = new_counts(group, &counts);
     for (int s = 0; s < among.servers && !status; s++)
         for (int l = 0; l < count; l++)
-            counts.receive[workers + s] += ls_row_lists_count(&leaves[l], among.servers, s) * width_of_all(terms);
+            counts.receive[workers + s] += ls_row_lists_span(&leaves[l], s).count * width_of_all(terms);
     if (!status) status = new_floats(counts.receive, group, &rows);
     if (!status) status = move_floats(group, &counts, rows, rows);
     if (!status) take_rows(terms, among, leaves, count, rows);
@@ -145,8 +146,8 @@ ls_status ls_row_calls_push(struct ls_group *group, const struct ls_terms_model 
     for (int i = 0; i < among.servers * among.copies && !status; i++)
         for (int l = 0; l < count; l++)
             counts.send[workers + i / among.copies] +=
-                ls_row_lists_count(&leaves[l], among.servers,
-                                   (i / among.copies + among.servers - i % among.copies) % among.servers) *
+                ls_row_lists_span(&leaves[l], (i / among.copies + among.servers - i % among.copies) % among.servers)
+                    .count *
                 width_of_all(terms);
     if (!status) status = new_floats(counts.send, group, &rows);
     if (!status) list_gradients(terms, among, leaves, count, rows);

@@ -32,39 +32,57 @@ static ls_status sort(struct entry *entries, size_t count, uint32_t largest) {
 
 /* ---- a worker ---- */
 
-ls_status ls_row_lists_unique(const struct ls_tensor *ids, struct ls_row_leaf *leaf, int32_t *places) {
+/* An id's number among all ids by their owners. `rows`: of an owner, at most. */
+static uint32_t number_of(uint32_t id, uint32_t servers, uint32_t rows) {
+    return id % servers * rows + id / servers;
+}
+
+ls_status ls_row_lists_unique(const struct ls_tensor *ids, int servers, struct ls_row_leaf *leaf, int32_t *places) {
     size_t count = (size_t)(ids->shape.dims[0] * ids->shape.dims[1]);
     LS_CLEANUP(ls_free_pointer) struct entry *entries = ls_alloc_array(count, sizeof(*entries));
-    uint32_t largest = 0;
+    uint32_t largest = 0, owners = (uint32_t)servers;
     if (!entries) return ls_fail_memory("ids", count * sizeof(*entries));
     for (size_t i = 0; i < count; i++) {
         entries[i] = (struct entry){(uint32_t)ls_ids_at(ids, (int64_t)i), (uint32_t)i};
         if (entries[i].id > largest) largest = entries[i].id;
     }
-    ls_status status = sort(entries, count, largest);
+    uint32_t rows = largest / owners + 1;
+    for (size_t i = 0; i < count; i++) entries[i].id = number_of(entries[i].id, owners, rows);
+    ls_status status = sort(entries, count, owners * rows - 1);
+    leaf->servers = servers;
     leaf->count = 0;
     for (size_t i = 0; i < count && !status; i++) {
-        if (!i || entries[i].id != entries[i - 1].id) leaf->ids[leaf->count++] = (int32_t)entries[i].id;
+        uint32_t number = entries[i].id;
+        if (!i || number != entries[i - 1].id)
+            leaf->ids[leaf->count++] = (int32_t)(number % rows * owners + number / rows);
         places[entries[i].at] = (int32_t)(leaf->count - 1);
     }
     return status;
 }
 
-size_t ls_row_lists_count(const struct ls_row_leaf *leaf, int servers, int owner) {
-    size_t count = 0;
-    for (size_t i = 0; i < leaf->count; i++) count += leaf->ids[i] % servers == owner;
-    return count;
+/* The first id of that owner, or of a later one. */
+static size_t first_of(const struct ls_row_leaf *leaf, int owner) {
+    size_t low = 0, high = leaf->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (leaf->ids[middle] % leaf->servers < owner)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-static size_t encode_slice(const struct ls_row_leaf *leaf, int servers, int owner, int32_t *words) {
-    size_t count = 0;
-    for (size_t i = 0; i < leaf->count; i++) {
-        if (leaf->ids[i] % servers != owner) continue;
-        if (words) words[1 + count] = leaf->ids[i];
-        count++;
-    }
-    if (words) words[0] = (int32_t)count;
-    return 1 + count;
+struct ls_row_span ls_row_lists_span(const struct ls_row_leaf *leaf, int owner) {
+    size_t first = first_of(leaf, owner);
+    return (struct ls_row_span){first, first_of(leaf, owner + 1) - first};
+}
+
+static size_t encode_slice(const struct ls_row_leaf *leaf, int owner, int32_t *words) {
+    const struct ls_row_span span = ls_row_lists_span(leaf, owner);
+    if (words) words[0] = (int32_t)span.count;
+    if (words && span.count) memcpy(words + 1, leaf->ids + span.first, span.count * sizeof(*words));
+    return 1 + span.count;
 }
 
 size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, struct ls_row_servers among, int server,
@@ -74,7 +92,7 @@ size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, struct l
     for (int l = 0; l < count; l++)
         for (int c = 0; c < among.copies; c++) {
             int owner = (server + among.servers - c) % among.servers;
-            made += encode_slice(&leaves[l], among.servers, owner, words ? words + made : NULL);
+            made += encode_slice(&leaves[l], owner, words ? words + made : NULL);
         }
     return made;
 }

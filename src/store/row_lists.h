@@ -1,24 +1,28 @@
-/* Which rows leaves want in a step: ids of a batch, each once and ascending; as words on the way to a server; and the
- * sums of their gradients in the order of the tree. No I/O. */
+/* Which rows leaves want in a step: ids of a batch, each once, those of a server together; as words on the way to it;
+ * and the sums of their gradients in the order of the tree. No I/O. */
 #pragma once
 #include "device/ids.h"
 
 /* A replica's part of a step. All tables of a model have the same ids, those of its examples. */
 struct ls_row_leaf {
-    int32_t *ids; /* [count] */
+    int32_t *ids; /* [count], by their owners, and ascending for each */
     size_t count;
     float **rows, **gradients; /* [tables] [count][width] */
+    int servers;               /* the owner of an id is id mod servers */
 };
 /* From the ids of a batch, as of ls_ids_check, to leaf->ids, for which there is memory, and the place of each among
  * them. */
-ls_status ls_row_lists_unique(const struct ls_tensor *ids, struct ls_row_leaf *leaf, int32_t *places);
+ls_status ls_row_lists_unique(const struct ls_tensor *ids, int servers, struct ls_row_leaf *leaf, int32_t *places);
 
 /* The servers of a step, and how many hold each row: its owner, id mod servers, and copies - 1 behind it. */
 struct ls_row_servers {
     int servers, copies;
 };
-/* Ids of a leaf that the owner has. */
-size_t ls_row_lists_count(const struct ls_row_leaf *leaf, int servers, int owner);
+/* The ids of one owner in a leaf: they stand together. */
+struct ls_row_span {
+    size_t first, count;
+};
+struct ls_row_span ls_row_lists_span(const struct ls_row_leaf *leaf, int owner);
 /* Writes what a worker with so many leaves tells one server: the number of leaves, then for each of them and for each
  * owner whose rows the server holds, the server itself first, a number of ids, and these. words may be NULL. Returns
  * how many. */

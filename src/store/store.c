@@ -103,6 +103,10 @@ static ls_status take_moments(struct ls_store *store, float *moments, size_t str
     return status;
 }
 
+int ls_store_servers(const struct ls_store *store) {
+    return ls_group_serving(store->group);
+}
+
 ls_status ls_store_pull_rows(struct ls_store *store, const struct ls_row_leaf *leaves, int count) {
     int64_t model = store->terms.model;
     store->leaves = leaves;

@@ -30,6 +30,7 @@ void ls_store_free(struct ls_store *store);
  * bucket of a step, in order. */
 ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first, const float *const *leaves,
                         ls_compression compression);
+int ls_store_servers(const struct ls_store *store);
 /* Brings the rows of this worker's leaves. They are borrowed until the step that follows, which sends their gradients;
  * tables, on rank 0 alone: all rows come there behind that step, [table][1 + moments][rows][width]; NULL: they do not.
  * Collective, before the first push. */

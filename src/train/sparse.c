@@ -162,7 +162,7 @@ static ls_status reserve_replica(const ls_model *model, struct ls_sparse *sparse
     plan->gradients = ls_alloc_array(tables, sizeof(*plan->gradients));
     plan->places = sparse->places[local] = ls_alloc_aligned(ids * sizeof(int32_t));
     sparse->leaves[local] =
-        (struct ls_row_leaf){ls_alloc_array(ids, sizeof(int32_t)), 0, plan->parameters, plan->gradients};
+        (struct ls_row_leaf){ls_alloc_array(ids, sizeof(int32_t)), 0, plan->parameters, plan->gradients, 0};
     bool there = plan->parameters && plan->gradients && plan->places && sparse->leaves[local].ids;
     for (int t = 0; t < sparse->tables && there; t++) {
         size_t size = ids * (size_t)ls_network_table(model->built.network, t)->shape.dims[1];
@@ -224,7 +224,9 @@ ls_status ls_sparse_pull(ls_replica *replica, ls_model *model, ls_status status,
     struct ls_model_replica *own = &model->built.replicas[local];
     if (!sparse) return status;
     const struct ls_tensor ids = ls_network_ids(model->built.network, own->inputs[own->input].features, rows);
-    if (!status) status = ls_row_lists_unique(&ids, &sparse->leaves[local], sparse->places[local]);
+    if (!status)
+        status = ls_row_lists_unique(&ids, ls_store_servers(model->bound.store), &sparse->leaves[local],
+                                     sparse->places[local]);
     if (status) (void)snprintf(sparse->errors[local], LS_ERROR_SIZE, "%s", ls_error());
     own->status = status;
     ls_status others = ls_replicas_meet(replica, pull_all, model);

@@ -7,7 +7,7 @@ import time
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from pace import LIMIT  # noqa: E402
+from pace import LIMIT, PACE  # noqa: E402, F401
 
 LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/lockstep")
 for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # by nohup or a shell that started this in the background

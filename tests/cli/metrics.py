@@ -136,7 +136,7 @@ def who_waits_for_others_is_alive_and_not_ready():
             slow.sendall(b"\n")
             cli.contains(slow.recv(100), b"200 OK")
             cli.equal(silent.recv(10), b"")
-        assert 1.5 < time.monotonic() - begin < 8, time.monotonic() - begin
+        assert 1.5 < time.monotonic() - begin < 8 * cli.PACE, time.monotonic() - begin
         for nonsense in (b"\r\n\r\n", b"GET\r\n\r\n", b"x" * 10000, b"GET /metrics", b"\0" * 100 + b"\r\n\r\n"):
             with socket.create_connection(("127.0.0.1", port)) as caller, contextlib.suppress(OSError):  # it is closed at once
                 caller.sendall(nonsense)
@@ -166,7 +166,7 @@ def a_thousand_silent_connections_keep_nobody_from_an_answer():
         begin = time.monotonic()
         cli.equal([ask(port, "/livez")[0] for _ in range(3)], [200] * 3)
         cli.equal(ask(port)[0], 200)
-        assert time.monotonic() - begin < 5, time.monotonic() - begin  # where one waits for another, this takes minutes
+        assert time.monotonic() - begin < 5 * cli.PACE, time.monotonic() - begin  # where one waits for another, this takes minutes
         assert len(os.listdir(f"/proc/{worker.pid}/fd")) < descriptors + 200
         cli.equal(worker.poll(), None)
 

@@ -32,7 +32,7 @@ static void expect_refused(const struct test_worker *worker, const char *text) {
     ck_assert_msg(strstr(worker->join_error, "LOCKSTEP_TOKEN_FILE") != NULL, "%s", worker->join_error);
     ck_assert_ptr_null(strstr(worker->log, "horse"));
     ck_assert_ptr_null(strstr(worker->join_error, "horse"));
-    ck_assert_double_lt(worker->join_seconds, 8);
+    ck_assert_double_lt(worker->join_seconds, limit_of(8));
 }
 
 /* _i: with data over TCP, over gRPC. */

@@ -41,7 +41,7 @@ static void expect_others_name(struct test_processes *processes, int frozen) {
         ck_assert_msg(strstr(outcome.error, name) != NULL, "no '%s' in: %s", name, outcome.error);
         ck_assert_msg(strstr(outcome.error, "was lost: silent for ") != NULL, "%s", outcome.error);
         ck_assert_msg(strstr(outcome.error, "frozen (its host answers") != NULL, "%s", outcome.error);
-        ck_assert_double_lt(outcome.seconds, 20);
+        ck_assert_double_lt(outcome.seconds, limit_of(20));
     }
 }
 

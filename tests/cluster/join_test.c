@@ -228,7 +228,7 @@ START_TEST(joins) {
     test_ports(ports, count);
     test_workers(workers, count, ports);
     join_all(workers, count);
-    for (int i = 0; i < count; i++) ck_assert_double_lt(workers[i].join_seconds, 5);
+    for (int i = 0; i < count; i++) ck_assert_double_lt(workers[i].join_seconds, limit_of(5));
 }
 END_TEST
 
@@ -253,7 +253,7 @@ START_TEST(sixteen_join_within_ten_seconds) {
     test_workers(workers, 16, ports);
     workers[7].delay = 2;
     join_all(workers, 16);
-    ck_assert_double_lt(workers[7].join_seconds, 10);
+    ck_assert_double_lt(workers[7].join_seconds, limit_of(10));
 }
 END_TEST
 

@@ -21,7 +21,7 @@ static void wait_in_vain(struct test_worker *worker, const char *address, int ow
     test_config(worker->tf_config, sizeof(worker->tf_config), list, 0);
     test_worker_run(worker);
     ck_assert_int_eq(worker->joined, LS_DEADLINE_EXCEEDED);
-    ck_assert_double_lt(worker->join_seconds, PATIENCE + 2.3);
+    ck_assert_double_lt(worker->join_seconds, limit_of(PATIENCE + 2.3));
 }
 
 static void expect_both(const struct test_worker *worker, const char *text) {

@@ -39,7 +39,7 @@ static void expect_all(const struct test_worker *workers, int count, const char 
                       workers[i].join_error);
         ck_assert_msg(strstr(workers[i].join_error, text) != NULL, "worker %d: no '%s' in: %s", i, text,
                       workers[i].join_error);
-        ck_assert_double_lt(workers[i].join_seconds, 8);
+        ck_assert_double_lt(workers[i].join_seconds, limit_of(8));
     }
 }
 

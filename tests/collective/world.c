@@ -228,7 +228,7 @@ static void make_rank(const struct world_options *options, struct ls_link **link
                                      .abort = rank->abort,
                                      .log = options->log,
                                      .generation = 7,
-                                     .timeout = options->timeout > 0 ? options->timeout : 20,
+                                     .timeout = limit_of(options->timeout > 0 ? options->timeout : 20),
                                      .report_interval = options->report_interval,
                                      .transport = options->transport,
                                      .algorithm = options->algorithm,
@@ -295,7 +295,7 @@ static void make_servers(const struct world_options *options, struct world *worl
                                                .abort = serves ? servers->aborts[i] : world->ranks[i].abort,
                                                .log = options->log,
                                                .generation = 7,
-                                               .timeout = options->timeout > 0 ? options->timeout : 20,
+                                               .timeout = limit_of(options->timeout > 0 ? options->timeout : 20),
                                                .report_interval = options->report_interval,
                                                .segment = options->segment};
         assert_ok(ls_group_new(&config, &servers->groups[i]));

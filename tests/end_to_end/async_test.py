@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "20", "--no-validation",
          "--verbose", "-1", "--json"]
@@ -17,7 +17,7 @@ ASYNC = ["--strategy", "parameter-server", "--consistency", "async"]
 RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],
          ["--optimizer", "adam", "--clip-value", "0.01"], ["--optimizer", "adamw"],
          ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"], ["--optimizer", "sgd", "--accumulate", "3"]]
-LONG = 20 if SANITIZED else 200  # epochs; the first losses come within a few steps
+LONG = 200  # epochs; the first losses come within a few steps
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 

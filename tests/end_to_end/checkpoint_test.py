@@ -15,11 +15,11 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, SANITIZED, Cluster, children_of, last_json, newest_step, task_index_of, train_command
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, children_of, last_json, newest_step, task_index_of, train_command
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
-         "--epochs", "40" if SANITIZED else "50")
+         "--epochs", "50")
 STEPS = 14  # of an epoch of these
 SHORT = ("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
 VARIABLES = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]

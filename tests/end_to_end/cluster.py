@@ -13,10 +13,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from pace import LIMIT  # noqa: E402
+from pace import LIMIT, PACE  # noqa: E402, F401
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
-SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower: the same tests train for less long
 SEED = os.environ.get("LOCKSTEP_TEST_SEED")  # scripts/test draws and prints it; without it, as in scripts/test --full, nothing is drawn
 
 

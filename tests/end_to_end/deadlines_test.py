@@ -9,10 +9,10 @@ import tempfile
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, train_command
+from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, train_command
 
 SHORT = train_command("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
-LATE = 20 if SANITIZED else 8  # seconds that a busy machine may add
+LATE = 8  # seconds that a busy machine may add
 
 
 class Waits(unittest.TestCase):

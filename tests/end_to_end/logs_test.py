@@ -10,11 +10,11 @@ import threading
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, children_of, task_index_of, train_command
+from cluster import LOCKSTEP, children_of, task_index_of, train_command
 
 MANY, FEW = 10, 4 # the limit between them is LS_LOG_FEW
 ENDLESS = {"epochs": 1000000, "steps": 20}  # who disturbs a training stops it afterwards
-PATIENCE = 240 if SANITIZED else 90
+PATIENCE = 90
 
 
 class Run:

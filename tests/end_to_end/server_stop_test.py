@@ -11,14 +11,14 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, SANITIZED, Cluster, drawn, free_ports, last_json, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, drawn, free_ports, last_json, wait_for_line
 
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 TRAIN = [LOCKSTEP, "train", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--verbose", "2", "--json"]
-MLP = [*TRAIN, "--model", "mlp", "--no-validation", "--epochs", "40" if SANITIZED else "100"]
+MLP = [*TRAIN, "--model", "mlp", "--no-validation", "--epochs", "100"]
 STORE = ["--strategy", "parameter-server"]
 WORDS = [LOCKSTEP, "train", "--model", "embedding", "--embedding", "20000x8", "--limit", "500", "--batch-size", "32", "--verbose", "2",
-         "--json", "--epochs", "40" if SANITIZED else "400", *STORE, "--sparse", "always"]
+         "--json", "--epochs", "400", *STORE, "--sparse", "always"]
 SMALL = {"LOCKSTEP_FIRST_BUCKET": "16K", "LOCKSTEP_BUCKET": "64K"}  # the pull of a step goes on beside the next one
 FORMS = {"sum-only": (MLP, {"LOCKSTEP_ALGORITHM": "assist"}), "delayed": ([*MLP, *STORE, "--consistency", "delayed"], {}),
          "asynchronous": ([*MLP, *STORE, "--consistency", "async"], {}), "sparse": (WORDS, {}), "hybrid": ([*WORDS, "--hybrid"], {})}

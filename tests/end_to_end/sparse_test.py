@@ -8,12 +8,12 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_for_line
+from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, last_json, wait_for_line
 
 WORDS = os.environ.get("WORDS", "build/tests/end_to_end/words")
 OPTIMIZERS = ["momentum", "adam", "adamw", "rmsprop"]
 STRATEGIES = ("servers", "hybrid")
-LONG = "epochs=%d" % (20 if SANITIZED else 100)
+LONG = "epochs=100"
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 
@@ -129,7 +129,7 @@ class Sparse(unittest.TestCase):
             self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), long(rule))
 
     def test_an_evaluation_goes_on_after_losses(self):
-        options = ["optimizer=adam", "copies=2", "repeat=%d" % (20 if SANITIZED else 100)]
+        options = ["optimizer=adam", "copies=2", "repeat=100"]
         wanted = self.run_together(2, 3, *options)
         cluster = start(2, 3, *options)
         wait_for_line(cluster.tasks[("worker", 0)].stderr, "evaluates")

@@ -5,13 +5,12 @@ import subprocess
 import time
 import unittest
 
-from cluster import LIMIT, SANITIZED, Cluster, drawn, last_json, run_local, train_command
+from cluster import LIMIT, PACE, Cluster, drawn, last_json, run_local, train_command
 
 # 7 full steps and one of 40
 SMALL = ("--limit", "530", "--epochs", "2", "--no-validation", "--batch-size", "70")
 ACCURATE = 0.97
 SHORT = ("--epochs", "1", "--limit", "4000")
-long = unittest.skipIf(SANITIZED, "minutes, in code that the others run too")
 
 
 @functools.lru_cache(None)
@@ -21,7 +20,6 @@ def run_small(workers, devices):
 
 
 class Training(unittest.TestCase):
-    @long
     def test_accuracy(self):
         result = run_local(2, 1, "--epochs", "3")
         self.assertGreaterEqual(result["val_accuracy"], ACCURATE)
@@ -72,7 +70,6 @@ class Training(unittest.TestCase):
         self.assertNotEqual(first["weights_sha256"], plain["weights_sha256"])
         self.assertAlmostEqual(first["val_accuracy"], plain["val_accuracy"], delta=0.01)
 
-    @long
     def test_compression_keeps_the_accuracy(self):
         for workers, compression, *options in drawn(((2, "bf16"), (4, "fp16", "--bytes-per-pack", "100000"),
                                                      (4, "bf16", "--communication", "ring")), "compression"):
@@ -143,7 +140,7 @@ class Training(unittest.TestCase):
         results = cluster.finish(timeout=2 * LIMIT)
         self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
         self.assertEqual(last_json(results[("worker", 0)][1])["steps"], 10)
-        self.assertLess(time.monotonic() - started, 30)
+        self.assertLess(time.monotonic() - started, 30 * PACE)
 
     def test_any_order_and_late_workers(self):
         cluster = Cluster(3, train_command("--json", *SMALL), {"LOCKSTEP_REPORT_INTERVAL": "1"})

@@ -6,14 +6,14 @@ import random
 import time
 import unittest
 
-from cluster import LIMIT, SANITIZED, Cluster
+from cluster import LIMIT, Cluster
 
 UNLIKE_CALLS = os.environ.get("UNLIKE_CALLS", "build/tests/end_to_end/unlike_calls")
 WORKERS = 12
 STALL = 2  # seconds that a call waits before the others are asked
-SOON = 40 if SANITIZED else 10
+SOON = 10
 TWO_ROOTS = 0  # a seed: half of the ranks take another one for the root of a broadcast, and nobody sees it
-RANDOM = 2 if SANITIZED else 6
+RANDOM = 6
 
 
 class UnlikeCalls(unittest.TestCase):

@@ -16,9 +16,11 @@ static void require(bool condition) {
 static void check_table(const struct ls_negotiation *negotiation) {
     char text[300];
     for (size_t i = 0; i < negotiation->count; i++) {
-        int begun = 0;
+        int begun = 0, missing = 0;
         for (int rank = 0; rank < SIZE; rank++) begun += negotiation->calls[i]->begun[rank];
-        require(begun > 0);
+        for (int rank = 0; rank < SIZE; rank++)
+            missing += !negotiation->calls[i]->begun[rank] && !negotiation->joined[rank];
+        require(begun > 0 && missing == negotiation->calls[i]->missing);
         for (size_t j = 0; j < i; j++)
             require(negotiation->calls[i]->frame.name_digest != negotiation->calls[j]->frame.name_digest);
         ls_negotiation_describe(negotiation, negotiation->calls[i], text, sizeof(text));

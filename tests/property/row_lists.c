@@ -34,7 +34,7 @@ static ls_status make_unique(struct case_ *one, int leaf) {
     for (size_t i = 0; i < one->counts[leaf]; i++) floats[i] = (float)one->ids[leaf][i];
     const struct ls_tensor ids = {one->integers ? (void *)one->ids[leaf] : floats,
                                   one->integers ? LS_INT32 : LS_FLOAT32, LS_SHAPE(1, (int64_t)one->counts[leaf]), 0};
-    return ls_row_lists_unique(&ids, &one->leaves[leaf], one->places[leaf]);
+    return ls_row_lists_unique(&ids, one->among.servers, &one->leaves[leaf], one->places[leaf]);
 }
 
 static void draw_leaf(struct draw *draw, struct case_ *one, int leaf) {
@@ -109,7 +109,7 @@ static void compare_owner(const struct case_ *one, const struct ls_row_lists *li
     struct ls_row_sums sums = {NULL, NULL, 0};
     for (int leaf = 0; leaf < lists->leaves; leaf++) {
         struct ls_row_slice *slice = &lists->slices[leaf * one->among.copies + copy];
-        if (slice->count != ls_row_lists_count(&one->leaves[leaf], one->among.servers, owner))
+        if (slice->count != ls_row_lists_span(&one->leaves[leaf], owner).count)
             trial_fail("%s: leaf %d has %zu ids of server %d", one->text, leaf, slice->count, owner);
         for (size_t i = 0; i < slice->count; i++)
             memcpy(copied[leaf][i], find_leaf(one, leaf, slice->ids[i]), sizeof(right));

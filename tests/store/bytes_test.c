@@ -26,7 +26,8 @@ static ls_status measured_step(struct ls_store *store, struct draw *draw, struct
     const float *zeros[] = {dense};
     const struct ls_optimizer_step step = {.rule = {LS_OPTIMIZER_SGD, 0.1F}, .iteration = iteration};
     for (int i = 0; i < LARGE_IDS; i++) ids[i] = (int32_t)draw_below(draw, LARGE);
-    ls_status status = ls_row_lists_unique(&(struct ls_tensor){ids, LS_INT32, LS_SHAPE(1, LARGE_IDS), 0}, leaf, places);
+    ls_status status = ls_row_lists_unique(&(struct ls_tensor){ids, LS_INT32, LS_SHAPE(1, LARGE_IDS), 0},
+                                           ls_store_servers(store), leaf, places);
     if (!status) status = ls_store_pull_rows(store, leaf, 1);
     if (!status) status = ls_store_push(store, 0, first, zeros, LS_COMPRESS_NONE);
     const struct ls_store_stepping stepping = {.step = &step, .keep = true, .array = dense};
@@ -44,7 +45,7 @@ static ls_status measure_steps(struct rank *rank) {
     float dense[DENSE] = {0}, *rows = ls_alloc_array((size_t)LARGE_IDS * LARGE_WIDTH, sizeof(float));
     float *gradients = ls_alloc_array((size_t)LARGE_IDS * LARGE_WIDTH, sizeof(float));
     int32_t ids[LARGE_IDS];
-    struct ls_row_leaf leaf = {ids, 0, &rows, &gradients};
+    struct ls_row_leaf leaf = {ids, 0, &rows, &gradients, 0};
     struct ls_store *store = NULL;
     for (int i = 0; i <= 2 * measure->tasks; i++) first[i] = i < measure->tasks ? i : measure->tasks;
     const struct ls_store_config config = {.group = ls_group_assisted(rank->group),

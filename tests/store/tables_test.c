@@ -209,18 +209,18 @@ struct batch {
     float *rows[2][MOST_TABLES], *gradients[2][MOST_TABLES];
 };
 
-static void make_batch(const struct trial *trial, int rank, struct batch *batch) {
+static void make_batch(const struct trial *trial, int rank, int servers, struct batch *batch) {
     *batch = (struct batch){.count = trial->first[rank + 1] - trial->first[rank]};
     for (int l = 0; l < batch->count; l++) {
         int leaf = trial->first[rank] + l;
-        batch->leaves[l] = (struct ls_row_leaf){batch->ids[l], 0, batch->rows[l], batch->gradients[l]};
+        batch->leaves[l] = (struct ls_row_leaf){batch->ids[l], 0, batch->rows[l], batch->gradients[l], 0};
         for (size_t t = 0; t < trial->terms.table_count; t++) {
             batch->rows[l][t] = new_floats(MOST_IDS * MOST_WIDTH);
             batch->gradients[l][t] = new_floats(MOST_IDS * MOST_WIDTH);
         }
         const struct ls_tensor ids = {(void *)(uintptr_t)trial->ids[leaf], LS_FLOAT32,
                                       LS_SHAPE(1, (int64_t)trial->counts[leaf]), 0};
-        assert_ok(ls_row_lists_unique(&ids, &batch->leaves[l], batch->places[l]));
+        assert_ok(ls_row_lists_unique(&ids, servers, &batch->leaves[l], batch->places[l]));
         for (size_t i = 0; i < trial->counts[leaf]; i++)
             ck_assert_int_eq(batch->ids[l][(size_t)batch->places[l][i]], (int32_t)trial->ids[leaf][i]);
         for (size_t t = 0; t < trial->terms.table_count; t++)
@@ -299,7 +299,7 @@ static ls_status work(struct rank *rank) {
         (void)pthread_barrier_wait(rank->barrier);
         if (!rank->rank) draw_batches(trial);
         (void)pthread_barrier_wait(rank->barrier);
-        make_batch(trial, rank->rank, &batch);
+        make_batch(trial, rank->rank, ls_group_serving(config.group), &batch);
         if (!status) status = step_once(rank, store, &batch, i + 1 == STEPS);
         (void)pthread_barrier_wait(rank->barrier);
         free_batch(&batch);
