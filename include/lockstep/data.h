@@ -13,6 +13,8 @@ extern "C" {
 #endif
 
 typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
+/* Keras' subset: of a dataset with a validation_split. */
+typedef enum ls_part { LS_PART_TRAINING = 0, LS_PART_VALIDATION } ls_part;
 typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
 /* The division of a global batch. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
  * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt
@@ -96,6 +98,8 @@ typedef struct ls_dataset_options {
     int64_t interleave;    /* tf.data's interleave(cycle_length): so many files are read in turn; default: one after the other */
     int64_t block_length;  /* examples taken from a file before the next one's turn; default 1 */
     bool ids;              /* NumPy: the integers of x stay integers (int32), which embedding layers alone take; otherwise floats */
+    double validation_split; /* the share of each class, drawn by the seed, that is the validation part; 0: no parts */
+    ls_part part;          /* of the examples that skip and limit leave */
 } ls_dataset_options;
 #define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
 

@@ -50,6 +50,9 @@ const struct ls_option ls_data_options[] = {
     {"limit", "N", "use only the first N examples, in training of the training split; of drawn data: draw N", AT(limit),
      1, INT64_C(1) << 40},
     {"skip", "N", "leave out the first N examples, in training of the training split", AT(skip), 1, INT64_C(1) << 40},
+    {"validation-split", "SHARE",
+     "of the training split, this share of each class, drawn by --seed, is kept apart as the test split",
+     AT(validation_split), 1e-9, 1 - 1e-9},
     {"seed", "N", "of drawn data, and in training of the initial weights and the shuffle (default 0)", AT(seed), 0,
      INT64_MAX},
     {"image-size", "N|HxW", "resize images, as tf.image.resize does (default: the first image's size)", 0,
@@ -82,6 +85,12 @@ const struct ls_option ls_transport_option[] = {
     {"transport", NULL, "between workers; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)", 0,
      LS_OPTION_TEXT, .words = transports},
     {0}};
+
+void ls_take_part(ls_dataset_options *options) {
+    if (!(options->validation_split > 0) || options->split != LS_TEST) return;
+    options->split = LS_TRAIN;
+    options->part = LS_PART_VALIDATION;
+}
 
 bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
     struct stat about;

@@ -10,5 +10,7 @@ extern const struct ls_option ls_batch_option[];     /* likewise */
 extern const struct ls_option ls_devices_option[];   /* of a const char * */
 extern const struct ls_option ls_transport_option[]; /* likewise */
 
+/* With a validation_split the test split is the validation part of the training split. */
+void ls_take_part(ls_dataset_options *options);
 /* Checks, before the workers meet, that there is such a dataset; false after the error has been printed. */
 bool ls_check_dataset(const struct ls_command_line *line, const char *dataset);

@@ -71,8 +71,10 @@ static const struct ls_option_table tables[] = {{"options", ls_dataset_option, o
 
 static ls_status convert_split(struct conversion *conversion, ls_split split) {
     ls_dataset *dataset = NULL;
-    conversion->data.split = split;
-    ls_status status = ls_dataset_open(conversion->dataset, &conversion->data, &dataset);
+    ls_dataset_options options = conversion->data;
+    options.split = split;
+    ls_take_part(&options);
+    ls_status status = ls_dataset_open(conversion->dataset, &options, &dataset);
     if (!status)
         status = ls_dataset_write(dataset, (ls_file_format)conversion->format, conversion->output, &conversion->write);
     if (!status) {

@@ -8,6 +8,7 @@
 #define LS_RUN_GRACE 5.0  /* default */
 #define LS_RUN_STOP  30.0 /* default */
 #define LS_RUN_KILL  5.0
+#define LS_RUN_START 5.0
 #define LS_RUN_CAUSE 1.0
 #define LS_RUN_DRAIN 0.5 /* for pipes that something outside the workers' groups keeps open */
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/run_supervise.h"
 #include "cli/signals.h"
 
 enum end { READ_END, WRITE_END };
@@ -175,12 +177,20 @@ static int start_failure(int rank, const char *what) {
     return 1;
 }
 
-/* Waits until the child has become the command; its errno otherwise. */
-static int read_report(int fd) {
-    int error = 0;
-    ssize_t got;
-    while ((got = read(fd, &error, sizeof(error))) < 0 && errno == EINTR) continue;
-    return got == sizeof(error) ? error : 0;
+/* Waits until the child has become the command, or LS_RUN_START is over; its errno where it cannot. */
+static int read_report(int fd, const struct ls_worker *worker, const char *command) {
+    struct pollfd slot = {.fd = fd, .events = POLLIN};
+    double end = ls_launch_now() + LS_RUN_START;
+    int error = 0, ready;
+    char name[24];
+    while ((ready = poll(&slot, 1, (int)(1000 * (end - ls_launch_now())) + 1)) < 0 && errno == EINTR) continue;
+    if (ready > 0) return read(fd, &error, sizeof(error)) == sizeof(error) ? error : 0;
+    ls_worker_name(worker, name, sizeof(name));
+    (void)fprintf(stderr,
+                  "lockstep run: warning: %s has not become '%s' after %g s: its file system does not answer; it is "
+                  "waited for as one that runs\n",
+                  name, command, LS_RUN_START);
+    return 0;
 }
 
 int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, struct ls_worker *worker) {
@@ -200,7 +210,7 @@ int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard
     (void)close(pipes.out[WRITE_END]);
     (void)close(pipes.err[WRITE_END]);
     (void)close(pipes.report[WRITE_END]);
-    int error = result ? 0 : read_report(pipes.report[READ_END]);
+    int error = result ? 0 : read_report(pipes.report[READ_END], worker, launch->argv[0]);
     (void)close(pipes.report[READ_END]);
     if (!result && !error) return 0;
     (void)close(worker->out);

@@ -68,6 +68,7 @@ ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strateg
     options.ids = ls_train_model_takes_ids(&saved->model);
     if (!options.batch_size) options.batch_size = 64 * ls_num_replicas_in_sync(strategy);
     options.maps = saved->augment.test;
+    ls_take_part(&options);
     find_weights(saved);
     ls_rules_complete(&saved->model.rules);
     ls_status status = ls_dataset_open(saved->dataset, &options, data);

@@ -28,6 +28,8 @@ static const char more[] = "environment:\n"
 static const ls_tools_deadline launcher[] = {
     {"run: cause", NULL, LS_RUN_CAUSE, "the worker that failed, after one ended with 138", "that one is named"},
     {"run: grace", "--grace", LS_RUN_GRACE, "the others to end by themselves after a failure", "they get SIGTERM"},
+    {"run: start", NULL, LS_RUN_START, "a worker's process to become its command, whose file system may not answer",
+     "a warning; it is waited for as one that runs"},
     {"run: kill", NULL, LS_RUN_KILL, "them to end after SIGTERM", "they get SIGKILL"},
     {"run: stop", "--stop-grace", LS_RUN_STOP, "the workers to end after SIGINT or SIGTERM to the launcher",
      "they get SIGKILL"},

@@ -32,19 +32,28 @@ struct outcome {
     const char *metrics[LS_MAX_METRICS]; /* names */
 };
 
+/* The split that training validates with, in the order of its source. */
+static void validate_with(ls_dataset_options *options) {
+    options->split = LS_TEST;
+    if (!(options->validation_split > 0)) options->limit = options->skip = 0;
+    options->shuffle = LS_SHUFFLE_NEVER;
+    options->drop_remainder = false;
+}
+
 static ls_status open_data(const struct ls_train_options *training, ls_dataset **data, ls_dataset **validation) {
     ls_dataset_options options = training->data;
     options.maps = training->augment.train;
     ls_status status = ls_dataset_open(training->dataset, &options, data);
     if (status || !training->validate) return status;
-    options.split = LS_TEST;
-    options.limit = options.skip = 0;
+    validate_with(&options);
+    ls_take_part(&options);
     options.maps = training->augment.test;
-    options.shuffle = LS_SHUFFLE_NEVER;
-    options.drop_remainder = false;
     status = ls_dataset_open(training->dataset, &options, validation);
     if (status == LS_NOT_FOUND)
-        (void)fprintf(stderr, "lockstep train: there is no test split; --no-validation trains without one\n");
+        (void)fprintf(
+            stderr,
+            "lockstep train: there is no test split; --validation-split 0.2 keeps a fifth of each class apart for "
+            "it, and --no-validation trains without one\n");
     return status;
 }
 
@@ -170,10 +179,7 @@ static int run_evaluator(const struct ls_train_options *training) {
         return LS_EXIT_USAGE;
     }
     saved.model.skip_mismatch = false;
-    saved.data.split = LS_TEST;
-    saved.data.limit = saved.data.skip = 0;
-    saved.data.shuffle = LS_SHUFFLE_NEVER;
-    saved.data.drop_remainder = false;
+    validate_with(&saved.data);
     return ls_evaluation_run(&saved, &evaluation);
 }
 

@@ -13,6 +13,7 @@
 #include "data/cache.h"
 #include "data/interleave.h"
 #include "data/order.h"
+#include "data/part.h"
 #include "data/screen.h"
 #include "data/sources.h"
 
@@ -45,6 +46,17 @@ static ls_status check_sharding(const ls_dataset_options *options) {
                    (int)options->auto_shard, (int)options->shard_hint, LS_SHARD_HINT);
 }
 
+static ls_status check_part(const ls_dataset_options *options) {
+    double split = options->validation_split;
+    if (!(split >= 0 && split < 1))
+        return ls_fail(LS_INVALID_ARGUMENT, "validation_split is %g: it must be above 0 and below 1, or 0 for none",
+                       split);
+    ls_status status = check_choice("part", (int)options->part, LS_PART_VALIDATION);
+    if (status || split > 0 || options->part == LS_PART_TRAINING) return status;
+    return ls_fail(LS_INVALID_ARGUMENT, "part is %d, the validation part, and needs a validation_split",
+                   (int)options->part);
+}
+
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled) {
     ls_dataset_options copy;
     ls_status status = ls_options_copy("ls_dataset_options", &copy, sizeof(copy), options);
@@ -55,6 +67,7 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_choice("shuffle", (int)copy.shuffle, LS_SHUFFLE_NEVER);
     if (!status) status = check_sharding(&copy);
     if (!status) status = check_number("skip", copy.skip);
+    if (!status) status = check_part(&copy);
     if (!status) status = check_number("shuffle_buffer", copy.shuffle_buffer);
     if (!status) status = check_number("block_length", copy.block_length);
     if (!status && (copy.interleave < 0 || copy.interleave > MAX_INTERLEAVE))
@@ -120,12 +133,13 @@ static ls_status check_integers(const ls_dataset *dataset) {
 }
 
 /* Leaves the damaged examples out and keeps what is read, if that is asked for. Each wrapper numbers the examples anew
- * for those around it: damaged ones go first, then the order of files is made, and the cache keeps what both have left.
- */
-static ls_status wrap(struct ls_source **source, const ls_dataset_options *options) {
+ * for those around it: damaged ones go first, then those of another part, then the order of files is made, and the
+ * cache keeps what they have left. */
+static ls_status wrap(struct ls_source **source, ls_dataset_options *options) {
     ls_status status = LS_OK;
     int threads = options->workers > 0 ? options->workers : options->workers < 0 ? 1 : ls_dataset_processors();
     if (options->damage == LS_DAMAGE_SKIPPED) status = ls_source_screen(source, threads);
+    if (!status && options->validation_split > 0) status = ls_source_part(source, options);
     if (!status && options->interleave) status = ls_source_interleave(source, options);
     return status || !options->cache ? status : ls_source_cache(source);
 }

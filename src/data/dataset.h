@@ -23,6 +23,8 @@ struct ls_source_ops {
     /* The number of the file that holds an example, from 0 to below files; never falls with index. NULL where files is
      * 0. */
     int64_t (*file)(const struct ls_source *source, int64_t index);
+    /* An example's targets alone, cheaper than reading it. NULL if the kind has nothing cheaper. */
+    ls_status (*targets)(const struct ls_source *source, int64_t index, const struct ls_targets *targets);
 };
 struct ls_source {
     const struct ls_source_ops *ops;

@@ -112,10 +112,11 @@ static ls_status print(const ls_dataset *dataset, FILE *out) {
     print_choices(options, out);
     (void)fprintf(out,
                   "batch_size=%lld\nseed=%llu\nrepeat=%lld\nskip=%lld\nshuffle_buffer=%lld\ninterleave=%lld\n"
-                  "block_length=%lld\nmaps=",
+                  "block_length=%lld\nvalidation_split=%.17g\npart=%s\nmaps=",
                   (long long)options->batch_size, (unsigned long long)options->seed, (long long)options->repeat,
                   (long long)options->skip, (long long)options->shuffle_buffer, (long long)options->interleave,
-                  (long long)options->block_length);
+                  (long long)options->block_length, options->validation_split,
+                  options->part == LS_PART_VALIDATION ? "validation" : "training");
     ls_maps_print(&dataset->maps, out);
     (void)fputc('\n', out);
     return LS_OK;

@@ -50,6 +50,11 @@ static ls_status read_images_encoded(const struct ls_source *source, int64_t ind
     return ls_file_read(picture->path, bytes, size);
 }
 
+static ls_status targets_of_image(const struct ls_source *source, int64_t index, const struct ls_targets *targets) {
+    *targets->labels = ((const struct images *)source)->pictures[index].label;
+    return LS_OK;
+}
+
 static ls_status check_example(const struct ls_source *source, int64_t index) {
     const struct picture *picture = &((const struct images *)source)->pictures[index];
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
@@ -80,7 +85,8 @@ static const struct ls_source_ops images_ops = {.read = read_images_example,
                                                 .encoded = read_images_encoded,
                                                 .check = check_example,
                                                 .class_name = class_images_name,
-                                                .file = file_of_images};
+                                                .file = file_of_images,
+                                                .targets = targets_of_image};
 
 static bool ends_with(const char *name, const char *const *ends) {
     const char *dot = strrchr(name, '.');

@@ -9,50 +9,9 @@
 #include "base/status.h"
 #include "base/monitor.h"
 #include "base/thread.h"
+#include "data/chosen.h"
 #include "data/sources.h"
 #include "data/dataset.h"
-
-struct screened {
-    struct ls_source source;
-    struct ls_source *inner; /* owns */
-    int64_t *kept;           /* owns: the numbers in inner */
-};
-
-static ls_status read_screen_example(const struct ls_source *source, int64_t index, float *features,
-                                     const struct ls_targets *targets) {
-    const struct screened *screened = (const struct screened *)source;
-    return screened->inner->ops->read(screened->inner, screened->kept[index], features, targets);
-}
-
-static ls_status read_screen_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                                     const struct ls_targets *targets) {
-    const struct screened *screened = (const struct screened *)source;
-    return screened->inner->ops->encoded(screened->inner, screened->kept[index], bytes, size, targets);
-}
-
-static const char *class_screen_name(const struct ls_source *source, int label) {
-    return ls_source_class_name(((const struct screened *)source)->inner, label);
-}
-
-static int64_t file_of_screen(const struct ls_source *source, int64_t index) {
-    const struct screened *screened = (const struct screened *)source;
-    return screened->inner->ops->file(screened->inner, screened->kept[index]);
-}
-
-static void free_screened(struct ls_source *source) {
-    struct screened *screened = (struct screened *)source;
-    if (screened->inner) screened->inner->ops->free(screened->inner);
-    ls_free(screened->kept);
-    ls_free(screened);
-}
-
-static const struct ls_source_ops ops = {
-    .read = read_screen_example, .free = free_screened, .class_name = class_screen_name, .file = file_of_screen};
-static const struct ls_source_ops encoded_ops = {.read = read_screen_example,
-                                                 .free = free_screened,
-                                                 .class_name = class_screen_name,
-                                                 .encoded = read_screen_encoded,
-                                                 .file = file_of_screen};
 
 /* The state that the threads share. */
 struct search {
@@ -106,34 +65,22 @@ static ls_status run_search(struct search *search, int threads) {
     return search->status ? ls_fail(search->status, "%s", search->message) : LS_OK;
 }
 
-/* The numbers of the others. */
-static ls_status keep_screen(const struct search *search, struct screened *screened) {
-    int64_t kept = 0;
-    screened->kept = ls_alloc_array((size_t)search->count, sizeof(*screened->kept));
-    if (!screened->kept) return ls_fail_memory("the numbers of the examples", (size_t)search->count * sizeof(int64_t));
+/* Keeps the others. */
+static ls_status leave_out(const struct search *search, struct ls_source **source) {
+    int64_t *kept = ls_alloc_array((size_t)search->count, sizeof(*kept)), count = 0;
+    if (!kept) return ls_fail_memory("the numbers of the examples", (size_t)search->count * sizeof(*kept));
     for (int64_t i = 0; i < search->count; i++)
-        if (!search->damaged[i]) screened->kept[kept++] = i;
-    if (!kept)
-        return ls_fail(LS_DATA_LOSS, "all %lld examples are damaged: %s", (long long)search->count,
-                       search->first_message);
-    screened->source.count = kept;
-    return LS_OK;
-}
-
-static ls_status wrap(const struct search *search, struct ls_source **source) {
-    struct screened *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a dataset", sizeof(*made));
-    made->source = **source;
-    made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;
-    for (int64_t i = 0; i < search->count; i++) made->source.damaged += search->damaged[i];
-    ls_status status = keep_screen(search, made);
-    if (status) {
-        free_screened(&made->source);
-        return status;
-    }
-    made->inner = *source;
-    *source = &made->source;
-    return LS_OK;
+        if (!search->damaged[i]) kept[count++] = i;
+    ls_status status = LS_OK;
+    if (!count)
+        status =
+            ls_fail(LS_DATA_LOSS, "all %lld examples are damaged: %s", (long long)search->count, search->first_message);
+    if (status)
+        ls_free(kept);
+    else
+        status = ls_source_chosen(source, kept, count);
+    if (!status) (*source)->damaged += search->count - count;
+    return status;
 }
 
 ls_status ls_source_screen(struct ls_source **source, int threads) {
@@ -148,7 +95,7 @@ ls_status ls_source_screen(struct ls_source **source, int threads) {
     if (!status) {
         status = run_search(search, threads);
         ls_monitor_destroy(&search->monitor);
-        if (!status && search->first < search->count) status = wrap(search, source);
+        if (!status && search->first < search->count) status = leave_out(search, source);
     }
     ls_free(search->damaged);
     ls_free(search);

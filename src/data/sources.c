@@ -1,7 +1,21 @@
 /* Sources of every kind share this. */
 #include "data/sources.h"
 
+#include "base/memory.h"
+#include "base/shape.h"
+#include "base/status.h"
+
 const char *ls_source_class_name(const struct ls_source *source, int label) {
     bool named = source->ops->class_name && label >= 0 && label < source->classes;
     return named ? source->ops->class_name(source, label) : NULL;
+}
+
+ls_status ls_source_targets(const struct ls_source *source, int64_t index, const struct ls_targets *targets) {
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    LS_CLEANUP(ls_free_pointer) float *features = NULL;
+    size_t size = (size_t)ls_shape_count(&source->shape) * sizeof(*features);
+    if (source->ops->targets) return source->ops->targets(source, index, targets);
+    if (source->ops->encoded) return source->ops->encoded(source, index, &bytes, &size, targets);
+    features = ls_alloc_aligned(size);
+    return features ? source->ops->read(source, index, features, targets) : ls_fail_memory("an example", size);
 }

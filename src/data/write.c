@@ -87,7 +87,7 @@ ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, con
     struct ls_write write = {.dataset = dataset,
                              .format = format,
                              .next = opened->skip,
-                             .split = opened->split == LS_TEST ? "test" : "train",
+                             .split = opened->split == LS_TEST || opened->part == LS_PART_VALIDATION ? "test" : "train",
                              .copy = dataset->source->ops->encoded && !resized};
     if (!ops) return ls_fail(LS_INVALID_ARGUMENT, "format %d: there are 1 to %d", (int)format, LS_FORMAT_NPZ);
     if (dataset->source->integers && ops != &ls_write_arrays)

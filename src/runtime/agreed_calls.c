@@ -25,7 +25,7 @@ struct batch {
 };
 
 /* The operation that has a part of that name, and the part. */
-static struct ls_operation *find_part(struct ls_async *async, uint64_t name_digest, struct ls_part **part) {
+static struct ls_operation *find_part(struct ls_async *async, uint64_t name_digest, struct ls_call_part **part) {
     struct ls_operation *found = NULL;
     ls_monitor_lock(&async->monitor);
     for (struct ls_operation *operation = async->first; operation && !found; operation = operation->next)
@@ -92,7 +92,7 @@ static void fill_batch(struct ls_async *async, struct batch *batch) {
     struct ls_negotiated *call;
     while (batch->count < MOST && (call = ls_negotiation_ready(&async->negotiation))) {
         if (batch->count && (!are_alike(&batch->frame, &call->frame) || batch->frame.communication != LS_AUTO)) return;
-        struct ls_part *part = NULL;
+        struct ls_call_part *part = NULL;
         size_t at = batch->count++;
         if (!at) batch->frame = call->frame;
         batch->names[at] = call->frame.name_digest;
@@ -138,7 +138,7 @@ static ls_status reduce_batch(struct ls_async *async) {
 static ls_status run_one(struct ls_async *async, struct ls_negotiated *call) {
     const struct ls_frame frame = call->frame;
     const struct ls_negotiation *negotiation = &async->negotiation;
-    struct ls_part *part = NULL;
+    struct ls_call_part *part = NULL;
     struct ls_operation *operation = find_part(async, frame.name_digest, &part);
     ls_negotiation_remove(&async->negotiation, call);
     if (negotiation->joined_count && frame.kind != LS_KIND_BARRIER)

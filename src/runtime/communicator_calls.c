@@ -31,7 +31,7 @@ ls_status ls_all_reduce_with(ls_communicator *communicator, const char *name, ls
     struct ls_operation operation;
     ls_status status = request_reduce(communicator, name, op, dtype, options, &operation);
     if (status) return status;
-    operation.only = (struct ls_part){.frame.count = count, .input = input, .output = output};
+    operation.only = (struct ls_call_part){.frame.count = count, .input = input, .output = output};
     return ls_communicator_make(communicator, &operation);
 }
 
@@ -53,7 +53,7 @@ ls_status ls_all_reduce_begin(ls_communicator *communicator, const char *name, l
     struct ls_operation operation;
     ls_status status = request_reduce(communicator, name, op, dtype, options, &operation);
     if (status) return status;
-    operation.only = (struct ls_part){.frame.count = count, .input = input, .output = output};
+    operation.only = (struct ls_call_part){.frame.count = count, .input = input, .output = output};
     return ls_pending_begin(communicator, &operation, pending);
 }
 
@@ -66,10 +66,10 @@ static ls_status request_group(const ls_communicator *communicator, const char *
     if (status) return status;
     size_t least = n ? n : 1; /* an empty group is one array of no elements: all ranks must call it */
     operation->part_count = least;
-    operation->parts = ls_alloc_array(least, sizeof(struct ls_part));
-    if (!operation->parts) return ls_fail_memory("a group of arrays", least * sizeof(struct ls_part));
+    operation->parts = ls_alloc_array(least, sizeof(struct ls_call_part));
+    if (!operation->parts) return ls_fail_memory("a group of arrays", least * sizeof(struct ls_call_part));
     for (size_t i = 0; i < n; i++)
-        operation->parts[i] = (struct ls_part){.frame.count = counts[i], .input = inputs[i], .output = outputs[i]};
+        operation->parts[i] = (struct ls_call_part){.frame.count = counts[i], .input = inputs[i], .output = outputs[i]};
     return LS_OK;
 }
 

@@ -19,7 +19,7 @@ static ls_status check_reduce(const struct ls_operation *operation, const struct
     (void)group;
     ls_status status = ls_group_all_reduce_check(&operation->reduce);
     for (size_t i = 0; i < operation->part_count && !status; i++) {
-        const struct ls_part *part = &operation->parts[i];
+        const struct ls_call_part *part = &operation->parts[i];
         size_t most = PTRDIFF_MAX / ls_dtype_size(operation->reduce.dtype);
         if (part->frame.count > most)
             status =
@@ -157,7 +157,7 @@ static const struct {
 
 /* Each array has a name of its own, so that ranks whose lists differ find no match for one. */
 static void write_frame(const struct ls_operation *operation, const struct ls_group *group, size_t index) {
-    struct ls_part *part = &operation->parts[index];
+    struct ls_call_part *part = &operation->parts[index];
     const struct ls_all_reduce *reduce = &operation->reduce;
     bool adds = operation->kind == LS_OPERATION_ALL_REDUCE, ragged = operation->made != NULL;
     part->frame = (struct ls_frame){.count = adds     ? part->frame.count

@@ -6,7 +6,7 @@
 #include "collective/run/frame.h"
 
 /* An array of an all-reduce, or the whole of any other call: what ranks agree on by its name. */
-struct ls_part {
+struct ls_call_part {
     struct ls_frame frame; /* the fingerprint; its sequence is 0 */
     const void *input;
     void *output;
@@ -31,12 +31,12 @@ struct ls_operation {
     const char *name;
     struct ls_all_reduce reduce; /* of each part, but for count and arrays; its op and dtype are other kinds' too */
     int root;
-    const size_t *counts;  /* [ranks], of gathers and scatters */
-    size_t count;          /* elements; of a share, bytes */
-    struct ls_part *parts; /* [part_count]: one, several arrays of an all-reduce, none of a join */
+    const size_t *counts;       /* [ranks], of gathers and scatters */
+    size_t count;               /* elements; of a share, bytes */
+    struct ls_call_part *parts; /* [part_count]: one, several arrays of an all-reduce, none of a join */
     size_t part_count;
-    struct ls_part only; /* where parts is one */
-    void **made;         /* of unequal parts: the output, and how much came */
+    struct ls_call_part only; /* where parts is one */
+    void **made;              /* of unequal parts: the output, and how much came */
     size_t *made_counts;
     /* while it is under way; guarded by the monitor of struct ls_async */
     struct ls_operation *next;

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, train_command
+from cluster import LIMIT, LOCKSTEP, PACE, Cluster, free_ports, train_command
 
 SHORT = train_command("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
 LATE = 8  # seconds that a busy machine may add
@@ -123,6 +123,16 @@ class Waits(unittest.TestCase):
         connection.close()
         cluster.kill(0)
         cluster.finish()
+
+    def test_a_program_that_does_not_start(self):
+        """The launcher says so, and the worker runs when its program has come."""
+        environment = {**os.environ, "LD_PRELOAD": os.environ["SLOW_EXEC_MODULE"], "SLOW_EXEC": "6"}
+        begun = time.monotonic()
+        done = subprocess.run([LOCKSTEP, "run", "-np", "1", "--no-prefix", "--", "sh", "-c", "echo here"], capture_output=True, text=True,
+                              timeout=LIMIT, env=environment)
+        self.assertEqual((done.returncode, done.stdout), (0, "here\n"), done.stderr)
+        self.assertIn("worker:0 has not become 'sh' after 5 s: its file system does not answer", done.stderr)
+        self.assertLess(time.monotonic() - begun, (6 + LATE) * PACE)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,8 @@ static const struct {
     {open_records, OPTIONS(.shuffle = LS_SHUFFLE_NEVER), CHANGE(ls_dataset_options, interleave, 2)},
     {open_records, OPTIONS(.shuffle = LS_SHUFFLE_NEVER, .interleave = 2), CHANGE(ls_dataset_options, block_length, 2)},
     {few_images_open, OPTIONS(.seed = 1), CHANGE(ls_dataset_options, ids, true)},
+    {few_images_open, OPTIONS(.seed = 1), CHANGE(ls_dataset_options, validation_split, 0.5)},
+    {few_images_open, OPTIONS(.validation_split = 0.5), CHANGE(ls_dataset_options, part, LS_PART_VALIDATION)},
 };
 
 START_TEST(every_field_of_dataset_options_counts) {

@@ -93,6 +93,7 @@ OPTIONS = {
     "--interleave": row("order|interleave|sample_sha256|the data", ["2"], ["--dataset", DATA]),
     "--block-length": row("order|block_length|sample_sha256|the data", ["2"], ["--dataset", DATA, "--interleave", "2"]),
     "--skip": row("examples", ["5"]),
+    "--validation-split": row("examples|validation_split", ["0.5"]),
     "--data-workers": row(HARMLESS, ["2"]),
     "--augment": row("maps", ["flip"]),
     "--symmetric": row("maps"),
