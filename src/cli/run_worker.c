@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,10 +181,10 @@ static int start_failure(int rank, const char *what) {
 /* Waits until the child has become the command, or LS_RUN_START is over; its errno where it cannot. */
 static int read_report(int fd, const struct ls_worker *worker, const char *command) {
     struct pollfd slot = {.fd = fd, .events = POLLIN};
-    double end = ls_launch_now() + LS_RUN_START;
+    double end = ls_launch_now() + LS_RUN_START, left = LS_RUN_START;
     int error = 0, ready;
     char name[24];
-    while ((ready = poll(&slot, 1, (int)(1000 * (end - ls_launch_now())) + 1)) < 0 && errno == EINTR) continue;
+    while ((ready = poll(&slot, 1, (int)(1000 * left))) < 0 && errno == EINTR) left = fmax(0, end - ls_launch_now());
     if (ready > 0) return read(fd, &error, sizeof(error)) == sizeof(error) ? error : 0;
     ls_worker_name(worker, name, sizeof(name));
     (void)fprintf(stderr,

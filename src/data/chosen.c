@@ -1,4 +1,4 @@
-/* A source of some of another one's examples, which it numbers anew. */
+/* A source of some of another one's examples, or of all in another order, which it numbers anew. */
 #include "data/chosen.h"
 
 #include "base/memory.h"
@@ -8,7 +8,8 @@
 struct chosen {
     struct ls_source source;
     struct ls_source *inner; /* owns */
-    int64_t *kept;           /* owns: the numbers in inner */
+    struct ls_source_ops ops;
+    int64_t *kept; /* owns: the numbers in inner */
 };
 
 static ls_status read_chosen_example(const struct ls_source *source, int64_t index, float *features,
@@ -39,22 +40,26 @@ static int64_t file_of_chosen(const struct ls_source *source, int64_t index) {
 
 static void free_chosen(struct ls_source *source) {
     struct chosen *chosen = (struct chosen *)source;
-    if (chosen->inner) chosen->inner->ops->free(chosen->inner);
+    chosen->inner->ops->free(chosen->inner);
     ls_free(chosen->kept);
     ls_free(chosen);
 }
 
-static const struct ls_source_ops ops = {.read = read_chosen_example,
-                                         .free = free_chosen,
-                                         .class_name = class_chosen_name,
-                                         .file = file_of_chosen,
-                                         .targets = targets_of_chosen};
-static const struct ls_source_ops encoded_ops = {.read = read_chosen_example,
-                                                 .free = free_chosen,
-                                                 .class_name = class_chosen_name,
-                                                 .encoded = read_chosen_encoded,
-                                                 .file = file_of_chosen,
-                                                 .targets = targets_of_chosen};
+static ls_status check_chosen(const struct ls_source *source, int64_t index) {
+    const struct chosen *chosen = (const struct chosen *)source;
+    return chosen->inner->ops->check(chosen->inner, chosen->kept[index]);
+}
+
+/* This source has no more ops than the inner one. */
+static struct ls_source_ops ops_around(const struct ls_source_ops *inner) {
+    return (struct ls_source_ops){.read = read_chosen_example,
+                                  .free = free_chosen,
+                                  .encoded = inner->encoded ? read_chosen_encoded : NULL,
+                                  .check = inner->check ? check_chosen : NULL,
+                                  .class_name = class_chosen_name,
+                                  .file = inner->file ? file_of_chosen : NULL,
+                                  .targets = targets_of_chosen};
+}
 
 ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t count) {
     struct chosen *made = ls_alloc(sizeof(*made));
@@ -63,7 +68,8 @@ ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t cou
         return ls_fail_memory("a dataset", sizeof(*made));
     }
     made->source = **source;
-    made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;
+    made->ops = ops_around((*source)->ops);
+    made->source.ops = &made->ops;
     made->source.count = count;
     made->inner = *source;
     made->kept = kept;

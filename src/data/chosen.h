@@ -1,4 +1,4 @@
-/* A source of some of another one's examples. */
+/* A source of some of another one's examples, or of all in another order. */
 #pragma once
 #include "data/sources.h"
 

@@ -141,6 +141,9 @@ START_TEST(what_cannot_be_is_refused) {
     ck_assert_fails(open_part(&trial, LS_PART_TRAINING, &dataset), LS_INVALID_ARGUMENT, "it leaves none for training");
     trial.split = 0;
     ck_assert_fails(open_part(&trial, LS_PART_VALIDATION, &dataset), LS_INVALID_ARGUMENT, "needs a validation_split");
+    ck_assert_fails(ls_dataset_arrays(numbers, LS_SHAPE(1), trial.labels, MOST, 1,
+                                      LS_DATASET(.validation_split = 0.5, .interleave = 2), &dataset),
+                    LS_INVALID_ARGUMENT, "has no files to read in turn");
     ck_assert_fails(open_part(&trial, (ls_part)2, &dataset), LS_INVALID_ARGUMENT, "part is 2");
 }
 END_TEST
