@@ -3,8 +3,6 @@
  * alone. */
 #include "runtime/agreed_calls.h"
 
-#include <stdio.h>
-
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/all_reduce_list.h"
@@ -17,46 +15,11 @@ enum { MOST = 256 };
 struct batch {
     struct ls_frame frame; /* of the first */
     size_t count;
-    uint64_t names[MOST];
     size_t counts[MOST];
     const void *inputs[MOST];
     void *outputs[MOST];
-    struct ls_operation *operations[MOST]; /* NULL where this rank has joined */
+    struct ls_call_part *parts[MOST]; /* NULL where this rank has joined */
 };
-
-/* The operation that has a part of that name, and the part. */
-static struct ls_operation *find_part(struct ls_async *async, uint64_t name_digest, struct ls_call_part **part) {
-    struct ls_operation *found = NULL;
-    ls_monitor_lock(&async->monitor);
-    for (struct ls_operation *operation = async->first; operation && !found; operation = operation->next)
-        for (size_t i = 0; i < operation->part_count && !found; i++) {
-            if (operation->parts[i].done || operation->parts[i].frame.name_digest != name_digest) continue;
-            *part = &operation->parts[i];
-            found = operation;
-        }
-    ls_monitor_unlock(&async->monitor);
-    return found;
-}
-
-static void note_call(struct ls_async *async, const struct ls_operation *operation, int64_t begun) {
-    char span[LS_FRAME_NAME + 32];
-    if (!async->track) return;
-    (void)snprintf(span, sizeof(span), "%s %.*s", ls_operation_span(operation), LS_FRAME_NAME, operation->name);
-    ls_track_end(
-        async->track, begun, span,
-        (struct ls_span_facts){.step = ++async->calls, .bytes = ls_operation_bytes(operation, async->runtime)});
-}
-
-static void end_part(struct ls_async *async, struct ls_operation *operation, uint64_t name_digest, int64_t begun) {
-    ls_monitor_lock(&async->monitor);
-    for (size_t i = 0; i < operation->part_count; i++)
-        if (operation->parts[i].frame.name_digest == name_digest) operation->parts[i].done = true;
-    size_t left = --operation->left;
-    ls_monitor_unlock(&async->monitor);
-    if (left) return;
-    note_call(async, operation, begun);
-    ls_async_end(async, operation, LS_OK);
-}
 
 /* ---- all-reduces ---- */
 
@@ -70,7 +33,7 @@ static bool are_alike(const struct ls_frame *a, const struct ls_frame *b) {
 static ls_status give_neutral(struct ls_async *async, struct batch *batch) {
     size_t element = ls_dtype_size((ls_dtype)batch->frame.dtype), most = 0;
     for (size_t i = 0; i < batch->count; i++)
-        if (!batch->operations[i]) most += batch->counts[i];
+        if (!batch->parts[i]) most += batch->counts[i];
     if (most * element > async->neutral_size) {
         ls_free(ls_steal(async->neutral));
         async->neutral_size = 0;
@@ -81,7 +44,7 @@ static ls_status give_neutral(struct ls_async *async, struct batch *batch) {
     unsigned char *at = async->neutral;
     if (most) ls_reduce_fill_neutral((ls_reduce_op)batch->frame.op, (ls_dtype)batch->frame.dtype, at, most);
     for (size_t i = 0; i < batch->count; i++) {
-        if (batch->operations[i]) continue;
+        if (batch->parts[i]) continue;
         batch->inputs[i] = batch->outputs[i] = at;
         at += batch->counts[i] * element;
     }
@@ -92,12 +55,11 @@ static void fill_batch(struct ls_async *async, struct batch *batch) {
     struct ls_negotiated *call;
     while (batch->count < MOST && (call = ls_negotiation_ready(&async->negotiation))) {
         if (batch->count && (!are_alike(&batch->frame, &call->frame) || batch->frame.communication != LS_AUTO)) return;
-        struct ls_call_part *part = NULL;
+        struct ls_call_part *part = ls_async_find(async, &call->frame);
         size_t at = batch->count++;
         if (!at) batch->frame = call->frame;
-        batch->names[at] = call->frame.name_digest;
         batch->counts[at] = call->frame.count;
-        batch->operations[at] = find_part(async, call->frame.name_digest, &part);
+        batch->parts[at] = part;
         batch->inputs[at] = part ? part->input : NULL;
         batch->outputs[at] = part ? part->output : NULL;
         ls_negotiation_remove(&async->negotiation, call);
@@ -129,7 +91,7 @@ static ls_status reduce_batch(struct ls_async *async) {
     int64_t begun = ls_track_begin(async->track);
     status = ls_group_all_reduce_list(async->runtime->group, &list);
     for (size_t i = 0; i < batch->count && !status; i++)
-        if (batch->operations[i]) end_part(async, batch->operations[i], batch->names[i], begun);
+        if (batch->parts[i]) ls_async_end_part(async, batch->parts[i], begun);
     return status;
 }
 
@@ -138,8 +100,7 @@ static ls_status reduce_batch(struct ls_async *async) {
 static ls_status run_one(struct ls_async *async, struct ls_negotiated *call) {
     const struct ls_frame frame = call->frame;
     const struct ls_negotiation *negotiation = &async->negotiation;
-    struct ls_call_part *part = NULL;
-    struct ls_operation *operation = find_part(async, frame.name_digest, &part);
+    struct ls_call_part *part = ls_async_find(async, &frame);
     ls_negotiation_remove(&async->negotiation, call);
     if (negotiation->joined_count && frame.kind != LS_KIND_BARRIER)
         return ls_fail(
@@ -148,10 +109,10 @@ static ls_status run_one(struct ls_async *async, struct ls_negotiated *call) {
             "all-reduces and barriers",
             ls_frame_collective_name(frame.kind), frame.name, negotiation->joined_count, negotiation->size,
             negotiation->last_joined);
-    if (!operation) return ls_group_barrier(async->runtime->group, frame.name);
+    if (!part) return ls_group_barrier(async->runtime->group, frame.name);
     int64_t begun = ls_track_begin(async->track);
-    ls_status status = ls_operation_run(operation, async->runtime->group, frame.name);
-    if (!status) end_part(async, operation, frame.name_digest, begun);
+    ls_status status = ls_operation_run(part->operation, async->runtime->group, frame.name);
+    if (!status) ls_async_end_part(async, part, begun);
     return status;
 }
 
@@ -160,8 +121,7 @@ static void end_join(struct ls_async *async, bool *news) {
     struct ls_negotiation *negotiation = &async->negotiation;
     if (negotiation->joined_count < negotiation->size) return;
     ls_monitor_lock(&async->monitor);
-    struct ls_operation *operation = async->first;
-    while (operation->kind != LS_OPERATION_JOIN) operation = operation->next;
+    struct ls_operation *operation = TAILQ_FIRST(&async->begun); /* that of ls_join: it is alone */
     operation->last = negotiation->last_joined;
     async->joined = false;
     ls_monitor_unlock(&async->monitor);

@@ -2,6 +2,7 @@
  * about when all ranks have; between rounds that bring nothing new the thread pauses. */
 #include "runtime/async.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,11 +18,16 @@
 
 /* ---- the queue ---- */
 
+static void forget_part(struct ls_async *async, struct ls_call_part *part) {
+    if (!part->done) (void)tdelete(part, &async->by_name, ls_negotiation_compare_names);
+    part->done = true;
+}
+
 static void end_request(struct ls_async *async, struct ls_operation *operation, ls_status status, const char *error) {
-    struct ls_operation **at = &async->first;
-    while (*at != operation) at = &(*at)->next;
-    *at = operation->next;
-    if (async->end == &operation->next) async->end = at;
+    for (size_t i = 0; i < operation->part_count; i++) forget_part(async, &operation->parts[i]);
+    if (async->untold == operation) async->untold = TAILQ_NEXT(operation, link);
+    async->untold_parts -= operation->part_count - operation->told;
+    TAILQ_REMOVE(&async->begun, operation, link);
     operation->status = status;
     (void)snprintf(operation->error, sizeof(operation->error), "%s", error);
     operation->ended = true; /* from here on it may be gone */
@@ -34,31 +40,71 @@ void ls_async_end(struct ls_async *async, struct ls_operation *operation, ls_sta
     ls_monitor_unlock(&async->monitor);
 }
 
-static const struct ls_operation *find_name(const struct ls_async *async, uint64_t name_digest) {
-    for (const struct ls_operation *operation = async->first; operation; operation = operation->next)
-        for (size_t i = 0; i < operation->part_count; i++)
-            if (!operation->parts[i].done && operation->parts[i].frame.name_digest == name_digest) return operation;
-    return NULL;
+struct ls_call_part *ls_async_find(struct ls_async *async, const struct ls_frame *frame) {
+    ls_monitor_lock(&async->monitor);
+    struct ls_call_part **node = tfind(frame, &async->by_name, ls_negotiation_compare_names);
+    struct ls_call_part *part = node ? *node : NULL;
+    ls_monitor_unlock(&async->monitor);
+    return part;
+}
+
+static void note_call(struct ls_async *async, const struct ls_operation *operation, int64_t begun) {
+    char span[LS_FRAME_NAME + 32];
+    if (!async->track) return;
+    (void)snprintf(span, sizeof(span), "%s %.*s", ls_operation_span(operation), LS_FRAME_NAME, operation->name);
+    ls_track_end(
+        async->track, begun, span,
+        (struct ls_span_facts){.step = ++async->calls, .bytes = ls_operation_bytes(operation, async->runtime)});
+}
+
+void ls_async_end_part(struct ls_async *async, struct ls_call_part *part, int64_t begun) {
+    struct ls_operation *operation = part->operation;
+    ls_monitor_lock(&async->monitor);
+    forget_part(async, part);
+    size_t left = --operation->left;
+    ls_monitor_unlock(&async->monitor);
+    if (left) return;
+    note_call(async, operation, begun);
+    ls_async_end(async, operation, LS_OK);
+}
+
+/* Enters the parts of operation by their names, or none. */
+static ls_status enter_parts(struct ls_async *async, struct ls_operation *operation) {
+    ls_status status = LS_OK;
+    size_t entered = 0;
+    for (; entered < operation->part_count && !status; entered++) {
+        struct ls_call_part *part = &operation->parts[entered];
+        struct ls_call_part **node = tsearch(part, &async->by_name, ls_negotiation_compare_names);
+        part->operation = operation;
+        part->done = !node || *node != part;
+        if (!node)
+            status = ls_fail_memory("a call that is begun", sizeof(void *));
+        else if (part->done)
+            status = ls_fail(LS_ALREADY_EXISTS,
+                             "%s '%s' is begun twice at once: wait for the first one, or give each a name of its own",
+                             ls_operation_span(operation), operation->name);
+    }
+    while (status && entered) forget_part(async, &operation->parts[--entered]);
+    return status;
 }
 
 static ls_status take_in(struct ls_async *async, struct ls_operation *operation) {
+    const struct ls_operation *first = TAILQ_FIRST(&async->begun);
     if (async->failed) return ls_fail(async->failed, "%s", async->error);
     if (async->joined)
         return ls_fail(LS_FAILED_PRECONDITION, "'%s' was begun while this rank is in ls_join", operation->name);
-    if (operation->kind == LS_OPERATION_JOIN && async->first)
+    if (operation->kind == LS_OPERATION_JOIN && first)
         return ls_fail(LS_FAILED_PRECONDITION, "ls_join while %s '%s' has not ended: wait for it first",
-                       ls_operation_span(async->first), async->first->name);
-    for (size_t i = 0; i < operation->part_count; i++)
-        if (find_name(async, operation->parts[i].frame.name_digest))
-            return ls_fail(LS_ALREADY_EXISTS,
-                           "%s '%s' is begun twice at once: wait for the first one, or give each a name of its own",
-                           ls_operation_span(operation), operation->name);
+                       ls_operation_span(first), first->name);
+    ls_status status = enter_parts(async, operation);
+    if (status) return status;
     operation->left = operation->part_count;
+    operation->told = 0;
+    async->untold_parts += operation->part_count;
+    if (!async->untold && operation->part_count) async->untold = operation;
     operation->begun = ls_now();
     operation->ended = false;
-    operation->next = NULL;
-    *async->end = operation;
-    async->end = &operation->next;
+    TAILQ_INSERT_TAIL(&async->begun, operation, link);
     async->joined = operation->kind == LS_OPERATION_JOIN;
     async->changes++;
     return LS_OK;
@@ -100,7 +146,8 @@ static void fail_all(struct ls_async *async, ls_status status) {
     ls_monitor_lock(&async->monitor);
     async->failed = status;
     (void)snprintf(async->error, sizeof(async->error), "%s", ls_error());
-    while (async->first) end_request(async, async->first, status, async->error);
+    struct ls_operation *operation;
+    while ((operation = TAILQ_FIRST(&async->begun))) end_request(async, operation, status, async->error);
     async->joined = false;
     ls_monitor_broadcast(&async->monitor);
     ls_monitor_unlock(&async->monitor);
@@ -114,8 +161,7 @@ static ls_status look_after(struct ls_async *async) {
     int64_t now = ls_now();
     bool reports = settings->report_interval > 0 && now >= async->next_report;
     char text[512];
-    for (size_t i = 0; i < negotiation->count; i++) {
-        const struct ls_negotiated *call = negotiation->calls[i];
+    for (const struct ls_negotiated *call = TAILQ_FIRST(&negotiation->waiting); call; call = TAILQ_NEXT(call, link)) {
         if (now < ls_deadline_after(call->since, settings->report_interval)) continue;
         ls_negotiation_describe(negotiation, call, text, sizeof(text));
         if (now >= ls_deadline_after(call->since, settings->collective_timeout))
@@ -161,8 +207,8 @@ static void work(struct ls_async *async) {
 static void *run_async(void *argument) {
     struct ls_async *async = argument;
     ls_monitor_lock(&async->monitor);
-    while (async->first || !async->ending) {
-        if (!async->first) {
+    while (!TAILQ_EMPTY(&async->begun) || !async->ending) {
+        if (TAILQ_EMPTY(&async->begun)) {
             (void)ls_monitor_wait(&async->monitor, LS_NEVER);
             continue;
         }
@@ -191,7 +237,7 @@ ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struc
     if (!made) return ls_fail_memory("the calls that are begun", sizeof(*made));
     made->runtime = runtime;
     made->track = track;
-    made->end = &made->first;
+    TAILQ_INIT(&made->begun);
     made->references = 1;
     ls_status status = ls_monitor_init(&made->monitor);
     if (status) {
@@ -224,7 +270,7 @@ void ls_async_close(struct ls_async *async, ls_status status) {
     if (!async) return;
     ls_monitor_lock(&async->monitor);
     async->ending = true;
-    if (status && async->first) ls_abort_raise(async->runtime->abort, status, ls_error());
+    if (status && !TAILQ_EMPTY(&async->begun)) ls_abort_raise(async->runtime->abort, status, ls_error());
     ls_monitor_broadcast(&async->monitor);
     ls_monitor_unlock(&async->monitor);
     (void)pthread_join(async->thread, NULL);
@@ -246,9 +292,10 @@ ls_status ls_async_trace(struct ls_async *async, struct ls_track *track) {
     if (!async) return LS_OK;
     ls_monitor_lock(&async->monitor);
     ls_status status = LS_OK;
-    if (async->first)
+    const struct ls_operation *first = TAILQ_FIRST(&async->begun);
+    if (first)
         status = ls_fail(LS_FAILED_PRECONDITION, "%s '%s' has not ended: wait for it before the timeline changes",
-                         ls_operation_span(async->first), async->first->name);
+                         ls_operation_span(first), first->name);
     while (!status && async->busy) (void)ls_monitor_wait(&async->monitor, LS_NEVER);
     if (!status) async->track = track;
     ls_monitor_unlock(&async->monitor);

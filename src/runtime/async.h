@@ -13,8 +13,11 @@ struct ls_async {
     pthread_t thread;
     struct ls_track *track;
     int64_t calls;
-    struct ls_monitor monitor;         /* guards what follows */
-    struct ls_operation *first, **end; /* begun and not ended, in order */
+    struct ls_monitor monitor;   /* guards what follows */
+    struct ls_operations begun;  /* and not ended, in order */
+    struct ls_operation *untold; /* the first with parts that the other ranks do not know, if there is one */
+    size_t untold_parts;
+    void *by_name;                     /* parts that have not ended, in a tree of tsearch(3) */
     int64_t changes;                   /* how often something was begun */
     bool joined, ending, busy;         /* busy: the thread may be using the group */
     ls_status failed;                  /* every call ends with it until the next generation */
@@ -42,6 +45,10 @@ bool ls_async_has_ended(struct ls_async *async, const struct ls_operation *opera
 /* Its status; DEADLINE_EXCEEDED if it has not ended by deadline, which ends nothing. */
 ls_status ls_async_wait(struct ls_async *async, const struct ls_operation *operation, int64_t deadline);
 
+/* By the thread: the part of that name that was begun here, NULL if none was; and its end, which may be that of its
+ * operation. */
+struct ls_call_part *ls_async_find(struct ls_async *async, const struct ls_frame *frame);
+void ls_async_end_part(struct ls_async *async, struct ls_call_part *part, int64_t begun);
 /* By the thread: ends a operation with a status and this thread's error. */
 void ls_async_end(struct ls_async *async, struct ls_operation *operation, ls_status status);
 

@@ -1,8 +1,10 @@
 /* The table of calls that were begun. A name is in it once: a rank begins no second call of a name before the first has
  * ended. Names are compared by their digests. */
+#define _GNU_SOURCE /* tdestroy */
 #include "runtime/negotiation.h"
 
 #include <endian.h>
+#include <search.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,18 +15,19 @@
 
 ls_status ls_negotiation_init(struct ls_negotiation *negotiation, int size) {
     *negotiation = (struct ls_negotiation){.size = size, .joined = ls_alloc((size_t)size), .last_joined = -1};
+    TAILQ_INIT(&negotiation->waiting);
+    TAILQ_INIT(&negotiation->ready);
     return negotiation->joined ? LS_OK : ls_fail_memory("a negotiation", (size_t)size);
 }
 
-static void free_call(struct ls_negotiated *call) {
+static void free_call(void *argument) {
+    struct ls_negotiated *call = argument;
     ls_free(call->begun);
     ls_free(call);
 }
 
 void ls_negotiation_free(struct ls_negotiation *negotiation) {
-    for (size_t i = 0; i < negotiation->count; i++) free_call(negotiation->calls[i]);
-    ls_free(negotiation->calls);
-    ls_free(negotiation->by_name);
+    tdestroy(negotiation->by_name, free_call);
     ls_free(negotiation->joined);
     *negotiation = (struct ls_negotiation){0};
 }
@@ -47,56 +50,39 @@ ls_status ls_negotiation_read_header(const unsigned char bytes[LS_ROUND_HEADER],
     return LS_OK;
 }
 
-/* The link of a chain that points to the call of that name, or that would. */
-static struct ls_negotiated **chain_at(struct ls_negotiated **by_name, size_t capacity, uint64_t name_digest) {
-    struct ls_negotiated **at = &by_name[name_digest & (capacity - 1)];
-    while (*at && (*at)->frame.name_digest != name_digest) at = &(*at)->chained;
-    return at;
+int ls_negotiation_compare_names(const void *a, const void *b) {
+    uint64_t first = ((const struct ls_frame *)a)->name_digest, second = ((const struct ls_frame *)b)->name_digest;
+    return (first > second) - (first < second);
 }
 
-static struct ls_negotiated *find_call(const struct ls_negotiation *negotiation, uint64_t name_digest) {
-    return negotiation->capacity ? *chain_at(negotiation->by_name, negotiation->capacity, name_digest) : NULL;
-}
-
-static ls_status grow(struct ls_negotiation *negotiation) {
-    size_t larger = negotiation->capacity ? 2 * negotiation->capacity : 16;
-    struct ls_negotiated **calls = ls_alloc_array(larger, sizeof(struct ls_negotiated *));
-    struct ls_negotiated **by_name = ls_alloc_array(larger, sizeof(struct ls_negotiated *));
-    if (!calls || !by_name) {
-        ls_free(calls);
-        ls_free(by_name);
-        return ls_fail_memory("a negotiation", 2 * larger * sizeof(struct ls_negotiated *));
-    }
-    for (size_t i = 0; i < negotiation->count; i++) {
-        calls[i] = negotiation->calls[i];
-        calls[i]->chained = NULL;
-        *chain_at(by_name, larger, calls[i]->frame.name_digest) = calls[i];
-    }
-    ls_free(negotiation->calls);
-    ls_free(negotiation->by_name);
-    negotiation->calls = calls;
-    negotiation->by_name = by_name;
-    negotiation->capacity = larger;
-    return LS_OK;
+static struct ls_negotiated *find_call(struct ls_negotiation *negotiation, const struct ls_frame *frame) {
+    struct ls_negotiated **node = tfind(frame, &negotiation->by_name, ls_negotiation_compare_names);
+    return node ? *node : NULL;
 }
 
 static ls_status add_call(struct ls_negotiation *negotiation, const struct ls_frame *frame,
                           struct ls_negotiated **call) {
-    ls_status status = negotiation->count == negotiation->capacity ? grow(negotiation) : LS_OK;
-    if (status) return status;
     struct ls_negotiated *made = ls_alloc(sizeof(*made));
-    if (made) made->begun = ls_alloc((size_t)negotiation->size);
-    if (!made || !made->begun) {
-        ls_free(made);
+    if (made) {
+        made->frame = *frame;
+        made->begun = ls_alloc((size_t)negotiation->size);
+    }
+    if (!made || !made->begun || !tsearch(made, &negotiation->by_name, ls_negotiation_compare_names)) {
+        if (made) free_call(made);
         return ls_fail_memory("a negotiation", (size_t)negotiation->size);
     }
-    made->frame = *frame;
     made->missing = negotiation->size - negotiation->joined_count;
     made->since = ls_now();
-    negotiation->calls[negotiation->count++] = made;
-    *chain_at(negotiation->by_name, negotiation->capacity, frame->name_digest) = made;
+    TAILQ_INSERT_TAIL(&negotiation->waiting, made, link);
     *call = made;
     return LS_OK;
+}
+
+/* One rank fewer is missing. */
+static void come_closer(struct ls_negotiation *negotiation, struct ls_negotiated *call) {
+    if (--call->missing) return;
+    TAILQ_REMOVE(&negotiation->waiting, call, link);
+    TAILQ_INSERT_TAIL(&negotiation->ready, call, link);
 }
 
 ls_status ls_negotiation_read(struct ls_negotiation *negotiation, int rank, const unsigned char bytes[LS_FRAME_SIZE]) {
@@ -106,14 +92,16 @@ ls_status ls_negotiation_read(struct ls_negotiation *negotiation, int rank, cons
     if (frame.rank != rank || frame.size != negotiation->size)
         return ls_fail(LS_DATA_LOSS, "rank %d of %d sent what rank %d of %d has begun", rank, negotiation->size,
                        frame.rank, frame.size);
-    struct ls_negotiated *call = find_call(negotiation, frame.name_digest);
+    if (negotiation->joined[rank])
+        return ls_fail(LS_DATA_LOSS, "rank %d has begun '%s' while it is in ls_join", rank, frame.name);
+    struct ls_negotiated *call = find_call(negotiation, &frame);
     if (!call) status = add_call(negotiation, &frame, &call);
     if (status) return status;
     if (call->begun[rank]) return ls_fail(LS_DATA_LOSS, "rank %d has begun '%s' twice at once", rank, call->frame.name);
     struct ls_frame expected = call->frame;
     expected.rank = rank;
     call->begun[rank] = 1;
-    call->missing -= !negotiation->joined[rank];
+    come_closer(negotiation, call);
     return ls_frame_compare(&expected, &frame, call->frame.rank, rank, ls_algorithm_name);
 }
 
@@ -122,34 +110,31 @@ void ls_negotiation_join(struct ls_negotiation *negotiation, int rank) {
     negotiation->joined[rank] = 1;
     negotiation->joined_count++;
     negotiation->last_joined = rank;
-    for (size_t i = 0; i < negotiation->count; i++)
-        negotiation->calls[i]->missing -= !negotiation->calls[i]->begun[rank];
+    struct ls_negotiated *call = TAILQ_FIRST(&negotiation->waiting);
+    while (call) {
+        struct ls_negotiated *next = TAILQ_NEXT(call, link);
+        if (!call->begun[rank]) come_closer(negotiation, call);
+        call = next;
+    }
 }
 
 void ls_negotiation_part(struct ls_negotiation *negotiation) {
-    for (int rank = 0; rank < negotiation->size; rank++)
-        for (size_t i = 0; negotiation->joined[rank] && i < negotiation->count; i++)
-            negotiation->calls[i]->missing += !negotiation->calls[i]->begun[rank];
+    for (struct ls_negotiated *call = TAILQ_FIRST(&negotiation->waiting); call; call = TAILQ_NEXT(call, link))
+        for (int rank = 0; rank < negotiation->size; rank++)
+            call->missing += negotiation->joined[rank] && !call->begun[rank];
     memset(negotiation->joined, 0, (size_t)negotiation->size);
     negotiation->joined_count = 0;
 }
 
 /* ---- what follows ---- */
 
-/* A call that all have begun but who has joined is ready; one that nobody has begun cannot be in the table. */
 struct ls_negotiated *ls_negotiation_ready(const struct ls_negotiation *negotiation) {
-    for (size_t i = 0; i < negotiation->count; i++)
-        if (!negotiation->calls[i]->missing) return negotiation->calls[i];
-    return NULL;
+    return TAILQ_FIRST(&negotiation->ready);
 }
 
 void ls_negotiation_remove(struct ls_negotiation *negotiation, struct ls_negotiated *call) {
-    size_t at = 0;
-    while (negotiation->calls[at] != call) at++;
-    memmove(&negotiation->calls[at], &negotiation->calls[at + 1],
-            (negotiation->count - at - 1) * sizeof(struct ls_negotiated *));
-    negotiation->count--;
-    *chain_at(negotiation->by_name, negotiation->capacity, call->frame.name_digest) = call->chained;
+    TAILQ_REMOVE(&negotiation->ready, call, link);
+    (void)tdelete(call, &negotiation->by_name, ls_negotiation_compare_names);
     free_call(call);
 }
 

@@ -1,16 +1,19 @@
 /* A collective of a bare communicator as it was asked for: who calls and waits has it on the stack, a begun one has it
  * in its handle. */
 #pragma once
+#include <sys/queue.h>
+
 #include "collective/group.h"
 #include "base/status.h"
 #include "collective/run/frame.h"
 
 /* An array of an all-reduce, or the whole of any other call: what ranks agree on by its name. */
 struct ls_call_part {
-    struct ls_frame frame; /* the fingerprint; its sequence is 0 */
+    struct ls_frame frame; /* the fingerprint; its sequence is 0. It comes first: see ls_negotiation_compare_names */
     const void *input;
     void *output;
-    bool told, done; /* the other ranks know that it was begun; it has ended */
+    struct ls_operation *operation; /* that it is of, once begun */
+    bool done;                      /* it has ended */
 };
 
 enum ls_operation_kind {
@@ -39,14 +42,15 @@ struct ls_operation {
     void **made;              /* of unequal parts: the output, and how much came */
     size_t *made_counts;
     /* while it is under way; guarded by the monitor of struct ls_async */
-    struct ls_operation *next;
-    size_t left; /* parts */
+    TAILQ_ENTRY(ls_operation) link;
+    size_t told, left; /* parts that the other ranks know; that have not ended */
     int64_t begun;
     bool ended;
     ls_status status;
     int last; /* of a join: the last rank */
     char error[LS_ERROR_SIZE];
 };
+TAILQ_HEAD(ls_operations, ls_operation);
 
 /* INVALID_ARGUMENT for what this rank alone can see. Then gives each part its fingerprint. counts, root and arrays are
  * set. */

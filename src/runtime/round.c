@@ -29,32 +29,24 @@ static void free_telling(struct telling *telling) {
 
 bool ls_round_is_due(struct ls_async *async) {
     ls_monitor_lock(&async->monitor);
-    bool due = async->first != NULL;
+    bool due = !TAILQ_EMPTY(&async->begun);
     ls_monitor_unlock(&async->monitor);
     return due;
 }
 
-static size_t count_untold(const struct ls_async *async) {
-    size_t count = 0;
-    for (const struct ls_operation *operation = async->first; operation; operation = operation->next)
-        for (size_t i = 0; i < operation->part_count; i++) count += !operation->parts[i].told;
-    return count < LS_ROUND_MOST ? count : LS_ROUND_MOST;
-}
-
-static void take_untold(const struct ls_async *async, struct telling *telling) {
-    size_t taken = 0;
-    for (struct ls_operation *operation = async->first; operation; operation = operation->next)
-        for (size_t i = 0; i < operation->part_count && taken < telling->count; i++) {
-            if (operation->parts[i].told) continue;
-            operation->parts[i].told = true;
-            ls_frame_encode(&operation->parts[i].frame, telling->own + taken++ * LS_FRAME_SIZE);
-        }
+static void take_untold(struct ls_async *async, struct telling *telling) {
+    for (size_t taken = 0; taken < telling->count;) {
+        struct ls_operation *operation = async->untold;
+        ls_frame_encode(&operation->parts[operation->told++].frame, telling->own + taken++ * LS_FRAME_SIZE);
+        if (operation->told == operation->part_count) async->untold = TAILQ_NEXT(operation, link);
+    }
+    async->untold_parts -= telling->count;
 }
 
 static ls_status collect_own(struct telling *telling) {
     struct ls_async *async = telling->async;
     ls_monitor_lock(&async->monitor);
-    telling->count = count_untold(async);
+    telling->count = async->untold_parts < LS_ROUND_MOST ? async->untold_parts : LS_ROUND_MOST;
     telling->joined = async->joined;
     telling->own = ls_alloc_array(telling->count + 1, LS_FRAME_SIZE);
     if (telling->own) take_untold(async, telling);

@@ -13,19 +13,24 @@ static void require(bool condition) {
     if (!condition) abort();
 }
 
-static void check_table(const struct ls_negotiation *negotiation) {
+/* Each call stands once, and waits as long as a rank is missing. */
+static void check_list(const struct ls_negotiation *negotiation, const struct ls_negotiated_list *list, bool waits) {
     char text[300];
-    for (size_t i = 0; i < negotiation->count; i++) {
+    for (const struct ls_negotiated *call = TAILQ_FIRST(list); call; call = TAILQ_NEXT(call, link)) {
         int begun = 0, missing = 0;
-        for (int rank = 0; rank < SIZE; rank++) begun += negotiation->calls[i]->begun[rank];
-        for (int rank = 0; rank < SIZE; rank++)
-            missing += !negotiation->calls[i]->begun[rank] && !negotiation->joined[rank];
-        require(begun > 0 && missing == negotiation->calls[i]->missing);
-        for (size_t j = 0; j < i; j++)
-            require(negotiation->calls[i]->frame.name_digest != negotiation->calls[j]->frame.name_digest);
-        ls_negotiation_describe(negotiation, negotiation->calls[i], text, sizeof(text));
+        for (int rank = 0; rank < SIZE; rank++) begun += call->begun[rank];
+        for (int rank = 0; rank < SIZE; rank++) missing += !call->begun[rank] && !negotiation->joined[rank];
+        require(begun > 0 && missing == call->missing && waits == (missing > 0));
+        for (const struct ls_negotiated *later = TAILQ_NEXT(call, link); later; later = TAILQ_NEXT(later, link))
+            require(call->frame.name_digest != later->frame.name_digest);
+        ls_negotiation_describe(negotiation, call, text, sizeof(text));
         require(strlen(text) < sizeof(text) && strstr(text, "begun by rank"));
     }
+}
+
+static void check_table(const struct ls_negotiation *negotiation) {
+    check_list(negotiation, &negotiation->waiting, true);
+    check_list(negotiation, &negotiation->ready, false);
 }
 
 static void make_ready(struct ls_negotiation *negotiation) {
