@@ -39,9 +39,9 @@ def checked(workers, collective, *arguments):
 
 
 def all_reduce_is_right_for_every_type_and_op():
-    """Half of the 24 pairs of type and op, as the seed says, over three group sizes and two orders; tests/runtime/table_test.c has all."""
+    """A quarter of the 24 pairs of type and op, as the seed says, over three group sizes and two orders; tests/runtime/table_test.c has all."""
     print(f"# LOCKSTEP_TEST_SEED={SEED}")
-    pairs = random.Random(SEED).sample(list(itertools.product(DTYPES, OPS)), 12)
+    pairs = random.Random(SEED).sample(list(itertools.product(DTYPES, OPS)), 6)
     for index, (dtype, op) in enumerate(pairs[::2]):
         checked(2 + index % 3, "all-reduce", "--dtype", dtype, "--op", op, *["--in-place"][:index % 2])
     for index, (dtype, op) in enumerate(pairs[1::2]):
@@ -77,10 +77,10 @@ def compressed_sums_are_right():
 
 
 def reduce_scatter_is_right_in_both_orders():
-    """Half of the pairs, as the seed says; tests/runtime/table_test.c has all."""
+    """A quarter of the pairs, as the seed says; tests/runtime/table_test.c has all."""
     print(f"# LOCKSTEP_TEST_SEED={SEED}")
     for index, (dtype, op) in enumerate(itertools.product(DTYPES, OPS)):
-        if (index + index // 4 + SEED) % 2:
+        if (index + index // 4 + SEED) % 4 == 0:
             checked(2 + index % 3, "reduce-scatter", "--dtype", dtype, "--op", op, "--communication", ["auto", "ring"][index // 4 % 2],
                     *["--in-place"][:index % 2])
 

@@ -12,7 +12,7 @@ import time
 import unittest
 
 import modes
-from job import LIMIT, SANITIZED, Job, JobCase, Returner, undisturbed
+from job import LIMIT, Job, JobCase, Returner, few, some, undisturbed
 from cluster import children_of, task_index_of
 from servers import Servers
 
@@ -29,7 +29,6 @@ def paced(generations, after="committed:5"):
     return ["%s:PACE:%d" % (after, generations)]
 
 
-few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
 
 
 class Elastic(JobCase):
@@ -51,7 +50,7 @@ class Elastic(JobCase):
 
 class Fewer(Elastic):
     def test_three_of_four(self):
-        for rank in (0, 3) if SANITIZED else range(4):
+        for rank in some(range(4)):
             self.survive({rank: ["sums:5:KILL"]}, gone=(rank,), elastic="3:4")
 
     @few
@@ -239,7 +238,7 @@ class Back(Elastic):
     """Lost, left out, and started anew."""
 
     def test_comes_in_again(self):
-        for rank in (1,) if SANITIZED else (0, 3):
+        for rank in some((0, 1, 3)):
             other = 1 if rank == 0 else 0
             job = self.survive({rank: ["sums:5:KILL"], other: paced(3)}, options=LONG, hooks=[Returner(rank)])
             self.assertEqual(self.entered(job, other), 3, job.describe())

@@ -15,6 +15,20 @@ from cluster import children_of, free_ports, shared_files  # noqa: E402
 
 WORKER = os.environ.get("RECOVERY_WORKER", "build/tests/recovery/worker")
 SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower: a few of each kind run
+
+
+def some(cases):
+    """Where scripts/test draws (cluster.drawn), half of a table of cases, and under a sanitizer one of six. At least one."""
+    cases = list(cases)
+    return cluster.drawn(cases, repr(cases), -(-len(cases) // (6 if SANITIZED else 2)))
+
+
+def few(test):
+    """A handful of tests is enough where everything is slow. Where scripts/test draws, half of those that are left out there run."""
+    drawn = cluster.drawn((True, False), test.__qualname__)[0]
+    return unittest.skipIf(SANITIZED or not drawn, "not drawn")(test)
+
+
 LIMIT = int((3 if SANITIZED else 1) * cluster.LIMIT)  # seconds that a job may take
 POLL = 0.001
 SETTINGS = {"OMP_NUM_THREADS": "1", "LOCKSTEP_FIRST_BUCKET": "64K", "LOCKSTEP_BUCKET": "64K",

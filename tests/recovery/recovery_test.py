@@ -13,7 +13,7 @@ import time
 import unittest
 from collections import Counter
 
-from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, is_stopped, undisturbed
+from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, few, is_stopped, some, undisturbed
 from modes import MODES
 from points import LINK_POINTS, OF_SERVERS, POINTS, in_sources, moment
 from servers import WATCHED, Servers
@@ -22,7 +22,6 @@ LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
 STEPS = 16  # of the training as it is without options
 reference = functools.lru_cache(undisturbed)
-few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
 
 
 def kills(points):
@@ -59,8 +58,8 @@ class Points(Base):
 
     def test_a_worker_lost_at_each(self):
         ranks = (0, 1, 2)
-        for number, point in enumerate(POINTS):
-            if point in ("meeting", "drain", "fragment") or SANITIZED and number % 6:
+        for number, point in some(enumerate(POINTS)):
+            if point in ("meeting", "drain", "fragment"):
                 continue
             rank = 0 if POINTS[point].only_first else ranks[number % 3]
             options = {"checkpoint": ("--checkpoint", self.folder, "--checkpoint-steps", "3"),
@@ -71,7 +70,7 @@ class Points(Base):
         """Between two of them, too: all go back to the last one, and to the bits of as many workers."""
         options = ("--local", "3")
         wanted = self.run_job(options=options).lives[0][0].result()
-        for rank, point in ((0, "meeting:2:KILL"), (1, "committed:5:KILL"), (2, "meeting:5:KILL"))[:1 if SANITIZED else 3]:
+        for rank, point in some(((0, "meeting:2:KILL"), (1, "committed:5:KILL"), (2, "meeting:5:KILL"))):
             with self.subTest(rank=rank, point=point):
                 job = self.run_job({rank: [point]}, options=options)
                 self.expect_none(job.faults(wanted), job)
@@ -83,7 +82,7 @@ class Points(Base):
         wanted = self.run_job(options=options).lives[0][0].result()
         self.assertNotEqual(wanted["weights_sha256"], self.run_job(options=("--local", "4")).lives[0][0].result()["weights_sha256"])
         moments = ((0, "fragment:2:KILL"), (1, "committed:7:KILL"), (2, "meeting:2:KILL"), (1, "fragment:4:KILL"))
-        for rank, point in moments[:1 if SANITIZED else 4]:
+        for rank, point in some(moments):
             with self.subTest(rank=rank, point=point):
                 job = self.run_job({rank: [point]}, options=options)
                 self.expect_none(job.faults(wanted), job)
@@ -93,7 +92,7 @@ class Points(Base):
         """Drawn from a buffer, augmented, and read ahead by threads: the same ones to the bit, wherever it is."""
         options = ("--pipeline",)
         self.assertNotEqual(reference(3, *options)["weights_sha256"], reference(3)["weights_sha256"])
-        for rank, point in ((0, "committed:3:KILL"), (2, "sums:11:KILL"))[:1 if SANITIZED else 2]:
+        for rank, point in some(((0, "committed:3:KILL"), (2, "sums:11:KILL"))):
             self.survive({rank: [point]}, options=options)
 
     @few
@@ -180,12 +179,12 @@ class Dialled(Base):
 
     def test_and_started_anew(self):
         for transport in ("tcp", "grpc"):
-            for rank, points in self.CASES[:2 if SANITIZED else 5]:
+            for rank, points in some(self.CASES):
                 self.survive({rank: points}, environment={"LOCKSTEP_TRANSPORT": transport})
 
     def test_and_not_started_anew(self):
         for transport, cases in (("tcp", self.CASES[:2]), ("grpc", self.CASES[:3:2])):
-            for rank, (point, *_) in cases[:1 if SANITIZED else 2]:
+            for rank, (point, *_) in some(cases):
                 with self.subTest(transport=transport, rank=rank, point=point):
                     environment = {"LOCKSTEP_TRANSPORT": transport, "LOCKSTEP_REJOIN_TIMEOUT": "0.5",
                                    "LOCKSTEP_JOIN_TIMEOUT": "2"}
@@ -210,8 +209,8 @@ class Loops(Base):
                 self.assertEqual(len(job.lives[rank]), 1 + kills(points), job.describe())
 
     def test_a_custom_loop(self):
-        for rank, point in ((0, "gradient:5:KILL"), (1, "reduced:9:KILL"), (2, "step:1:KILL"), (1, "form:1:KILL"),
-                            (0, "step:24:KILL")):
+        for rank, point in some(((0, "gradient:5:KILL"), (1, "reduced:9:KILL"), (2, "step:1:KILL"), (1, "form:1:KILL"),
+                                 (0, "step:24:KILL"))):
             self.lose({rank: [point]})
 
     @few
@@ -230,16 +229,16 @@ class Loops(Base):
         """Whose iterator is made anew between two commits: each iterator has its own position again, whoever is lost, before
         the commit that comes next or after it, and where a process is started anew."""
         wanted = undisturbed(3, "--evaluate", program=LOOP)
-        for at in ({0: ["evaluating:3:KILL"]}, {1: ["gradient:8:KILL"]}, {2: ["gradient:16:KILL"]},
-                   {0: ["evaluating:2:KILL"], 2: ["step:9:KILL"]})[:2 if SANITIZED else 4]:
+        for at in some(({0: ["evaluating:3:KILL"]}, {1: ["gradient:8:KILL"]}, {2: ["gradient:16:KILL"]},
+                        {0: ["evaluating:2:KILL"], 2: ["step:9:KILL"]})):
             self.lose(at, "--evaluate", wanted=wanted)
 
     def test_between_two_fits(self):
         """In the first fit, in the loop and in the second: a process has the state of all three."""
         wanted = undisturbed(3, "--fits", program=LOOP)
-        for at in ({0: ["committed:5:KILL"]}, {1: ["reduced:9:KILL"]}, {2: ["sums:15:KILL"]},
-                   {0: ["gradient:3:KILL"], 1: ["sums:18:KILL"]}, {1: ["step:2:KILL", "committed:4:KILL"]},
-                   {0: ["exit:1:KILL"]})[:2 if SANITIZED else 6]:
+        for at in some(({0: ["committed:5:KILL"]}, {1: ["reduced:9:KILL"]}, {2: ["sums:15:KILL"]},
+                        {0: ["gradient:3:KILL"], 1: ["sums:18:KILL"]}, {1: ["step:2:KILL", "committed:4:KILL"]},
+                        {0: ["exit:1:KILL"]})):
             self.lose(at, "--fits", wanted=wanted)
 
     def test_with_another_evaluation(self):
@@ -256,21 +255,21 @@ class Loops(Base):
 
     def test_collectives(self):
         wanted = {"steps": 24, "weights_sha256": "0x1.c2p+10 ", "val_accuracy": 0, "told": 0}  # 6 x (1 + ... + 24)
-        for rank, point in ((0, "gradient:5:KILL"), (1, "step:9:KILL"), (2, "gradient:24:KILL")):
+        for rank, point in some(((0, "gradient:5:KILL"), (1, "step:9:KILL"), (2, "gradient:24:KILL"))):
             self.lose({rank: [point]}, "--collectives", wanted=wanted)
 
     def test_calls_that_were_begun(self):
         """What has begun on some ranks ends with an error on all, and is made again."""
         wanted = {"steps": 24, "weights_sha256": "0x1.c2p+10 ", "val_accuracy": 0, "told": 0}
-        for at in ({0: ["gradient:5:KILL"]}, {1: ["begun:8:KILL"]}, {2: ["begun:70:KILL"]}, {0: ["reduced:13:KILL"]},
-                   {1: ["begun:4:KILL", "form:1:KILL"]}, {0: ["begun:11:KILL"], 2: ["reduced:9:KILL"]}):
+        for at in some(({0: ["gradient:5:KILL"]}, {1: ["begun:8:KILL"]}, {2: ["begun:70:KILL"]}, {0: ["reduced:13:KILL"]},
+                        {1: ["begun:4:KILL", "form:1:KILL"]}, {0: ["begun:11:KILL"], 2: ["reduced:9:KILL"]})):
             self.lose(at, "--collectives", "--begun", wanted=wanted)
 
     def test_process_sets(self):
         """A new process gets the sets that the others have, and all go on in them; so does a message between two ranks."""
         wanted = {"steps": 24, "weights_sha256": "0x1.3ecp+13 ", "val_accuracy": 0, "told": 0}  # 34 x (1 + ... + 24)
-        for at in ({0: ["gradient:5:KILL"]}, {1: ["reduced:9:KILL"]}, {2: ["step:7:KILL", "group:1:KILL"]},
-                   {0: ["gradient:3:KILL"], 2: ["reduced:3:KILL"]}, {1: ["gradient:4:KILL"], 0: ["entered:2:KILL"]}):
+        for at in some(({0: ["gradient:5:KILL"]}, {1: ["reduced:9:KILL"]}, {2: ["step:7:KILL", "group:1:KILL"]},
+                        {0: ["gradient:3:KILL"], 2: ["reduced:3:KILL"]}, {1: ["gradient:4:KILL"], 0: ["entered:2:KILL"]})):
             self.lose(at, "--collectives", "--sets", wanted=wanted)
 
 
@@ -291,7 +290,7 @@ class Several(Base):
             self.survive(at)
 
     def test_the_one_that_comes_back(self):
-        for points in (["form:1", "entered:1"], ["links:1"], ["state:1"], ["accepted:1", "bucket:1"])[:1 if SANITIZED else 4]:
+        for points in some((["form:1", "entered:1"], ["links:1"], ["state:1"], ["accepted:1", "bucket:1"])):
             self.survive({1: ["sums:5:KILL"] + [point + ":KILL" for point in points]})
 
     @few
@@ -349,7 +348,7 @@ class Undone(InStore):
         notes = self.train({}).lives[0][0].notes
         each = len(notes("pull")) // len(notes("sums"))
         self.assertGreaterEqual(each, 2, "the model has one bucket")
-        for victim in (2, 0)[:1 if SANITIZED else 2]:
+        for victim in some((2, 0)):
             self.lose_amid_a_pull(victim, each)
         # They ask again for the checkpoint for which they asked in the step that is undone
         save = ("--checkpoint", self.folder, "--checkpoint-steps", "1000", "--save", str(self.STEP))
@@ -417,7 +416,7 @@ class Inherited(Base):
         return job
 
     def test_in_its_fit(self):
-        for workers, others in ((2, (0,)), (3, (0,)), (3, (0, 2)))[:1 if SANITIZED else 3]:
+        for workers, others in some(((2, (0,)), (3, (0,)), (3, (0, 2)))):
             self.lose(workers, others)
 
     @few
@@ -441,7 +440,7 @@ class Frozen(Base):
 
     def test_longer_than_the_limit(self):
         """It wakes before it is left out, and takes part again with its state."""
-        for rank, point in ((0, "sums:5:STOP"), (1, "committed:5:STOP"), (2, "commit:5:STOP"))[:1 if SANITIZED else 3]:
+        for rank, point in some(((0, "sums:5:STOP"), (1, "committed:5:STOP"), (2, "commit:5:STOP"))):
             waker = Waker(1.8)
             self.survive({rank: [point]}, environment=self.ENVIRONMENT, hooks=[waker])
             self.assertEqual(waker.woken, 1)
@@ -471,7 +470,7 @@ class Frozen(Base):
 
     def test_all_at_once(self):
         """As when a laptop's lid closes, or a host's virtual machines are all stopped: nobody was there to lose anybody."""
-        for steps, seconds, pause in ((3, 1.8, 0), (7, 4, 0), (5, 1.8, 0.4))[:1 if SANITIZED else 3]:
+        for steps, seconds, pause in some(((3, 1.8, 0), (7, 4, 0), (5, 1.8, 0.4))):
             freezer = FreezeAll(steps, seconds, pause)
             with self.subTest(steps=steps, seconds=seconds, pause=pause):
                 job = self.run_job(options=("--epochs", "3"), environment=self.ENVIRONMENT, hooks=[freezer])
