@@ -54,8 +54,8 @@ static inline bool is_full(void) {
 }
 
 /* Of a test that runs for each number of a table, where LOCKSTEP_TEST_SEED is set: under AddressSanitizer half of the
- * numbers, and under ThreadSanitizer a third, which the seed draws. Without a sanitizer all run. scripts/test prints the
- * seed, and sets none with --full. */
+ * numbers, and under ThreadSanitizer a third, which the seed draws. Without a sanitizer all run. scripts/test prints
+ * the seed, and sets none with --full. */
 enum { ONE_IN = SANITIZED_THREADS ? 3 : 2 };
 
 static inline bool is_drawn(uint64_t seed, int line, int number) {
