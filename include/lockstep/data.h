@@ -126,6 +126,9 @@ LS_API ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_option
  * floats or integers; y: integers (count), which are classes, or numbers: floats of any shape, (count, ...), or integers of
  * several columns such as one-hot rows. sample_weight_SPLIT (count) may be there too. */
 LS_API ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
+/* Without labels, for predict alone: each path is a .jpg, .jpeg or .png, a folder with such in it and below it, or a .txt file
+ * with a path a line; or the only one is an .npy or .npz of x. Labels are 0, and ls_dataset_num_classes is too. */
+LS_API ls_status ls_dataset_paths(const char *const *paths, size_t count, const ls_dataset_options *options, ls_dataset **dataset);
 /* tf.data.Dataset.from_tensor_slices((x, y, sample_weight)): examples in memory, borrowed. An example has a label, or targets of
  * any shape, as a regression, one-hot rows or several classes at once have. */
 typedef struct ls_arrays {
@@ -133,7 +136,7 @@ typedef struct ls_arrays {
     int64_t count;
     const float *features;       /* (count, shape...) */
     ls_shape shape;
-    const int32_t *labels;       /* (count) in [0, classes); NULL if targets are given */
+    const int32_t *labels;       /* (count) in [0, classes); NULL if targets are given, or neither: for predict alone */
     int classes;
     const float *targets;        /* (count, target_shape...); rank 0: one number an example */
     ls_shape target_shape;
@@ -155,6 +158,8 @@ LS_API int ls_dataset_num_classes(const ls_dataset *dataset);     /* 0 where tar
 LS_API bool ls_dataset_targets(const ls_dataset *dataset, ls_shape *shape);
 /* The name of a class, NULL where it has none. Borrowed. */
 LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
+/* The path of an example's own file, NULL where it has none. example is from 0 to below ls_dataset_count. Borrowed. */
+LS_API const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example);
 LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */
 LS_API void ls_dataset_free(ls_dataset *dataset);
 

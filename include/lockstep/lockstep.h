@@ -251,6 +251,9 @@ LS_API ls_status ls_model_load_weights(ls_model *model, const char *path, const 
 /* Model.save_weights: this worker's copy, which all have, as .safetensors or .npz under Keras' names; path is there whole or as it
  * was. The model must be built. */
 LS_API ls_status ls_model_save_weights(const ls_model *model, const char *path);
+/* A text of the program's own, copied, that the model's weights and checkpoints carry beside what they say of input, outputs, loss and
+ * classes; "": none. ls_tools_about_weights reads it. */
+LS_API ls_status ls_model_note(ls_model *model, const char *note);
 /* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
  * Each step is a transaction: a failed one leaves the variables of the step before. */
 LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);

@@ -91,6 +91,23 @@ LS_API ls_status ls_tools_gpus_all_reduce(ls_tools_gpus *gpus, ls_reduce_op op, 
  * it is NULL. *text, freed with ls_memory_free, receives the findings, for people or as one JSON object. A file that
  * cannot be read or written, or is not of the same run, is INVALID_ARGUMENT. */
 LS_API ls_status ls_tools_timeline(const char *const *paths, int count, const char *output, bool json, char **text);
+/* Writes "name": "text", and a comma, where text is any UTF-8. */
+LS_API void ls_tools_put_json(FILE *out, const char *name, const char *text);
+/* Makes text the thread's error, and returns status: for what a command finds by itself. */
+LS_API ls_status ls_tools_fail(ls_status status, const char *text);
+/* The facts that a file of weights, or a checkpoint, has of its model. Unknown ones are 0 or NULL. */
+typedef struct ls_tools_about {
+    ls_shape input; /* of an example */
+    int outputs;
+    char *loss;     /* Keras' name */
+    char **classes; /* [class_count] names */
+    int class_count;
+    char *note; /* ls_model_note's */
+    char *text; /* all that it says, a JSON object */
+} ls_tools_about;
+/* Collective over strategy's workers: the chief reads path, and all get what it says. Freed with ls_tools_about_free. */
+LS_API ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_tools_about **about);
+LS_API void ls_tools_about_free(ls_tools_about *about);
 /* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names. *text says
  * what was written; freed with ls_memory_free. */
 LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);

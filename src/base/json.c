@@ -1,6 +1,9 @@
 /* Strings as JSON has them. */
 #include "base/json.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 void ls_json_put(FILE *stream, const char *text) {
     (void)fputc('"', stream);
     for (; *text; text++) {
@@ -24,4 +27,14 @@ void ls_json_put_ascii(FILE *stream, const char *text) {
             (void)fputc(c, stream);
     }
     (void)fputc('"', stream);
+}
+
+/* The locale's point, of one byte or several, is all that is no digit, sign or exponent. */
+void ls_json_put_number(FILE *stream, double value) {
+    char text[40];
+    (void)snprintf(text, sizeof(text), "%.9g", value);
+    for (const char *c = text; *c; c++) {
+        bool plain = strchr("0123456789+-e", *c) != NULL;
+        if (plain || (c > text && strchr("0123456789", c[-1]))) (void)fputc(plain ? *c : '.', stream);
+    }
 }

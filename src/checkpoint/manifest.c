@@ -75,7 +75,7 @@ void ls_manifest_write(const struct ls_manifest *manifest, struct ls_manifest_te
     to->texts[to->count++] = (struct ls_safetensors_text){"format", FORMAT};
     to->texts[to->count++] = (struct ls_safetensors_text){"version", VERSION};
     to->texts[to->count++] = (struct ls_safetensors_text){"random", RANDOM};
-    for (size_t i = 0; i < manifest->count; i++) {
+    for (size_t i = 0; i < manifest->count && to->count < LS_MANIFEST_TEXTS; i++) {
         const struct ls_manifest_field *field = &manifest->fields[i];
         if (field->use == LS_MANIFEST_NEVER) continue;
         const char *text = field_text(field, (char *)manifest->record + field->offset, to->numbers[to->count]);

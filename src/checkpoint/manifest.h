@@ -5,7 +5,7 @@
 
 #include "checkpoint/safetensors.h"
 
-#define LS_MANIFEST_TEXTS 32  /* at most so many */
+#define LS_MANIFEST_TEXTS 48  /* at most so many */
 #define LS_MANIFEST_WIDTH 160 /* characters of a number, or of LS_MAX_METRICS numbers */
 
 enum ls_manifest_type {

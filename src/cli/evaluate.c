@@ -198,5 +198,7 @@ int evaluate_main(int argc, char **argv) {
     int code = ls_options_read(&line, &request);
     if (code >= 0) return code;
     if (!ls_no_arguments(&line) || !ls_check_saved_options(&line, &request.saved)) return LS_EXIT_USAGE;
-    return ls_evaluation_run(&request.saved, &request.evaluation);
+    code = ls_evaluation_run(&request.saved, &request.evaluation);
+    ls_saved_model_end(&request.saved);
+    return code;
 }

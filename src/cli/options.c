@@ -213,6 +213,20 @@ static bool read_value(const struct ls_command_line *line, const struct given *g
     return find_reader(option)(line, option, given->text, (char *)values + given->base + option->target);
 }
 
+bool ls_option_default(const struct ls_command_line *line, const char *name, const char *text, void *values) {
+    struct given given = {.word = name, .length = (int)strlen(name), .text = text};
+    if (ls_option_given(line, name)) return true;
+    for (int i = 0; (given.option = row_at(line, i, &given.base)); i++)
+        if (!strcmp(given.option->name, name)) return read_value(line, &given, values);
+    return true;
+}
+
+const char *ls_option_text(const struct ls_command_line *line, const char *name) {
+    struct given found;
+    if (!find_given(line, name, line->next, &found)) return NULL;
+    return found.text ? found.text : "";
+}
+
 /* ---- the help ---- */
 
 /* Prints text from a column on, broken at blanks and behind '|'; returns the column behind it. */

@@ -75,6 +75,11 @@ struct ls_command_line {
 int ls_options_read(struct ls_command_line *line, void *values);
 /* True if that option was given. */
 bool ls_option_given(const struct ls_command_line *line, const char *name);
+/* As if the option of that name were given with text, NULL for a flag, by who has it from elsewhere: true where it is
+ * given, whatever its text, or where there is none of that name. False after the error has been printed. */
+bool ls_option_default(const struct ls_command_line *line, const char *name, const char *text, void *values);
+/* The text with which it is given: "" for a flag, NULL where it is not. */
+const char *ls_option_text(const struct ls_command_line *line, const char *name);
 /* Prints "command: message; see 'command --help'" and returns LS_EXIT_USAGE. */
 int ls_usage_error(const struct ls_command_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Refuses words behind the options, for commands without arguments; true if there are none. */

@@ -2,6 +2,7 @@
 #include <lockstep/tools.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -9,10 +10,13 @@
 #include "cli/signals.h"
 
 static const char about[] =
-    "lockstep predict: write what a saved model says of each example, in the order of the dataset\n"
+    "lockstep predict: write what a saved model says of each example, in their order\n"
     "\n"
-    "usage: lockstep predict --weights WHAT --output FILE.npy|FILE.csv|FILE.jsonl [OPTIONS]\n"
+    "usage: lockstep predict --weights WHAT --output FILE.npy|FILE.csv|FILE.jsonl [OPTIONS] [FILE|FOLDER...]\n"
     "\n"
+    "Of the examples of --dataset; or of files without labels: images, folders with images in them and below them, "
+    ".txt\n"
+    "files with a path a line; or of one .npy or .npz of x.\n"
     "With TF_CONFIG, or under lockstep run, the workers share the work; the chief writes.\n";
 static const char more[] =
     "signals:\n" LS_SIGNALS_HELP "\n"
@@ -25,6 +29,9 @@ struct prediction {
     bool raw, numbers; /* numbers: the predictions are no classes */
     float *values;
     ls_shape shape;
+    char **paths;   /* [rows] own, of the examples' files; NULL without */
+    char **classes; /* [class_count] own: names */
+    int64_t path_count, class_count;
 };
 
 static void softmax(float *values, int64_t count) {
@@ -34,11 +41,33 @@ static void softmax(float *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) values[i] = (float)(exp((double)values[i] - most) / sum);
 }
 
-static int64_t largest(const float *values, int64_t count) {
-    int64_t best = 0;
+static void sigmoid(float *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) values[i] = (float)(1 / (1 + exp(-(double)values[i])));
+}
+
+static void as_they_are(float *values, int64_t count) {
+    (void)values, (void)count;
+}
+
+/* Of a row, for outputs that were trained with that loss, NULL if it is not known. */
+typedef void activation_fn(float *values, int64_t count);
+static activation_fn *find_activation(const char *loss) {
+    if (!loss || strstr(loss, "categorical")) return softmax;
+    return strstr(loss, "binary") ? sigmoid : as_they_are;
+}
+
+/* A single output says how likely the second class is, or before the sigmoid how much more likely. */
+static int64_t class_of(const struct prediction *prediction, const float *values) {
+    int64_t best = 0, count = prediction->shape.dims[1];
+    if (count == 1) return values[0] > (prediction->raw ? 0 : 0.5F);
     for (int64_t i = 1; i < count; i++)
         if (values[i] > values[best]) best = i;
     return best;
+}
+
+static double probability_of(const struct prediction *prediction, const float *values, int64_t class) {
+    double first = (double)values[0];
+    return prediction->shape.dims[1] > 1 ? (double)values[class] : class ? first : 1 - first;
 }
 
 /* ---- formats ---- */
@@ -56,25 +85,59 @@ static void put_npy(FILE *out, const struct prediction *prediction) {
                  out);
 }
 
+static const char *path_of(const struct prediction *prediction, int64_t row) {
+    return row < prediction->path_count ? prediction->paths[row] : NULL;
+}
+
+static const char *name_of(const struct prediction *prediction, int64_t class) {
+    return class < prediction->class_count ? prediction->classes[class] : "";
+}
+
+/* As RFC 4180 has it. */
+static void put_csv_text(FILE *out, const char *text) {
+    bool plain = !text[strcspn(text, ",\"\r\n")];
+    (void)fputs(plain ? "," : ",\"", out);
+    for (; *text; text++) (void)fprintf(out, !plain && *text == '"' ? "\"%c" : "%c", *text);
+    if (!plain) (void)fputc('"', out);
+}
+
+static void put_csv_head(FILE *out, const struct prediction *prediction) {
+    (void)fputs("example", out);
+    if (prediction->path_count) (void)fputs(",file", out);
+    if (!prediction->numbers) (void)fputs(",class", out);
+    if (prediction->class_count) (void)fputs(prediction->raw ? ",name" : ",name,probability", out);
+    for (int64_t i = 0; i < prediction->shape.dims[1]; i++) (void)fprintf(out, ",%lld", (long long)i);
+    (void)fputc('\n', out);
+}
+
 static void put_csv(FILE *out, const struct prediction *prediction) {
     int64_t rows = prediction->shape.dims[0], width = prediction->shape.dims[1];
-    (void)fputs(prediction->numbers ? "example" : "example,class", out);
-    for (int64_t i = 0; i < width; i++) (void)fprintf(out, ",%lld", (long long)i);
+    put_csv_head(out, prediction);
     for (int64_t r = 0; r < rows; r++) {
         const float *values = prediction->values + r * width;
-        (void)fprintf(out, "\n%lld", (long long)r);
-        if (!prediction->numbers) (void)fprintf(out, ",%lld", (long long)largest(values, width));
+        int64_t class = class_of(prediction, values);
+        (void)fprintf(out, "%lld", (long long)r);
+        if (prediction->path_count) put_csv_text(out, path_of(prediction, r));
+        if (!prediction->numbers) (void)fprintf(out, ",%lld", (long long)class);
+        if (prediction->class_count) put_csv_text(out, name_of(prediction, class));
+        if (prediction->class_count && !prediction->raw)
+            (void)fprintf(out, ",%.9g", probability_of(prediction, values, class));
         for (int64_t i = 0; i < width; i++) (void)fprintf(out, ",%.9g", (double)values[i]);
+        (void)fputc('\n', out);
     }
-    (void)fputc('\n', out);
 }
 
 static void put_lines(FILE *out, const struct prediction *prediction) {
     int64_t rows = prediction->shape.dims[0], width = prediction->shape.dims[1];
     for (int64_t r = 0; r < rows; r++) {
         const float *values = prediction->values + r * width;
+        int64_t class = class_of(prediction, values);
         (void)fprintf(out, "{\"example\": %lld, ", (long long)r);
-        if (!prediction->numbers) (void)fprintf(out, "\"class\": %lld, ", (long long)largest(values, width));
+        if (prediction->path_count) ls_tools_put_json(out, "file", path_of(prediction, r));
+        if (!prediction->numbers) (void)fprintf(out, "\"class\": %lld, ", (long long)class);
+        if (prediction->class_count) ls_tools_put_json(out, "name", name_of(prediction, class));
+        if (prediction->class_count && !prediction->raw)
+            (void)fprintf(out, "\"probability\": %.9g, ", probability_of(prediction, values, class));
         (void)fputs("\"values\": [", out);
         for (int64_t i = 0; i < width; i++)
             (void)fprintf(out, isfinite(values[i]) ? "%s%.9g" : "%snull", i ? ", " : "", (double)values[i]);
@@ -102,6 +165,43 @@ static void put_output(void *context, FILE *out) {
 
 /* ---- the command ---- */
 
+static void free_texts(char **texts, int64_t count) {
+    for (int64_t i = 0; i < count; i++) free(texts[i]);
+    free(texts);
+}
+
+/* A copy of text behind the others; false: no memory. */
+static bool add_text(char **texts, int64_t *count, const char *text) {
+    texts[*count] = strdup(text);
+    return texts[*count] ? ++*count : 0;
+}
+
+/* The names of files, and of classes: those of the training, else the data's. */
+static ls_status keep_names(struct prediction *prediction, const ls_dataset *data) {
+    const ls_tools_about *said = prediction->saved.about;
+    int64_t rows = ls_dataset_count(data), width = prediction->shape.dims[1];
+    bool good = true, trained = said && said->class_count, paths = ls_dataset_example_path(data, 0) != NULL;
+    prediction->paths = calloc((size_t)rows, sizeof(char *));
+    prediction->classes = calloc((size_t)width + 2, sizeof(char *));
+    if (!prediction->paths || !prediction->classes) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names");
+    for (int64_t i = 0; paths && good && i < rows; i++)
+        good = add_text(prediction->paths, &prediction->path_count, ls_dataset_example_path(data, i));
+    for (int i = 0; good && !prediction->numbers && i < (width == 1 ? 2 : width); i++) {
+        const char *name = !trained ? ls_dataset_class_name(data, i) : i < said->class_count ? said->classes[i] : "";
+        if (name) good = add_text(prediction->classes, &prediction->class_count, name);
+    }
+    return good ? LS_OK : ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names");
+}
+
+static void activate(struct prediction *prediction) {
+    const ls_tools_about *said = prediction->saved.about;
+    activation_fn *activation = prediction->raw ? as_they_are : find_activation(said ? said->loss : NULL);
+    int64_t width = prediction->shape.dims[1];
+    prediction->numbers |= activation == as_they_are && !prediction->raw;
+    if (prediction->numbers) return;
+    for (int64_t r = 0; r < prediction->shape.dims[0]; r++) activation(prediction->values + r * width, width);
+}
+
 static ls_status predict(struct prediction *prediction, ls_strategy *strategy) {
     ls_dataset *data = NULL;
     ls_model *model = NULL;
@@ -109,12 +209,11 @@ static ls_status predict(struct prediction *prediction, ls_strategy *strategy) {
     if (!status) status = ls_saved_model_open(&prediction->saved, strategy, &model, &data);
     if (!status) prediction->numbers = ls_dataset_targets(data, &prediction->shape);
     if (!status) status = ls_model_predict(model, data, &prediction->values, &prediction->shape);
+    if (!status) activate(prediction);
+    if (!status) status = keep_names(prediction, data);
     ls_model_free(model);
     ls_dataset_free(data);
-    if (status || prediction->raw || prediction->numbers) return status;
-    int64_t width = prediction->shape.dims[1];
-    for (int64_t r = 0; r < prediction->shape.dims[0]; r++) softmax(prediction->values + r * width, width);
-    return LS_OK;
+    return status;
 }
 
 static int run(struct prediction *prediction) {
@@ -127,6 +226,9 @@ static int run(struct prediction *prediction) {
     status = ls_strategy_close(strategy, status);
     if (!status && chief) status = ls_tools_write_file("--output", prediction->output, put_output, prediction);
     ls_memory_free(prediction->values);
+    free_texts(prediction->paths, prediction->path_count);
+    free_texts(prediction->classes, prediction->class_count);
+    ls_saved_model_end(&prediction->saved);
     return ls_signals_exit(status);
 }
 
@@ -134,10 +236,13 @@ static int run(struct prediction *prediction) {
 
 static const struct ls_option rows[] = {
     {"output", "FILE",
-     ".npy: an array (examples, classes) of float32; .csv: example, class and the values of all classes in columns; "
-     ".jsonl: the same, a JSON object a line. Where the dataset's y are numbers: the outputs as they are, and no class",
+     ".npy: an array (examples, classes) of float32; .csv: example, file, class, its name and probability, and the "
+     "values of all classes, in columns, of which those stay out that are not known; .jsonl: the same, a JSON object a "
+     "line. Where the model was trained with numbers: the outputs as they are, and no class",
      AT(output)},
-    {"raw", NULL, "the model's outputs as they are, and not probabilities (softmax of them)", AT(raw), true},
+    {"raw", NULL,
+     "the model's outputs as they are, and not probabilities (softmax of them; sigmoid after binary_crossentropy)",
+     AT(raw), true},
     {0}};
 static const struct ls_option_table tables[] = {LS_SAVED_TABLES, {"output", rows, 0}, {0}};
 
@@ -148,7 +253,11 @@ int predict_main(int argc, char **argv) {
     prediction.saved.any_loss = true;
     int code = ls_options_read(&line, &prediction);
     if (code >= 0) return code;
-    if (!ls_no_arguments(&line) || !ls_check_saved_options(&line, &prediction.saved)) return LS_EXIT_USAGE;
+    prediction.saved.paths = (const char *const *)argv + line.next;
+    prediction.saved.path_count = (size_t)(argc - line.next);
+    for (int i = line.next; i < argc; i++)
+        if (!strncmp(argv[i], "--", 2)) return ls_usage_error(&line, "option '%s' stands behind a file", argv[i]);
+    if (!ls_check_saved_options(&line, &prediction.saved)) return LS_EXIT_USAGE;
     if (!find_format(prediction.output))
         return ls_usage_error(&line, "--output needs a name that ends with .npy, .csv or .jsonl");
     return run(&prediction);

@@ -3,9 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/signals.h"
 
@@ -25,16 +27,103 @@ static const char *const splits[] = {"train", "test", NULL};
 const struct ls_option ls_saved_options[] = {
     {"weights", "WHAT",
      "the model's: .safetensors, .npz, Keras' .h5, .weights.h5 or .keras; or a folder of checkpoints, whose newest is "
-     "taken. The chief reads it. --model, --hidden, --embedding and --alpha: as the model was trained",
+     "taken. The chief reads it. --model, --hidden, --embedding, --alpha and --symmetric: as the model was trained, "
+     "which what lockstep train writes says itself",
      LS_OPTION_AT(struct ls_saved_model, weights)},
+    {"outputs", "N", "of the model, where neither the weights nor the data say it",
+     LS_OPTION_AT(struct ls_saved_model, model.outputs), 1, 1 << 24},
     {"split", NULL, "(default test)", LS_OPTION_AT(struct ls_saved_model, data.split), LS_TRAIN, .words = splits},
     {0}};
 
 bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_model *saved) {
     if (!saved->weights) return ls_usage_error(line, "--weights is missing") == 0;
-    if (!saved->dataset) saved->dataset = ls_train_model_dataset(&saved->model);
-    return ls_check_dataset(line, saved->dataset);
+    saved->line = line;
+    if (saved->dataset && saved->path_count)
+        return ls_usage_error(line, "--dataset '%s' is given, and '%s' too: one or the other", saved->dataset,
+                              saved->paths[0]) == 0;
+    return saved->path_count || !saved->dataset || ls_check_dataset(line, saved->dataset);
 }
+
+void ls_saved_model_end(struct ls_saved_model *saved) {
+    ls_tools_about_free(saved->about);
+    saved->about = NULL;
+}
+
+/* ---- what the weights say ---- */
+
+static ls_status disagree(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static ls_status disagree(const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return ls_tools_fail(LS_INVALID_ARGUMENT, text);
+}
+
+static bool same_value(const char *a, const char *b) {
+    char *end_a, *end_b;
+    double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    return !strcasecmp(a, b) || (end_a != a && end_b != b && !*end_a && !*end_b && !(x < y) && !(x > y));
+}
+
+/* An option of the training: it counts where it is not given here, and may not be given otherwise. */
+static ls_status take_word(struct ls_saved_model *saved, const char *name, const char *value) {
+    const char *given = ls_option_text(saved->line, name);
+    if (given && !same_value(given, value))
+        return disagree("--%s is '%s', and '%s' was trained with '%s': leave the option out", name, given,
+                        saved->model.weights, value);
+    if (ls_option_default(saved->line, name, *value ? value : NULL, saved)) return LS_OK;
+    return disagree("'%s' was trained with --%s '%s', which is no value here", saved->model.weights, name, value);
+}
+
+/* Takes the words of ls_train_model_words; other programs' notes are theirs. */
+static ls_status take_words(struct ls_saved_model *saved) {
+    char *state = NULL;
+    ls_status status = LS_OK;
+    if (!saved->about->note || strncmp(saved->about->note, "--model ", 8) != 0) return LS_OK;
+    for (char *word = strtok_r(saved->about->note, " ", &state); word && !status;) {
+        char *value = strtok_r(NULL, " ", &state);
+        bool flag = !value || !strncmp(value, "--", 2);
+        status = take_word(saved, word + 2, flag ? "" : value);
+        word = flag ? value : strtok_r(NULL, " ", &state);
+    }
+    return status;
+}
+
+/* Images come in the size and the channels of those of the training. */
+static void take_input(struct ls_saved_model *saved) {
+    const ls_shape *input = &saved->about->input;
+    if (input->rank != 3 || (input->dims[2] != 1 && input->dims[2] != 3)) return;
+    if (!saved->data.image_height && !saved->data.image_width) {
+        saved->data.image_height = (int)input->dims[0];
+        saved->data.image_width = (int)input->dims[1];
+    }
+    if (!saved->data.image_channels) saved->data.image_channels = (int)input->dims[2];
+}
+
+static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy) {
+    if (!saved->line || saved->about) return LS_OK;
+    ls_status status = ls_tools_about_weights(strategy, saved->model.weights, &saved->about);
+    if (status) return status;
+    take_input(saved);
+    if (!saved->model.outputs) saved->model.outputs = saved->about->outputs;
+    return take_words(saved);
+}
+
+/* Labels that mean other classes than those of the training would be compared with the wrong outputs. */
+static ls_status compare_classes(const struct ls_saved_model *saved, const ls_dataset *data) {
+    for (int i = 0; saved->about && !saved->any_loss && i < ls_dataset_num_classes(data); i++) {
+        const char *here = ls_dataset_class_name(data, i);
+        const char *there = i < saved->about->class_count ? saved->about->classes[i] : NULL;
+        if (!here || !saved->about->class_count || (there && !strcmp(here, there))) continue;
+        return disagree("class %d is '%s' in '%s', and %s%s%s in '%s': bring the same classes", i, here, saved->dataset,
+                        there ? "'" : "", there ? there : "none", there ? "'" : "", saved->model.weights);
+    }
+    return LS_OK;
+}
+
+/* ---- finding the weights ---- */
 
 static int is_checkpoint(const struct dirent *entry) {
     const char *end = strrchr(entry->d_name, '.');
@@ -62,16 +151,27 @@ static void find_weights(struct ls_saved_model *saved) {
     saved->model.weights = found ? saved->path : saved->weights;
 }
 
+static ls_status tell_outputs(const struct ls_saved_model *saved) {
+    return disagree("'%s' does not say how many outputs the model has, and '%s' has no labels: give --outputs N",
+                    saved->model.weights, saved->paths[0]);
+}
+
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model,
                               ls_dataset **data) {
+    find_weights(saved);
+    ls_status status = ask_weights(saved, strategy);
+    if (status) return status;
+    if (!saved->dataset) saved->dataset = ls_train_model_dataset(&saved->model);
     ls_dataset_options options = saved->data;
     options.ids = ls_train_model_takes_ids(&saved->model);
     if (!options.batch_size) options.batch_size = 64 * ls_num_replicas_in_sync(strategy);
     options.maps = saved->augment.test;
     ls_take_part(&options);
-    find_weights(saved);
     ls_rules_complete(&saved->model.rules);
-    ls_status status = ls_dataset_open(saved->dataset, &options, data);
+    status = saved->path_count ? ls_dataset_paths(saved->paths, saved->path_count, &options, data)
+                               : ls_dataset_open(saved->dataset, &options, data);
+    if (!status) status = compare_classes(saved, *data);
+    if (!status && saved->path_count && !saved->model.outputs) status = tell_outputs(saved);
     ls_shape shape;
     if (!status && saved->any_loss && ls_dataset_targets(*data, &shape))
         saved->model.rules.loss = LS_MEAN_SQUARED_ERROR;

@@ -1,6 +1,7 @@
 /* A trained model and its data, shared by lockstep evaluate and lockstep predict. */
 #pragma once
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "cli/augment.h"
 #include "cli/common_options.h"
@@ -12,8 +13,12 @@ struct ls_saved_model {
     ls_strategy_options strategy;
     ls_dataset_options data;
     const char *dataset, *weights;
-    bool any_loss;   /* none is asked for: one that fits the data will do */
-    char path[4096]; /* of the newest checkpoint in a folder */
+    const char *const *paths; /* [path_count] files without labels, in the place of dataset */
+    size_t path_count;
+    bool any_loss;                      /* none is asked for: one that fits the data will do */
+    char path[4096];                    /* of the newest checkpoint in a folder */
+    const struct ls_command_line *line; /* what it does not say the weights say; NULL: they are not asked */
+    ls_tools_about *about;              /* once it is open: what they say. Owns */
 };
 void ls_saved_model_begin(struct ls_saved_model *saved);
 extern const struct ls_option ls_saved_options[]; /* of it: weights and split */
@@ -32,5 +37,6 @@ bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_
 /* The newest checkpoint in a folder, its path of size bytes and its step. Returns 1; 0 if there is no checkpoint, or no
  * folder; -1 if the folder cannot be read, as errno tells. */
 int ls_newest_checkpoint(const char *folder, char *path, size_t size, long long *step);
-/* Opens both on a strategy that is there. */
+/* Opens both on a strategy that is there, as the weights say where the command line does not. */
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model, ls_dataset **data);
+void ls_saved_model_end(struct ls_saved_model *saved);

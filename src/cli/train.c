@@ -74,6 +74,9 @@ static ls_status train(struct ls_train_options *training, ls_strategy *strategy,
     training->fit.class_weight = training->model.rules.class_weights ? training->model.rules.class_weight : NULL;
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
     if (!status) status = ls_train_model_make(&training->model, strategy, data, &model);
+    char words[1024];
+    ls_train_model_words(&training->model, training->augment.test[0].kind != 0, words, sizeof(words));
+    if (!status) status = ls_model_note(model, words);
     if (!status) status = ls_train_callbacks_make(&training->callbacks, validation != NULL);
     for (int i = 0; !status && i < LS_MAX_METRICS; i++) outcome->metrics[i] = ls_model_metric_name(model, i);
     if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);

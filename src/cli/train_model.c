@@ -71,9 +71,10 @@ static ls_status print_summary(const ls_model *model, const ls_dataset *data) {
 }
 
 /* An output a class, or a number that is wanted. */
-static int count_outputs(const ls_dataset *data) {
+static int count_outputs(const struct ls_train_model *choice, const ls_dataset *data) {
     ls_shape shape;
     int64_t count = 1;
+    if (choice->outputs) return choice->outputs;
     if (!ls_dataset_targets(data, &shape)) return ls_dataset_num_classes(data);
     for (int i = 0; i < shape.rank; i++) count *= shape.dims[i];
     return count < 1 << 24 ? (int)count : 1 << 24;
@@ -94,7 +95,7 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
     bool mlp = !strcmp(choice->name, "mlp"), embeds = ls_train_model_takes_ids(choice);
     ls_status status = (mlp      ? make_mlp
                         : embeds ? make_embedding
-                                 : make_application)(choice, strategy, count_outputs(data), model);
+                                 : make_application)(choice, strategy, count_outputs(choice, data), model);
     if (ls_is_chief(strategy)) tell_of_classes(choice, data);
     if (!status) status = ls_model_seed(*model, choice->seed);
     if (!status && choice->weights)
@@ -102,6 +103,19 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
     if (!status)
         status = ls_model_compile_with(*model, choice->rules.optimizer, choice->rules.loss, &choice->rules.compile);
     return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
+}
+
+void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, char *text, size_t size) {
+    bool embeds = ls_train_model_takes_ids(choice), dense = embeds || !strcmp(choice->name, "mlp");
+    int used = snprintf(text, size, "--model %s --loss %s", choice->name, ls_rules_loss(&choice->rules));
+    if (dense) used += snprintf(text + used, size - (size_t)used, " --hidden %s", choice->hidden_count ? "" : "none");
+    for (int i = 0; dense && i < choice->hidden_count; i++)
+        used += snprintf(text + used, size - (size_t)used, i ? ",%d" : "%d", choice->hidden[i]);
+    if (embeds)
+        used += snprintf(text + used, size - (size_t)used, " --embedding %dx%d", choice->words ? choice->words : WORDS,
+                         choice->width ? choice->width : WIDTH);
+    if (choice->alpha > 0) used += snprintf(text + used, size - (size_t)used, " --alpha %g", (double)choice->alpha);
+    if (symmetric) (void)snprintf(text + used, size - (size_t)used, " --symmetric");
 }
 
 bool ls_train_model_takes_ids(const struct ls_train_model *choice) {

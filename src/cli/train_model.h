@@ -20,12 +20,15 @@ struct ls_train_model {
     bool skip_mismatch;
     bool synchronized, fused; /* its batch normalization */
     bool summary;             /* the chief prints one to stderr */
+    int outputs;              /* 0: as data has classes, or numbers */
 };
 extern const struct ls_option ls_model_options[]; /* of the model: its layers */
 /* Its features are integers. */
 bool ls_train_model_takes_ids(const struct ls_train_model *choice);
 /* The dataset where none is given. */
 const char *ls_train_model_dataset(const struct ls_train_model *choice);
+/* The options that make it again, and say what it is fed with: "--model mlp --hidden 128,64 --loss ..." */
+void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, char *text, size_t size);
 /* Made, seeded and compiled for data. */
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model);

@@ -27,7 +27,7 @@ static ls_status read_arrays_example(const struct ls_source *source, int64_t ind
     if (given->targets)
         memcpy(targets->numbers, given->targets + (size_t)index * width, width * sizeof(*targets->numbers));
     else
-        *targets->labels = given->labels[index];
+        *targets->labels = given->labels ? given->labels[index] : 0;
     if (given->sample_weights) *targets->weights = given->sample_weights[index];
     return LS_OK;
 }
@@ -39,6 +39,7 @@ static void free_arrays(struct ls_source *source) {
 static const struct ls_source_ops arrays_ops = {read_arrays_example, free_arrays};
 
 static ls_status check_labels(const ls_arrays *given) {
+    if (!given->labels) return LS_OK;
     if (given->classes < 1) return ls_fail(LS_INVALID_ARGUMENT, "classes %d: 1 or more are needed", given->classes);
     for (int64_t i = 0; i < given->count; i++)
         if (given->labels[i] < 0 || given->labels[i] >= given->classes)
@@ -74,7 +75,8 @@ static ls_status check_given(const ls_arrays *given) {
     if (!given->features && !given->ids) return ls_fail(LS_INVALID_ARGUMENT, "features is NULL, and so is ids");
     if (given->features && given->ids)
         return ls_fail(LS_INVALID_ARGUMENT, "features and ids are given: an example has one or the other");
-    if (!given->labels && !given->targets) return ls_fail(LS_INVALID_ARGUMENT, "labels is NULL, and so is targets");
+    if (!given->labels && !given->targets && given->classes)
+        return ls_fail(LS_INVALID_ARGUMENT, "labels is NULL, and so is targets, for %d classes", given->classes);
     if (given->labels && given->targets)
         return ls_fail(LS_INVALID_ARGUMENT, "labels and targets are given: an example has one or the other");
     if (given->count >= 1) return LS_OK;
@@ -93,7 +95,8 @@ static ls_status fill_arrays(struct arrays *arrays) {
     arrays->source = (struct ls_source){.ops = &arrays_ops,
                                         .kind = "arrays",
                                         .shape = given->shape,
-                                        .classes = numbers ? 0 : given->classes,
+                                        .classes = given->labels ? given->classes : 0,
+                                        .unlabelled = !given->labels && !numbers,
                                         .count = given->count,
                                         .integers = given->ids != NULL,
                                         .in_memory = true,

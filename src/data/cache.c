@@ -64,6 +64,10 @@ static int64_t file_of_cache(const struct ls_source *source, int64_t index) {
     return inner->ops->file(inner, index);
 }
 
+static const char *path_of_cache(const struct ls_source *source, int64_t index) {
+    return ls_source_path(((const struct cached *)source)->inner, index);
+}
+
 static void free_cached(struct ls_source *source) {
     struct cached *cached = (struct cached *)source;
     if (cached->inner) cached->inner->ops->free(cached->inner);
@@ -73,11 +77,15 @@ static void free_cached(struct ls_source *source) {
     ls_free(cached);
 }
 
-static const struct ls_source_ops ops = {
-    .read = read_cache_example, .free = free_cached, .class_name = class_cache_name, .file = file_of_cache};
+static const struct ls_source_ops ops = {.read = read_cache_example,
+                                         .free = free_cached,
+                                         .class_name = class_cache_name,
+                                         .file = file_of_cache,
+                                         .path = path_of_cache};
 static const struct ls_source_ops encoded_ops = {.read = read_cache_example,
                                                  .free = free_cached,
                                                  .class_name = class_cache_name,
+                                                 .path = path_of_cache,
                                                  .encoded = read_cache_encoded,
                                                  .file = file_of_cache};
 

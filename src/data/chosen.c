@@ -38,6 +38,11 @@ static int64_t file_of_chosen(const struct ls_source *source, int64_t index) {
     return chosen->inner->ops->file(chosen->inner, chosen->kept[index]);
 }
 
+static const char *path_of_chosen(const struct ls_source *source, int64_t index) {
+    const struct chosen *chosen = (const struct chosen *)source;
+    return ls_source_path(chosen->inner, chosen->kept[index]);
+}
+
 static void free_chosen(struct ls_source *source) {
     struct chosen *chosen = (struct chosen *)source;
     chosen->inner->ops->free(chosen->inner);
@@ -58,7 +63,8 @@ static struct ls_source_ops ops_around(const struct ls_source_ops *inner) {
                                   .check = inner->check ? check_chosen : NULL,
                                   .class_name = class_chosen_name,
                                   .file = inner->file ? file_of_chosen : NULL,
-                                  .targets = targets_of_chosen};
+                                  .targets = targets_of_chosen,
+                                  .path = path_of_chosen};
 }
 
 ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t count) {

@@ -236,6 +236,12 @@ const char *ls_dataset_class_name(const ls_dataset *dataset, int label) {
     return ls_source_class_name(dataset->source, label);
 }
 
+const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example) {
+    LS_NEED_OR(NULL, dataset);
+    if (example < 0 || example >= dataset->count) return NULL;
+    return ls_source_path(dataset->source, dataset->options.skip + example);
+}
+
 int64_t ls_dataset_num_damaged(const ls_dataset *dataset) {
     LS_NEED_OR(0, dataset);
     return dataset->source->damaged;

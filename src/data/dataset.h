@@ -25,12 +25,15 @@ struct ls_source_ops {
     int64_t (*file)(const struct ls_source *source, int64_t index);
     /* An example's targets alone, cheaper than reading it. NULL if the kind has nothing cheaper. */
     ls_status (*targets)(const struct ls_source *source, int64_t index, const struct ls_targets *targets);
+    /* The path of an example's own file. NULL where examples have none. */
+    const char *(*path)(const struct ls_source *source, int64_t index);
 };
 struct ls_source {
     const struct ls_source_ops *ops;
     const char *kind; /* "mnist", "digits", ... for messages */
     ls_shape shape;
-    int classes; /* 0 where targets are numbers */
+    int classes;     /* 0 where targets are numbers */
+    bool unlabelled; /* labels are all 0 and say nothing: for predict alone. classes is 0 */
     int64_t count;
     bool bytes;      /* features are bytes / 255, exactly */
     bool integers;   /* features are int32, in the place of floats */

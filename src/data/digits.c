@@ -77,8 +77,12 @@ ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **data
     struct digits *digits = ls_alloc(sizeof(*digits));
     if (!digits) return ls_fail_memory("a dataset", sizeof(*digits));
     int64_t count = filled.limit ? filled.limit : filled.split == LS_TEST ? TEST_COUNT : TRAIN_COUNT;
-    digits->source =
-        (struct ls_source){&digits_ops, "digits", LS_SHAPE(LS_DRAW_SIDE, LS_DRAW_SIDE, 1), 10, count, .bytes = true};
+    digits->source = (struct ls_source){.ops = &digits_ops,
+                                        .kind = "digits",
+                                        .shape = LS_SHAPE(LS_DRAW_SIDE, LS_DRAW_SIDE, 1),
+                                        .classes = 10,
+                                        .count = count,
+                                        .bytes = true};
     digits->seed = filled.seed;
     digits->stream = ls_random_stream(filled.split == LS_TEST ? "digits/test" : "digits/train");
     status = allocate_digits(digits);

@@ -69,19 +69,21 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static ls_status add_name(struct ls_names *names, int64_t *capacity, const char *name) {
+ls_status ls_files_names_add(struct ls_names *names, int64_t *capacity, char *name) {
+    if (!name) return ls_fail_memory("the name of a file", 0);
     if (names->count == *capacity) {
         int64_t larger = *capacity ? 2 * *capacity : 64;
         char **grown = ls_alloc_array((size_t)larger, sizeof(*grown));
-        if (!grown) return ls_fail_memory("names of files", (size_t)larger * sizeof(*grown));
+        if (!grown) {
+            ls_free(name);
+            return ls_fail_memory("names of files", (size_t)larger * sizeof(*grown));
+        }
         if (names->count) memcpy(grown, names->names, (size_t)names->count * sizeof(*grown));
         ls_free(names->names);
         names->names = grown;
         *capacity = larger;
     }
-    char *copy = ls_strdup(name);
-    if (!copy) return ls_fail_memory("the name of a file", strlen(name));
-    names->names[names->count++] = copy;
+    names->names[names->count++] = name;
     return LS_OK;
 }
 
@@ -91,7 +93,7 @@ static ls_status add_names(DIR *open, enum ls_name_kind kind, struct ls_names *n
     for (struct dirent *entry; !status && (errno = 0, entry = readdir(open));) {
         bool is = false;
         if (entry->d_name[0] != '.') status = look(dirfd(open), entry->d_name, kind, &is);
-        if (!status && is) status = add_name(names, &capacity, entry->d_name);
+        if (!status && is) status = ls_files_names_add(names, &capacity, ls_strdup(entry->d_name));
     }
     return !status && errno ? ls_read_file_fail("list", ".") : status;
 }
@@ -124,7 +126,7 @@ ls_status ls_files_names_read(const char *path, struct ls_names *names) {
     memcpy(text, bytes, size);
     for (char *state = NULL, *line = strtok_r(text, "\r\n", &state); line && !status;
          line = strtok_r(NULL, "\r\n", &state))
-        status = add_name(&read, &capacity, line);
+        status = ls_files_names_add(&read, &capacity, ls_strdup(line));
     if (status)
         ls_files_names_free(&read);
     else

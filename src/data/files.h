@@ -26,4 +26,6 @@ ls_status ls_files_names_list(const char *folder, enum ls_name_kind kind, struct
 int64_t ls_files_names_find(const struct ls_names *names, const char *name);
 /* The lines of a text file, in their order. */
 ls_status ls_files_names_read(const char *path, struct ls_names *names);
+/* Takes name, of ls_alloc, behind the last; NULL is no memory. *capacity is 0 at first. */
+ls_status ls_files_names_add(struct ls_names *names, int64_t *capacity, char *name);
 void ls_files_names_free(struct ls_names *names);

@@ -72,6 +72,10 @@ static int64_t file_of_images(const struct ls_source *source, int64_t index) {
     return index;
 }
 
+static const char *path_of_image(const struct ls_source *source, int64_t index) {
+    return ((const struct images *)source)->pictures[index].path;
+}
+
 static void free_images(struct ls_source *source) {
     struct images *images = (struct images *)source;
     for (int64_t i = 0; i < source->count; i++) ls_free(images->pictures[i].path);
@@ -86,7 +90,8 @@ static const struct ls_source_ops images_ops = {.read = read_images_example,
                                                 .check = check_example,
                                                 .class_name = class_images_name,
                                                 .file = file_of_images,
-                                                .targets = targets_of_image};
+                                                .targets = targets_of_image,
+                                                .path = path_of_image};
 
 static bool ends_with(const char *name, const char *const *ends) {
     const char *dot = strrchr(name, '.');
@@ -95,11 +100,11 @@ static bool ends_with(const char *name, const char *const *ends) {
     return false;
 }
 
-static bool is_image_name(const char *name) {
+bool ls_images_name(const char *name) {
     return ends_with(name, (const char *const[]){".jpg", ".jpeg", ".png", NULL});
 }
 
-static bool is_unread_name(const char *name) {
+bool ls_images_unread_name(const char *name) {
     return ends_with(name, (const char *const[]){".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif", NULL});
 }
 
@@ -126,11 +131,11 @@ static ls_status add_class(struct images *images, const char *folder, int32_t la
     LS_CLEANUP(ls_files_names_free) struct ls_names files = {0};
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
     for (int64_t i = 0; i < files.count && !status; i++)
-        if (is_image_name(files.names[i])) {
+        if (ls_images_name(files.names[i])) {
             status = add_picture(images, ls_reader_path_join(folder, files.names[i]), label);
         } else {
             images->source.others++;
-            images->source.unread += is_unread_name(files.names[i]);
+            images->source.unread += ls_images_unread_name(files.names[i]);
         }
     return status;
 }
@@ -232,6 +237,18 @@ static ls_status find_shape(struct images *images, const ls_dataset_options *opt
     return status;
 }
 
+/* Takes images, which list has filled in. */
+static ls_status open_images(struct images *images, ls_status status, const ls_dataset_options *options,
+                             ls_dataset **dataset) {
+    if (!status) status = digest_names(images);
+    if (!status) status = find_shape(images, options);
+    images->source.classes = (int)images->classes.count;
+    images->source.files = images->source.count;
+    if (!status) return ls_dataset_from_source(&images->source, options, dataset);
+    free_images(&images->source);
+    return status;
+}
+
 ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
     ls_dataset_options filled;
@@ -241,12 +258,20 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
     struct images *images = ls_alloc(sizeof(*images));
     if (!images) return ls_fail_memory("a dataset", sizeof(*images));
     images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .slow = true};
-    status = list_images(images, folder, filled.split);
-    if (!status) status = digest_names(images);
-    if (!status) status = find_shape(images, &filled);
-    images->source.classes = (int)images->classes.count;
-    images->source.files = images->source.count;
-    if (!status) return ls_dataset_from_source(&images->source, &filled, dataset);
-    free_images(&images->source);
-    return status;
+    return open_images(images, list_images(images, folder, filled.split), &filled, dataset);
+}
+
+ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_options *options, ls_dataset **dataset) {
+    struct images *images = ls_alloc(sizeof(*images));
+    if (!images) return ls_fail_memory("a dataset", sizeof(*images));
+    images->source = (struct ls_source){.ops = &images_ops,
+                                        .kind = "images",
+                                        .slow = true,
+                                        .unlabelled = true,
+                                        .others = paths->others,
+                                        .unread = paths->unread};
+    ls_status status = LS_OK;
+    for (int64_t i = 0; i < paths->names.count && !status; i++)
+        status = add_picture(images, ls_steal(paths->names.names[i]), 0);
+    return open_images(images, status, options, dataset);
 }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/shape.h"
 #include "base/memory.h"
@@ -38,7 +39,9 @@ static ls_status read_numpy_example(const struct ls_source *source, int64_t inde
         read_ids(arrays, index, (int32_t *)(void *)features);
     else
         ls_npy_floats(&arrays->x, index * arrays->elements, arrays->elements, true, features);
-    if (source->targets.numbers)
+    if (source->unlabelled)
+        *targets->labels = 0;
+    else if (source->targets.numbers)
         ls_npy_floats(&arrays->y, index * width, width, false, targets->numbers);
     else
         *targets->labels = (int32_t)ls_npy_integer(&arrays->y, index);
@@ -209,17 +212,68 @@ static ls_status read_arrays(struct arrays *arrays, const char *path, const ls_d
     return status ? status : read_weights(&place, arrays);
 }
 
+/* The member of an archive that holds x; NULL where it is not plain which does. */
+static const char *find_x(char *const *members, size_t count, const char *split) {
+    char wanted[32];
+    (void)snprintf(wanted, sizeof(wanted), "x_%s.npy", split);
+    for (size_t i = 0; i < count; i++)
+        if (count == 1 || !strcmp(members[i], "x.npy") || !strcmp(members[i], wanted)) return members[i];
+    return NULL;
+}
+
+static ls_status read_x_of_archive(const struct place *place, uint8_t **bytes, size_t *length) {
+    char **members = NULL;
+    size_t count = 0;
+    ls_status status = ls_zip_list(place->path, place->archive, place->size, &members, &count);
+    const char *x = status ? NULL : find_x(members, count, place->split);
+    if (x)
+        status = ls_zip_read(place->path, place->archive, place->size, x, bytes, length);
+    else if (!status)
+        status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has %zu arrays, and none of the name x or x_%s", place->path, count,
+                         place->split);
+    for (size_t i = 0; i < count; i++) ls_free(members[i]);
+    ls_free(members);
+    return status;
+}
+
+static ls_status read_unlabelled(struct arrays *arrays, const char *path, const ls_dataset_options *options) {
+    LS_CLEANUP(close_place) struct place place = {.split = split_name(options->split)};
+    const char *dot = strrchr(path, '.');
+    size_t length = 0;
+    (void)snprintf(place.path, sizeof(place.path), "%s", path);
+    ls_status status = ls_file_read(path, &place.archive, &place.size);
+    if (!status && dot && !strcasecmp(dot, ".npz")) {
+        status = read_x_of_archive(&place, &arrays->x_bytes, &length);
+    } else if (!status) {
+        arrays->x_bytes = ls_steal(place.archive);
+        length = place.size;
+    }
+    if (!status) status = ls_npy_parse(path, arrays->x_bytes, length, &arrays->x);
+    if (!status) status = take_features(&place, arrays);
+    return status || !options->ids ? status : take_ids(&place, arrays);
+}
+
+static ls_status open_arrays(const char *path, bool unlabelled, const ls_dataset_options *options,
+                             ls_dataset **dataset) {
+    struct arrays *arrays = ls_alloc(sizeof(*arrays));
+    if (!arrays) return ls_fail_memory("a dataset", sizeof(*arrays));
+    arrays->source =
+        (struct ls_source){.ops = &numpy_ops, .kind = "numpy", .in_memory = true, .unlabelled = unlabelled};
+    ls_status status = (unlabelled ? read_unlabelled : read_arrays)(arrays, path, options);
+    if (!status) return ls_dataset_from_source(&arrays->source, options, dataset);
+    free_arrays(&arrays->source);
+    return status;
+}
+
+ls_status ls_numpy_unlabelled(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {
+    return open_arrays(path, true, options, dataset);
+}
+
 ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (status) return status;
     if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file or folder given for the dataset");
-    struct arrays *arrays = ls_alloc(sizeof(*arrays));
-    if (!arrays) return ls_fail_memory("a dataset", sizeof(*arrays));
-    arrays->source = (struct ls_source){.ops = &numpy_ops, .kind = "numpy", .in_memory = true};
-    status = read_arrays(arrays, path, &filled);
-    if (!status) return ls_dataset_from_source(&arrays->source, &filled, dataset);
-    free_arrays(&arrays->source);
-    return status;
+    return open_arrays(path, false, &filled, dataset);
 }

@@ -19,3 +19,7 @@ ls_status ls_source_targets(const struct ls_source *source, int64_t index, const
     features = ls_alloc_aligned(size);
     return features ? source->ops->read(source, index, features, targets) : ls_fail_memory("an example", size);
 }
+
+const char *ls_source_path(const struct ls_source *source, int64_t index) {
+    return source->ops->path ? source->ops->path(source, index) : NULL;
+}

@@ -14,5 +14,7 @@ struct ls_image_place {
 };
 /* NULL if the class has no name. */
 const char *ls_source_class_name(const struct ls_source *source, int label);
+/* NULL if the example has no file of its own. */
+const char *ls_source_path(const struct ls_source *source, int64_t index);
 /* An example's targets, by the cheapest way that the source has. */
 ls_status ls_source_targets(const struct ls_source *source, int64_t index, const struct ls_targets *targets);

@@ -90,6 +90,9 @@ ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, con
                              .split = opened->split == LS_TEST || opened->part == LS_PART_VALIDATION ? "test" : "train",
                              .copy = dataset->source->ops->encoded && !resized};
     if (!ops) return ls_fail(LS_INVALID_ARGUMENT, "format %d: there are 1 to %d", (int)format, LS_FORMAT_NPZ);
+    if (dataset->source->unlabelled)
+        return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset has no labels, which all formats have",
+                       dataset->source->kind);
     if (dataset->source->integers && ops != &ls_write_arrays)
         return ls_fail(LS_UNIMPLEMENTED, "the %s dataset's examples are integers: write them as NumPy's arrays",
                        dataset->source->kind);

@@ -1,6 +1,7 @@
 /* Files of the command's own, behind tools.h. */
 #include <lockstep/tools.h>
 
+#include "base/json.h"
 #include "base/need.h"
 #include "base/status.h"
 #include "base/whole_file.h"
@@ -22,4 +23,11 @@ ls_status ls_tools_write_file(const char *option, const char *path, ls_tools_wri
     write(context, file.out);
     if (ferror(file.out)) status = ls_whole_file_fail(&file);
     return with_option(option, ls_whole_file_close(&file, status));
+}
+
+void ls_tools_put_json(FILE *out, const char *name, const char *text) {
+    if (!out || !name || !text) return;
+    (void)fprintf(out, "\"%s\": ", name);
+    ls_json_put(out, text);
+    (void)fputs(", ", out);
 }

@@ -13,6 +13,7 @@
 #include "checkpoint/writer.h"
 #include "collective/broadcast.h"
 #include "strategy/iterator.h"
+#include "train/about.h"
 #include "train/checkpoint_tables.h"
 #include "train/model_build.h"
 #include "train/override.h"
@@ -54,8 +55,6 @@ struct ls_checkpointing {
     char *training, *bits; /* the manifest's lines */
     struct ls_writer *writer;
 };
-
-/* ---- making ---- */
 
 static ls_status check_checkpointing_options(ls_checkpoint_options *options) {
     if (!options->folder || !*options->folder) return ls_fail(LS_INVALID_ARGUMENT, "checkpoint: folder is missing");
@@ -339,6 +338,7 @@ static ls_status save(struct ls_checkpointing *checkpointing, const struct ls_fi
     struct ls_track *track = checkpointing->model->strategy->replicas[0].track;
     int64_t begun = ls_track_begin(track);
     status = describe_bits(checkpointing);
+    if (!status) status = ls_about_keep(checkpointing->model, &checkpointing->progress.facts.about);
     if (!status) status = ls_model_state_get(checkpointing->model, checkpointing->state);
     if (status) return status;
     ls_checkpoint_tables_copy(checkpointing->model, checkpointing->tables);

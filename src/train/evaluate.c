@@ -81,6 +81,8 @@ ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result
     ls_status status;
     for (int i = 0; i < model->spec.objective.metric_count; i++) measured.val_metrics[i] = NAN;
     if (strategy->runtime->serves) return ls_evaluate_serve(strategy, &measured, result);
+    status = ls_model_check_trainable(model, data);
+    if (status) return status;
     int64_t index = ls_training_state_begin(model);
     do {
         LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;

@@ -16,6 +16,7 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/point.h"
+#include "train/about.h"
 #include "train/advice.h"
 #include "train/delayed_steps.h"
 #include "train/early_steps.h"
@@ -205,6 +206,7 @@ static ls_status tell_epoch(struct ls_fitting *fitting, int epoch) {
     result->samples_per_second =
         fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;
     ls_progress_epoch_end(fitting->progress, result, fitting->validation != NULL);
+    fitting->model->spec.last = *result;
     ls_error_forget();
     ls_status status =
         fitting->options.on_epoch ? fitting->options.on_epoch(fitting->options.context, epoch, result) : LS_OK;
@@ -455,6 +457,9 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     for (int i = 0; i < model->spec.objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit(&fitting.options);
+    if (!status) status = ls_model_check_trainable(model, data);
+    if (!status) status = ls_model_check_trainable(model, fitting.options.validation_data);
+    if (!status) status = ls_about_keep_classes(model, data);
     if (!status && model->strategy->runtime->serves) return serve_fit(&fitting, result);
     if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
     if (!status) status = fit(&fitting);

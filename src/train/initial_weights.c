@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
+#include "train/about.h"
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/sparse.h"
@@ -192,6 +193,7 @@ ls_status ls_model_save_weights(const ls_model *model, const char *path) {
                        "the model has no weights yet: it is built at its first fit or evaluate");
     ls_status status = ls_sparse_need(model, "ls_model_save_weights");
     if (!status) status = collect_initial_weights(model, &weights);
+    if (!status) status = ls_about_write(model, &weights.about);
     if (!status) status = ls_weights_arrays_write(path, &weights);
     ls_weights_free(&weights);
     return status;

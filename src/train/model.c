@@ -68,6 +68,9 @@ void ls_model_free(ls_model *model) {
     ls_free(model->spec.layer_names);
     ls_free(model->spec.layers);
     ls_free(model->spec.excluded);
+    ls_free(model->spec.classes);
+    ls_free(model->spec.note);
+    ls_free(model->spec.about);
     ls_free(model);
 }
 
@@ -109,6 +112,15 @@ ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss
 
 ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss) {
     return ls_model_compile_with(model, optimizer, loss, NULL);
+}
+
+ls_status ls_model_check_trainable(const ls_model *model, const ls_dataset *data) {
+    if (data && data->source->unlabelled)
+        return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset has no labels: it is for ls_model_predict alone",
+                       data->source->kind);
+    if (!model->spec.implied) return LS_OK;
+    return ls_fail(LS_FAILED_PRECONDITION,
+                   "the model was not compiled before its first predict, and cannot be any more: make another one");
 }
 
 const char *ls_model_metric_name(const ls_model *model, int index) {

@@ -114,6 +114,9 @@ struct ls_model_spec {
     struct ls_objective objective;
     char *excluded; /* the copy to which the rule's list points; NULL without a list */
     bool compiled;
+    bool implied;                       /* predict has compiled it: nothing of that is the user's */
+    char *classes, *note, *about;       /* own: of about.h, NULL without */
+    ls_result last;                     /* of the last epoch that has ended; steps is 0 before */
     float compiled_rate;                /* the learning rate of compile */
     struct ls_initial_weights *initial; /* owns; NULL if the weights are drawn */
     bool loaded;                        /* initial is still to take the place of what the model has */
@@ -205,6 +208,8 @@ static inline bool ls_model_is_reduced(const ls_model *model) {
     return model->bound.nccl || !ls_model_is_alone(model) || pushes || model->strategy->node_replicas > 1;
 }
 
+/* INVALID_ARGUMENT where data, which may be NULL, has no labels; FAILED_PRECONDITION where no compile was called. */
+ls_status ls_model_check_trainable(const ls_model *model, const ls_dataset *data);
 /* Of the variables that this worker has. */
 ls_status ls_model_digest_here(const ls_model *model, char hex[65]);
 /* The learning rate of the step after the last committed one. */

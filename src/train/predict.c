@@ -130,6 +130,14 @@ static ls_status predict(struct prediction *prediction) {
     return status ? status : run_steps(prediction);
 }
 
+/* Of a model that is not compiled nothing is asked that only a training knows. */
+static ls_status compile_for_predict(ls_model *model) {
+    if (model->spec.compiled) return LS_OK;
+    ls_status status = ls_model_compile(model, ls_sgd(0.01F), LS_MEAN_SQUARED_ERROR);
+    model->spec.implied = !status;
+    return status;
+}
+
 /* (rows, outputs...) */
 static ls_shape shape_of(const struct prediction *prediction) {
     const ls_shape *output = ls_network_output_shape(prediction->model->built.network);
@@ -168,6 +176,8 @@ ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, l
     ls_status status = check_predict(data);
     if (status) return status;
     if (ls_is_parameter_server(model->strategy)) return serve_predict(model->strategy, outputs, shape);
+    status = compile_for_predict(model);
+    if (status) return status;
     prediction.index = ls_training_state_begin(model);
     do status = predict(&prediction);
     while (status && ls_strategy_recover(model->strategy, &status));

@@ -36,6 +36,7 @@ static const struct ls_manifest_field fields[] = {
     {"unfinished", LS_MANIFEST_FLAG, LS_MANIFEST_UNLESS_ZERO, NONE, AT(unfinished)},
     {"ended", LS_MANIFEST_FLAG, LS_MANIFEST_UNLESS_ZERO, NONE, AT(epoch_ended)},
     {"callbacks", LS_MANIFEST_TEXT, LS_MANIFEST_UNLESS_ZERO, NONE, AT(facts.callbacks)},
+    {"about", LS_MANIFEST_TEXT, LS_MANIFEST_UNLESS_ZERO, NONE, AT(facts.about)},
     {"epoch_penalty", LS_MANIFEST_NUMBER, LS_MANIFEST_UNLESS_ZERO, FIT, AT(fit.sums.penalty)},
     {"epoch_weight", LS_MANIFEST_NUMBER, LS_MANIFEST_UNLESS_ZERO, FIT, AT(fit.sums.weight)},
     {"loss_scale", LS_MANIFEST_FLOAT, LS_MANIFEST_UNLESS_ZERO, MODEL, AT(scaler.scale)},

@@ -44,6 +44,7 @@ struct ls_training_progress {
         uint64_t seed;           /* of the model; the dataset's is in the description */
         const char *description; /* lines "field=value": must be equal to go on */
         const char *bits;        /* likewise; where it differs the bits may */
+        const char *about;       /* of the model (about.h) */
         const char *callbacks;   /* whose states the checkpoint has; NULL if none */
     } facts;
 };

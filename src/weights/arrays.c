@@ -19,6 +19,7 @@
 #define OWN               "lockstep."  /* of its digest and its callbacks' states */
 #define CHECKPOINT_DIGEST OWN "sha256"
 #define DIGEST            "data_sha256" /* in the metadata of weights: 64 hex digits */
+#define ABOUT             "about"       /* in that of weights and checkpoints, and a member of an archive */
 
 static size_t bytes_of_arrays(const struct ls_weight *weight) {
     return (size_t)ls_shape_count(&weight->shape) * sizeof(float);
@@ -30,6 +31,20 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 /* ---- from ---- */
+
+static ls_status take_about(const char *path, const char *text, size_t size, struct ls_weights *weights) {
+    weights->about = ls_alloc(size + 1);
+    if (!weights->about) return ls_fail_memory(path, size);
+    memcpy(weights->about, text, size);
+    return LS_OK;
+}
+
+static ls_status add_about(const char *path, struct ls_weights *weights) {
+    LS_CLEANUP(ls_free_pointer) uint8_t *text = NULL;
+    size_t size = 0;
+    ls_status status = ls_zip_read(path, weights->bytes, weights->size, ABOUT, &text, &size);
+    return status || weights->about ? status : take_about(path, (const char *)text, size, weights);
+}
 
 /* The array "dense/kernel.npy" is the variable "dense/kernel". */
 static ls_status add_member(const char *path, struct ls_weights *weights, const char *member) {
@@ -58,7 +73,8 @@ ls_status ls_weights_arrays_from_npz(const char *path, struct ls_weights *weight
     size_t count = 0;
     ls_status status = ls_zip_list(path, weights->bytes, weights->size, &names, &count);
     if (status) return status;
-    for (size_t i = 0; !status && i < count; i++) status = add_member(path, weights, names[i]);
+    for (size_t i = 0; !status && i < count; i++)
+        status = strcmp(names[i], ABOUT) ? add_member(path, weights, names[i]) : add_about(path, weights);
     for (size_t i = 0; i < count; i++) ls_free(names[i]);
     ls_free(names);
     return status;
@@ -102,6 +118,8 @@ ls_status ls_weights_arrays_from_safetensors(const char *path, struct ls_weights
     ls_status status = ls_safetensors_parse(weights->bytes, weights->size, &file);
     if (status) return ls_fail_context(status, "'%s'", path);
     status = check_digest(path, &file, weights);
+    const char *about = ls_safetensors_text(&file, ABOUT);
+    if (!status && about) status = take_about(path, about, strlen(about), weights);
     if (!status) status = add_tensors(path, &file, weights);
     ls_safetensors_free(&file);
     return status;
@@ -139,8 +157,9 @@ static ls_status write_safetensors(const char *path, const struct ls_weights *we
     struct ls_safetensor *tensors = ls_alloc_array(weights->count, sizeof(*tensors));
     LS_CLEANUP(ls_free_pointer) char *header = NULL;
     char digest[65] = "";
-    struct ls_safetensors_text texts[] = {{"format", "np"}, {DIGEST, digest}};
-    struct ls_safetensors file = {.tensors = tensors, .tensor_count = weights->count, .texts = texts, .text_count = 2};
+    struct ls_safetensors_text texts[] = {{"format", "np"}, {DIGEST, digest}, {ABOUT, weights->about}};
+    struct ls_safetensors file = {
+        .tensors = tensors, .tensor_count = weights->count, .texts = texts, .text_count = weights->about ? 3 : 2};
     if (!tensors) return ls_fail_memory("a list of tensors", weights->count * sizeof(*tensors));
     for (size_t i = 0; i < weights->count; i++)
         tensors[i] =
@@ -165,7 +184,7 @@ struct array {
 static ls_status write_npz(const char *path, const struct ls_weights *weights) {
     size_t count = weights->count;
     LS_CLEANUP(ls_free_pointer) struct array *arrays = ls_alloc_array(count, sizeof(*arrays));
-    LS_CLEANUP(ls_free_pointer) struct ls_zip_file *files = ls_alloc_array(count, sizeof(*files));
+    LS_CLEANUP(ls_free_pointer) struct ls_zip_file *files = ls_alloc_array(count + 1, sizeof(*files));
     if (!arrays || !files) return ls_fail_memory("a list of arrays", count * sizeof(*arrays));
     for (size_t i = 0; i < count; i++) {
         const struct ls_weight *weight = &weights->items[i];
@@ -176,6 +195,7 @@ static ls_status write_npz(const char *path, const struct ls_weights *weights) {
         files[i] = (struct ls_zip_file){
             arrays[i].name, {arrays[i].header, weight->values}, {LS_NPY_HEADER, bytes_of_arrays(weight)}};
     }
+    if (weights->about) files[count++] = (struct ls_zip_file){ABOUT, {weights->about, ""}, {strlen(weights->about)}};
     return ls_zip_write(path, files, count);
 }
 

@@ -96,6 +96,7 @@ void ls_weights_free(struct ls_weights *weights) {
         ls_free(weights->items[i].own);
     }
     ls_free(weights->items);
+    ls_free(weights->about);
     ls_free(weights->bytes);
     *weights = (struct ls_weights){0};
 }

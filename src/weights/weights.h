@@ -14,6 +14,7 @@ struct ls_weight {
 struct ls_weights {
     struct ls_weight *items; /* owns; by name, each once */
     size_t count, capacity;
+    char *about;    /* owns: what the file says of its model (train/about.h); NULL if nothing */
     uint8_t *bytes; /* owns: the file's */
     size_t size;
 };

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Image files: MobileNetV2's steps at 224 x 224, the same from an image folder and from TFRecords (learned_test.py has the long form); a
 folder that has no split."""
+import csv
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -55,6 +57,59 @@ class Images(unittest.TestCase):
         self.assertIn('"examples": 20,', measured[0])
         refused = subprocess.run([LOCKSTEP, "train", "--dataset", whole, *options], capture_output=True, text=True, timeout=LIMIT, check=False)
         self.assertIn("--validation-split 0.2 keeps a fifth of each class apart", refused.stderr)
+
+    def test_from_a_folder_to_named_predictions(self):
+        """Of files, a list, a folder of folders and an array, by one worker or two: what the labelled data say."""
+        made = convert("shapes", "jpeg", self.path("made"), "--split", "train", "--limit", 60, "--image-size", 32)
+        weights, whole = self.path("best.safetensors"), os.path.join(made, "train")
+        run_local(1, 1, "--dataset", whole, "--validation-split", "0.2", "--model", "lenet", "--epochs", "2", "--batch-size", "16",
+                  "--symmetric", "--save-best", weights)
+        files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(whole) for name in names)
+        listed = self.path("list.txt")
+        with open(listed, "w", encoding="utf-8") as file:
+            file.write("\n".join(files))
+        strange = self.path('a "strange", name.jpg')
+        shutil.copy(files[0], strange)
+        tables = [self.predict(weights, 1, whole), self.predict(weights, 2, listed), self.predict(weights, 1, *files[:7], strange)]
+        self.assertEqual([row["file"] for row in tables[0]], files)
+        for one, other in zip(tables[0], tables[1], strict=True):
+            self.expect_alike(one, other)
+        for one, other in zip(tables[0][:7], tables[2]):
+            self.expect_alike(one, other)
+        self.expect_alike({**tables[0][0], "file": strange, "example": "7"}, tables[2][7])
+        for row in tables[0]:
+            values = [float(row["0"]), float(row["1"])]
+            self.assertEqual((row["name"], row["class"]), (("circle", "0"), ("triangle", "1"))[values[1] > values[0]])
+            self.assertAlmostEqual(sum(values), 1, places=5)
+            self.assertEqual(float(row["probability"]), max(values))
+        arrays = convert(whole, "npy", self.path("arrays"), "--split", "train")
+        values = [(row["0"], row["1"]) for row in self.predict(weights, 1, os.path.join(arrays, "x_train.npy"))]
+        for one, other in zip(values, tables[0], strict=True):
+            self.assertAlmostEqual(float(one[0]), float(other["0"]), places=4)
+        renamed = self.path("renamed")
+        shutil.copytree(whole, renamed)
+        os.rename(os.path.join(renamed, "circle"), os.path.join(renamed, "oval"))
+        done = subprocess.run([LOCKSTEP, "evaluate", "--weights", weights, "--dataset", renamed, "--split", "train"], capture_output=True,
+                              text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("class 0 is 'oval' in '%s', and 'circle' in '%s'" % (renamed, weights), done.stderr)
+
+    def expect_alike(self, one, other):
+        """But for what the math library rounds otherwise with another number of rows."""
+        for name, value in one.items():
+            if name in ("example", "file", "class", "name"):
+                self.assertEqual(value, other[name])
+            else:
+                self.assertAlmostEqual(float(value), float(other[name]), places=4)
+
+    def predict(self, weights, workers, *paths):
+        output = self.path("output.csv")
+        launcher = (LOCKSTEP, "run", "-np", str(workers), "--no-prefix", "--") if workers > 1 else ()
+        done = subprocess.run([*launcher, LOCKSTEP, "predict", "--weights", weights, "--output", output, *paths], capture_output=True,
+                              text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(output, encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,23 @@ class Saved(unittest.TestCase):
             length, = struct.unpack("<Q", file.read(8))
             metadata = json.loads(file.read(length))["__metadata__"]
         self.assertEqual((metadata["format"], len(metadata["data_sha256"])), ("np", 64))
+        about = json.loads(metadata["about"])
+        self.assertEqual((about["input"], about["outputs"], about["loss"], about["note"]), (
+            [28, 28, 1], 10, "sparse_categorical_crossentropy", "--model mlp --loss sparse_categorical_crossentropy --hidden 16"))
+
+    def test_weights_know_their_model(self):
+        """No option of the model is needed; another one is named. Converted weights and checkpoints know it, too."""
+        archive = os.path.join(self.scratch.name, "same.npz")
+        subprocess.run([LOCKSTEP, "convert", self.weights, archive], check=True, capture_output=True, timeout=LIMIT)
+        found = {subprocess.run([LOCKSTEP, "evaluate", "--seed", "3", "--weights", weights, "--json"], capture_output=True, text=True,
+                                check=True, timeout=LIMIT).stdout for weights in (self.weights, archive, self.checkpoints)}
+        self.assertEqual(len(found), 1)
+        self.assertEqual(json.loads(found.pop())["accuracy"], self.result["val_accuracy"])
+        for option, value, trained in (("hidden", "32", "16"), ("model", "lenet", "mlp")):
+            done = subprocess.run([LOCKSTEP, "evaluate", "--weights", archive, "--" + option, value], capture_output=True, text=True,
+                                  timeout=LIMIT)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--%s is '%s', and '%s' was trained with '%s'" % (option, value, archive, trained), done.stderr)
 
     def test_metrics_are_named(self):
         found = last_json(self.run_ok("evaluate", "--weights", self.weights, "--json", "--metrics", "top_k=3", workers=2))
@@ -121,7 +138,7 @@ class Saved(unittest.TestCase):
         for command, options, status, word in (
                 ("evaluate", (), 2, "--weights is missing"),
                 ("evaluate", ("--weights", "/nowhere.safetensors"), 1, "/nowhere.safetensors"),
-                ("evaluate", ("--weights", self.weights, "--hidden", "17"), 2, "dense"),
+                ("evaluate", ("--weights", self.weights, "--hidden", "17"), 2, "--hidden is '17'"),
                 ("evaluate", ("--weights", self.weights, "--split", "other"), 2, "--split 'other' is none of"),
                 ("predict", ("--weights", self.weights), 2, "--output needs"),
                 ("predict", ("--weights", self.weights, "--output", "a.txt"), 2, "--output needs"),

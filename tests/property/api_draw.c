@@ -147,6 +147,7 @@ void slots_clear(void) {
     (void)ls_tools_gpus_close(slots.gpus, LS_OK);
     ls_memory_free(slots.layers);
     ls_memory_free(slots.hosts);
+    ls_tools_about_free(slots.about);
     ls_memory_free(slots.text);
     ls_memory_free(slots.outputs);
     if (slots.memory) ls_communicator_release(objects.communicator, slots.memory); /* ls_gather's too is freed so */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/shape.h"
 #include "harness.h"
 #include "strategy/workers.h"
 
@@ -137,6 +138,38 @@ START_TEST(predictions_have_the_shape_of_targets) {
     ls_memory_free(outputs);
     ls_model_free(model);
     ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+/* Neither labels nor compile: the outputs are those of the same weights. A training needs both. */
+START_TEST(a_prediction_needs_no_more_than_features) {
+    ls_strategy *strategy = NULL;
+    ls_dataset *bare = NULL, *whole = NULL;
+    ls_model *models[2] = {NULL};
+    float *outputs[2];
+    ls_shape shapes[2];
+    fill();
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy));
+    assert_ok(open_arrays(LS_DATASET(.batch_size = 20, .shuffle = LS_SHUFFLE_NEVER), &whole));
+    assert_ok(ls_dataset_from_arrays(
+        LS_ARRAYS(.count = EXAMPLES, .features = &features[0][0], .shape = ls_dataset_shape(whole)),
+        LS_DATASET(.batch_size = 20, .shuffle = LS_SHUFFLE_NEVER), &bare));
+    for (int i = 0; i < 2; i++) assert_ok(ls_model_new(strategy, LS_LAYERS(ls_dense(OUTPUTS)), &models[i]));
+    assert_ok(ls_model_compile(models[1], (ls_optimizer)ls_sgd(0.4F), LS_MEAN_SQUARED_ERROR));
+    for (int i = 0; i < 2; i++) assert_ok(ls_model_predict(models[i], i ? whole : bare, &outputs[i], &shapes[i]));
+    ck_assert(ls_shape_equal(&shapes[0], &shapes[1]) && shapes[0].dims[0] == EXAMPLES);
+    ck_assert_mem_eq(outputs[0], outputs[1], sizeof(float) * EXAMPLES * OUTPUTS);
+    ck_assert_int_eq(ls_model_fit(models[0], whole, NULL, NULL), LS_FAILED_PRECONDITION);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "was not compiled before its first predict"));
+    ck_assert_int_eq(ls_model_evaluate(models[1], bare, NULL), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "has no labels"));
+    ck_assert_int_eq(ls_model_fit(models[1], whole, LS_FIT(.validation_data = bare), NULL), LS_INVALID_ARGUMENT);
+    assert_ok(ls_model_fit(models[1], whole, LS_FIT(.verbose = -1), NULL));
+    for (int i = 0; i < 2; i++) ls_memory_free(outputs[i]);
+    for (int i = 0; i < 2; i++) ls_model_free(models[i]);
+    ls_dataset_free(bare);
+    ls_dataset_free(whole);
     ls_strategy_free(strategy);
 }
 END_TEST
@@ -299,6 +332,7 @@ int main(void) {
     tcase_add_loop_test(tests, every_layout_trains_to_the_same_bits, 0, 3);
     tcase_add_loop_test(tests, every_format_keeps_targets, 0, 3);
     tcase_add_test(tests, predictions_have_the_shape_of_targets);
+    tcase_add_test(tests, a_prediction_needs_no_more_than_features);
     tcase_add_test(tests, a_custom_loop_reads_targets);
     tcase_add_test(tests, a_shape_that_does_not_fit_is_named);
     tcase_add_test(tests, class_weights_need_classes);

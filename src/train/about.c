@@ -1,0 +1,101 @@
+/* The writer of that object; src/tools/about_weights.c reads it. */
+#include "train/about.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/need.h"
+
+static void put_classes(FILE *out, const ls_dataset *data) {
+    for (int i = 0; i < ls_dataset_num_classes(data); i++) {
+        (void)fputs(i ? ", " : "[", out);
+        ls_json_put(out, ls_dataset_class_name(data, i));
+    }
+    (void)fputc(']', out);
+}
+
+/* Ends the stream of an open_memstream; *text becomes its own. */
+static ls_status take_text(FILE *out, char **bytes, char **text) {
+    bool good = out && fclose(out) == 0;
+    char *copy = good ? ls_strdup(*bytes) : NULL;
+    free(*bytes);
+    if (!copy) return ls_fail_memory("a description of the model", 1);
+    ls_free(*text);
+    *text = copy;
+    return LS_OK;
+}
+
+ls_status ls_about_keep_classes(ls_model *model, const ls_dataset *data) {
+    char *bytes = NULL;
+    size_t size = 0;
+    if (!ls_dataset_class_name(data, 0)) return LS_OK;
+    FILE *out = open_memstream(&bytes, &size);
+    if (out) put_classes(out, data);
+    return take_text(out, &bytes, &model->spec.classes);
+}
+
+static void put_last(FILE *out, const ls_result *last) {
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"loss", last->loss},
+                   {"accuracy", last->accuracy},
+                   {"val_loss", last->val_loss},
+                   {"val_accuracy", last->val_accuracy}};
+    (void)fprintf(out, ", \"last\": {\"steps\": %lld", (long long)last->steps);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (isfinite(numbers[i].value)) {
+            (void)fprintf(out, ", \"%s\": ", numbers[i].name);
+            ls_json_put_number(out, numbers[i].value);
+        }
+    (void)fputc('}', out);
+}
+
+static void put_about(FILE *out, const ls_model *model) {
+    const ls_shape *input = &model->built.input;
+    (void)fputs("{\"input\": [", out);
+    for (int i = 0; i < input->rank; i++) (void)fprintf(out, i ? ", %lld" : "%lld", (long long)input->dims[i]);
+    (void)fprintf(out, "], \"integers\": %s, \"outputs\": %lld",
+                  ls_network_takes_integers(model->built.network) ? "true" : "false",
+                  (long long)ls_network_outputs(model->built.network));
+    if (model->spec.compiled && !model->spec.implied)
+        (void)fprintf(out, ", \"loss\": \"%s\"", ls_objective_loss_name(model->spec.objective.loss));
+    if (model->spec.classes) (void)fprintf(out, ", \"classes\": %s", model->spec.classes);
+    if (model->spec.note) {
+        (void)fputs(", \"note\": ", out);
+        ls_json_put(out, model->spec.note);
+    }
+    if (model->spec.last.steps) put_last(out, &model->spec.last);
+    (void)fputc('}', out);
+}
+
+ls_status ls_about_write(const ls_model *model, char **text) {
+    char *bytes = NULL, *made = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&bytes, &size);
+    if (out) put_about(out, model);
+    ls_status status = take_text(out, &bytes, &made);
+    if (!status) *text = made;
+    return status;
+}
+
+ls_status ls_about_keep(ls_model *model, const char **text) {
+    char *made = NULL;
+    ls_status status = ls_about_write(model, &made);
+    if (status) return status;
+    ls_free(model->spec.about);
+    *text = model->spec.about = made;
+    return LS_OK;
+}
+
+ls_status ls_model_note(ls_model *model, const char *note) {
+    LS_NEED(model, note);
+    char *copy = *note ? ls_strdup(note) : NULL;
+    if (*note && !copy) return ls_fail_memory("a note", 1);
+    ls_free(model->spec.note);
+    model->spec.note = copy;
+    return LS_OK;
+}
