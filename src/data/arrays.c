@@ -118,6 +118,7 @@ ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_dataset_optio
 
 ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
                             const ls_dataset_options *options, ls_dataset **dataset) {
+    if (!labels) return ls_fail(LS_INVALID_ARGUMENT, "labels is NULL");
     return ls_dataset_from_arrays(
         LS_ARRAYS(.count = count, .features = features, .shape = shape, .labels = labels, .classes = classes), options,
         dataset);
