@@ -158,6 +158,8 @@ LS_API int ls_dataset_num_classes(const ls_dataset *dataset);     /* 0 where tar
 LS_API bool ls_dataset_targets(const ls_dataset *dataset, ls_shape *shape);
 /* The name of a class, NULL where it has none. Borrowed. */
 LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
+/* The class of an example; INVALID_ARGUMENT where examples have none. Reads no more of the example than it must. */
+LS_API ls_status ls_dataset_label(const ls_dataset *dataset, int64_t example, int32_t *label);
 /* The path of an example's own file, NULL where it has none. example is from 0 to below ls_dataset_count. Borrowed. */
 LS_API const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example);
 LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */

@@ -6,11 +6,14 @@
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/outputs.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "cli/signals.h"
 
 #define POLL 0.2 /* seconds between two looks into the folder */
@@ -41,6 +44,11 @@ static const struct ls_option rows[] = {
     {"json", NULL,
      "print one JSON object: examples, loss, accuracy, metrics by their names; null: no finite number, or none at all",
      AT(json), true},
+    {"report", NULL,
+     "precision, recall, F1 and the area under the ROC curve of each class, and the confusion matrix; with --json in "
+     "its "
+     "object \"report\"",
+     AT(report), true},
     {"watch", NULL,
      "--weights is the folder of checkpoints of a training that goes on: measure each newest one as it appears, and "
      "print its step before the numbers. One process does it. It ends when the training has removed its checkpoints, "
@@ -59,6 +67,8 @@ struct outcome {
     long long step; /* of the watched checkpoint; -1 if not known */
     int64_t examples;
     const char *metrics[LS_MAX_METRICS + 1]; /* ends with NULL */
+    struct ls_report_table report;           /* without classes if none is asked for */
+    const struct ls_saved_model *saved;
 };
 
 /* The model and the data of an evaluation, once they are open. */
@@ -80,10 +90,40 @@ static ls_status measure(const struct measured *measured, struct outcome *outcom
     return LS_OK;
 }
 
-static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, struct outcome *outcome) {
+/* labels and values are those of the whole dataset. */
+static ls_status fill_report(const struct measured *measured, struct outcome *outcome, float *values, ls_shape shape,
+                             int32_t *labels) {
+    const ls_tools_about *said = outcome->saved->about;
+    int64_t count = shape.dims[0], width = shape.dims[1];
+    ls_status status = LS_OK;
+    for (int64_t i = 0; labels && !status && i < count; i++) status = ls_dataset_label(measured->data, i, &labels[i]);
+    if (status) return status;
+    if (!ls_outputs_probable(said ? said->loss : NULL, values, count, width))
+        return ls_tools_fail(LS_INVALID_ARGUMENT, "--report is of classes, and the model was trained with numbers");
+    if (labels && ls_report_make(values, labels, count, width, width > 1 ? (int)width : 2, &outcome->report))
+        return LS_OK;
+    return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for the report");
+}
+
+static ls_status report(const struct measured *measured, struct outcome *outcome) {
+    float *values = NULL;
+    int32_t label;
+    ls_shape shape;
+    ls_status status = ls_dataset_label(measured->data, 0, &label); /* classes? */
+    if (!status) status = ls_model_predict(measured->model, measured->data, &values, &shape);
+    if (status) return status;
+    int32_t *labels = malloc((size_t)shape.dims[0] * sizeof(*labels));
+    status = fill_report(measured, outcome, values, shape, labels);
+    free(labels);
+    ls_memory_free(values);
+    return status;
+}
+
+static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, bool reports, struct outcome *outcome) {
     struct measured measured = {0};
     ls_status status = ls_saved_model_open(saved, strategy, &measured.model, &measured.data);
     if (!status) status = measure(&measured, outcome);
+    if (!status && reports) status = report(&measured, outcome);
     close_measured(&measured);
     return status;
 }
@@ -107,7 +147,9 @@ static void print(const struct outcome *outcome, bool json) {
     if (json || !isnan(outcome->result.accuracy)) /* the loss has one */
         print_number("accuracy", outcome->result.accuracy, json);
     for (int i = 0; outcome->metrics[i]; i++) print_number(outcome->metrics[i], outcome->result.metrics[i], json);
+    if (json && outcome->report.classes) ls_report_json(&outcome->report, ls_saved_model_class, outcome->saved);
     (void)puts(json ? "}" : "");
+    if (!json && outcome->report.classes) ls_report_print(&outcome->report, ls_saved_model_class, outcome->saved);
     (void)fflush(stdout); /* another program may read it while this goes on */
 }
 
@@ -165,12 +207,14 @@ static ls_status watch(struct ls_saved_model *saved, ls_strategy *strategy, cons
     return status;
 }
 
-static ls_status evaluate_once(struct ls_saved_model *saved, ls_strategy *strategy, bool json) {
-    struct outcome outcome = {.step = -1};
-    ls_status status = evaluate(saved, strategy, &outcome);
+static ls_status evaluate_once(struct ls_saved_model *saved, ls_strategy *strategy,
+                               const struct ls_evaluation *evaluation) {
+    struct outcome outcome = {.step = -1, .saved = saved};
+    ls_status status = evaluate(saved, strategy, evaluation->report, &outcome);
     bool chief = ls_is_chief(strategy);
     status = ls_strategy_close(strategy, status);
-    if (!status && chief) print(&outcome, json);
+    if (!status && chief) print(&outcome, evaluation->json);
+    ls_report_free(&outcome.report);
     return status;
 }
 
@@ -179,7 +223,7 @@ int ls_evaluation_run(struct ls_saved_model *saved, const struct ls_evaluation *
     ls_signals_install(false);
     ls_status status = ls_multi_worker_mirrored_strategy_new(&saved->strategy, &strategy);
     if (status) return ls_signals_exit(status);
-    if (!evaluation->watch) return ls_signals_exit(evaluate_once(saved, strategy, evaluation->json));
+    if (!evaluation->watch) return ls_signals_exit(evaluate_once(saved, strategy, evaluation));
     if (ls_num_workers(strategy) > 1) {
         (void)fprintf(stderr,
                       "lockstep evaluate: --watch is for one process, TF_CONFIG has %d workers: start it without "
@@ -198,6 +242,8 @@ int evaluate_main(int argc, char **argv) {
     int code = ls_options_read(&line, &request);
     if (code >= 0) return code;
     if (!ls_no_arguments(&line) || !ls_check_saved_options(&line, &request.saved)) return LS_EXIT_USAGE;
+    if (request.evaluation.report && request.evaluation.watch)
+        return ls_usage_error(&line, "--report is of one model, and --watch measures each checkpoint");
     code = ls_evaluation_run(&request.saved, &request.evaluation);
     ls_saved_model_end(&request.saved);
     return code;

@@ -4,6 +4,7 @@
 
 struct ls_evaluation {
     bool json;
+    bool report;    /* by class, too */
     bool watch;     /* each checkpoint of the folder as it appears */
     double timeout; /* seconds for which watching waits for a new one; 0 sets no limit */
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/outputs.h"
 #include "cli/commands.h"
 #include "cli/saved_model.h"
 #include "cli/signals.h"
@@ -29,41 +30,9 @@ struct prediction {
     bool raw, numbers; /* numbers: the predictions are no classes */
     float *values;
     ls_shape shape;
-    char **paths;   /* [rows] own, of the examples' files; NULL without */
-    char **classes; /* [class_count] own: names */
-    int64_t path_count, class_count;
+    char **paths; /* [path_count] own: of the examples' files */
+    int64_t path_count;
 };
-
-static void softmax(float *values, int64_t count) {
-    double most = (double)values[0], sum = 0;
-    for (int64_t i = 1; i < count; i++) most = fmax(most, (double)values[i]);
-    for (int64_t i = 0; i < count; i++) sum += exp((double)values[i] - most);
-    for (int64_t i = 0; i < count; i++) values[i] = (float)(exp((double)values[i] - most) / sum);
-}
-
-static void sigmoid(float *values, int64_t count) {
-    for (int64_t i = 0; i < count; i++) values[i] = (float)(1 / (1 + exp(-(double)values[i])));
-}
-
-static void as_they_are(float *values, int64_t count) {
-    (void)values, (void)count;
-}
-
-/* Of a row, for outputs that were trained with that loss, NULL if it is not known. */
-typedef void activation_fn(float *values, int64_t count);
-static activation_fn *find_activation(const char *loss) {
-    if (!loss || strstr(loss, "categorical")) return softmax;
-    return strstr(loss, "binary") ? sigmoid : as_they_are;
-}
-
-/* A single output says how likely the second class is, or before the sigmoid how much more likely. */
-static int64_t class_of(const struct prediction *prediction, const float *values) {
-    int64_t best = 0, count = prediction->shape.dims[1];
-    if (count == 1) return values[0] > (prediction->raw ? 0 : 0.5F);
-    for (int64_t i = 1; i < count; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
-}
 
 static double probability_of(const struct prediction *prediction, const float *values, int64_t class) {
     double first = (double)values[0];
@@ -90,7 +59,12 @@ static const char *path_of(const struct prediction *prediction, int64_t row) {
 }
 
 static const char *name_of(const struct prediction *prediction, int64_t class) {
-    return class < prediction->class_count ? prediction->classes[class] : "";
+    const char *name = ls_saved_model_class(&prediction->saved, (int)class);
+    return name ? name : "";
+}
+
+static bool has_names(const struct prediction *prediction) {
+    return prediction->saved.name_count && !prediction->numbers;
 }
 
 /* As RFC 4180 has it. */
@@ -105,7 +79,7 @@ static void put_csv_head(FILE *out, const struct prediction *prediction) {
     (void)fputs("example", out);
     if (prediction->path_count) (void)fputs(",file", out);
     if (!prediction->numbers) (void)fputs(",class", out);
-    if (prediction->class_count) (void)fputs(prediction->raw ? ",name" : ",name,probability", out);
+    if (has_names(prediction)) (void)fputs(prediction->raw ? ",name" : ",name,probability", out);
     for (int64_t i = 0; i < prediction->shape.dims[1]; i++) (void)fprintf(out, ",%lld", (long long)i);
     (void)fputc('\n', out);
 }
@@ -115,12 +89,12 @@ static void put_csv(FILE *out, const struct prediction *prediction) {
     put_csv_head(out, prediction);
     for (int64_t r = 0; r < rows; r++) {
         const float *values = prediction->values + r * width;
-        int64_t class = class_of(prediction, values);
+        int64_t class = ls_outputs_class(values, width, prediction->raw);
         (void)fprintf(out, "%lld", (long long)r);
         if (prediction->path_count) put_csv_text(out, path_of(prediction, r));
         if (!prediction->numbers) (void)fprintf(out, ",%lld", (long long)class);
-        if (prediction->class_count) put_csv_text(out, name_of(prediction, class));
-        if (prediction->class_count && !prediction->raw)
+        if (has_names(prediction)) put_csv_text(out, name_of(prediction, class));
+        if (has_names(prediction) && !prediction->raw)
             (void)fprintf(out, ",%.9g", probability_of(prediction, values, class));
         for (int64_t i = 0; i < width; i++) (void)fprintf(out, ",%.9g", (double)values[i]);
         (void)fputc('\n', out);
@@ -131,12 +105,12 @@ static void put_lines(FILE *out, const struct prediction *prediction) {
     int64_t rows = prediction->shape.dims[0], width = prediction->shape.dims[1];
     for (int64_t r = 0; r < rows; r++) {
         const float *values = prediction->values + r * width;
-        int64_t class = class_of(prediction, values);
+        int64_t class = ls_outputs_class(values, width, prediction->raw);
         (void)fprintf(out, "{\"example\": %lld, ", (long long)r);
         if (prediction->path_count) ls_tools_put_json(out, "file", path_of(prediction, r));
         if (!prediction->numbers) (void)fprintf(out, "\"class\": %lld, ", (long long)class);
-        if (prediction->class_count) ls_tools_put_json(out, "name", name_of(prediction, class));
-        if (prediction->class_count && !prediction->raw)
+        if (has_names(prediction)) ls_tools_put_json(out, "name", name_of(prediction, class));
+        if (has_names(prediction) && !prediction->raw)
             (void)fprintf(out, "\"probability\": %.9g, ", probability_of(prediction, values, class));
         (void)fputs("\"values\": [", out);
         for (int64_t i = 0; i < width; i++)
@@ -165,41 +139,28 @@ static void put_output(void *context, FILE *out) {
 
 /* ---- the command ---- */
 
-static void free_texts(char **texts, int64_t count) {
-    for (int64_t i = 0; i < count; i++) free(texts[i]);
-    free(texts);
+static void free_paths(struct prediction *prediction) {
+    for (int64_t i = 0; i < prediction->path_count; i++) free(prediction->paths[i]);
+    free(prediction->paths);
 }
 
-/* A copy of text behind the others; false: no memory. */
-static bool add_text(char **texts, int64_t *count, const char *text) {
-    texts[*count] = strdup(text);
-    return texts[*count] ? ++*count : 0;
-}
-
-/* The names of files, and of classes: those of the training, else the data's. */
-static ls_status keep_names(struct prediction *prediction, const ls_dataset *data) {
-    const ls_tools_about *said = prediction->saved.about;
-    int64_t rows = ls_dataset_count(data), width = prediction->shape.dims[1];
-    bool good = true, trained = said && said->class_count, paths = ls_dataset_example_path(data, 0) != NULL;
-    prediction->paths = calloc((size_t)rows, sizeof(char *));
-    prediction->classes = calloc((size_t)width + 2, sizeof(char *));
-    if (!prediction->paths || !prediction->classes) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names");
-    for (int64_t i = 0; paths && good && i < rows; i++)
-        good = add_text(prediction->paths, &prediction->path_count, ls_dataset_example_path(data, i));
-    for (int i = 0; good && !prediction->numbers && i < (width == 1 ? 2 : width); i++) {
-        const char *name = !trained ? ls_dataset_class_name(data, i) : i < said->class_count ? said->classes[i] : "";
-        if (name) good = add_text(prediction->classes, &prediction->class_count, name);
+static ls_status keep_paths(struct prediction *prediction, const ls_dataset *data) {
+    int64_t rows = ls_dataset_count(data);
+    if (!ls_dataset_example_path(data, 0)) return LS_OK;
+    prediction->paths = calloc((size_t)rows, sizeof(*prediction->paths));
+    for (int64_t i = 0; prediction->paths && i < rows; i++) {
+        prediction->paths[i] = strdup(ls_dataset_example_path(data, i));
+        if (!prediction->paths[i]) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for paths");
+        prediction->path_count++;
     }
-    return good ? LS_OK : ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names");
+    return prediction->paths ? LS_OK : ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for paths");
 }
 
 static void activate(struct prediction *prediction) {
     const ls_tools_about *said = prediction->saved.about;
-    activation_fn *activation = prediction->raw ? as_they_are : find_activation(said ? said->loss : NULL);
-    int64_t width = prediction->shape.dims[1];
-    prediction->numbers |= activation == as_they_are && !prediction->raw;
-    if (prediction->numbers) return;
-    for (int64_t r = 0; r < prediction->shape.dims[0]; r++) activation(prediction->values + r * width, width);
+    if (prediction->raw || prediction->numbers) return;
+    prediction->numbers = !ls_outputs_probable(said ? said->loss : NULL, prediction->values, prediction->shape.dims[0],
+                                               prediction->shape.dims[1]);
 }
 
 static ls_status predict(struct prediction *prediction, ls_strategy *strategy) {
@@ -210,7 +171,7 @@ static ls_status predict(struct prediction *prediction, ls_strategy *strategy) {
     if (!status) prediction->numbers = ls_dataset_targets(data, &prediction->shape);
     if (!status) status = ls_model_predict(model, data, &prediction->values, &prediction->shape);
     if (!status) activate(prediction);
-    if (!status) status = keep_names(prediction, data);
+    if (!status) status = keep_paths(prediction, data);
     ls_model_free(model);
     ls_dataset_free(data);
     return status;
@@ -226,8 +187,7 @@ static int run(struct prediction *prediction) {
     status = ls_strategy_close(strategy, status);
     if (!status && chief) status = ls_tools_write_file("--output", prediction->output, put_output, prediction);
     ls_memory_free(prediction->values);
-    free_texts(prediction->paths, prediction->path_count);
-    free_texts(prediction->classes, prediction->class_count);
+    free_paths(prediction);
     ls_saved_model_end(&prediction->saved);
     return ls_signals_exit(status);
 }

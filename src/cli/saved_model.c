@@ -46,7 +46,16 @@ bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_
 
 void ls_saved_model_end(struct ls_saved_model *saved) {
     ls_tools_about_free(saved->about);
+    for (int i = 0; i < saved->name_count; i++) free(saved->names[i]);
+    free(saved->names);
     saved->about = NULL;
+    saved->names = NULL;
+    saved->name_count = 0;
+}
+
+const char *ls_saved_model_class(const void *saved, int class) {
+    const struct ls_saved_model *model = saved;
+    return class < model->name_count ? model->names[class] : NULL;
 }
 
 /* ---- what the weights say ---- */
@@ -123,6 +132,20 @@ static ls_status compare_classes(const struct ls_saved_model *saved, const ls_da
     return LS_OK;
 }
 
+static ls_status keep_names(struct ls_saved_model *saved, const ls_dataset *data) {
+    const ls_tools_about *said = saved->about;
+    int count = said && said->class_count ? said->class_count : ls_dataset_num_classes(data);
+    bool trained = said && said->class_count, named = trained || ls_dataset_class_name(data, 0);
+    if (!named || saved->names) return LS_OK;
+    saved->names = calloc((size_t)count, sizeof(*saved->names));
+    for (int i = 0; saved->names && i < count; i++) {
+        saved->names[i] = strdup(trained ? said->classes[i] : ls_dataset_class_name(data, i));
+        if (!saved->names[i]) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names of classes");
+        saved->name_count++;
+    }
+    return saved->names ? LS_OK : ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names of classes");
+}
+
 /* ---- finding the weights ---- */
 
 static int is_checkpoint(const struct dirent *entry) {
@@ -171,6 +194,7 @@ ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strateg
     status = saved->path_count ? ls_dataset_paths(saved->paths, saved->path_count, &options, data)
                                : ls_dataset_open(saved->dataset, &options, data);
     if (!status) status = compare_classes(saved, *data);
+    if (!status) status = keep_names(saved, *data);
     if (!status && saved->path_count && !saved->model.outputs) status = tell_outputs(saved);
     ls_shape shape;
     if (!status && saved->any_loss && ls_dataset_targets(*data, &shape))

@@ -19,6 +19,8 @@ struct ls_saved_model {
     char path[4096];                    /* of the newest checkpoint in a folder */
     const struct ls_command_line *line; /* what it does not say the weights say; NULL: they are not asked */
     ls_tools_about *about;              /* once it is open: what they say. Owns */
+    char **names;                       /* [name_count] own: of the training's classes, else of the data's */
+    int name_count;
 };
 void ls_saved_model_begin(struct ls_saved_model *saved);
 extern const struct ls_option ls_saved_options[]; /* of it: weights and split */
@@ -40,3 +42,5 @@ int ls_newest_checkpoint(const char *folder, char *path, size_t size, long long 
 /* Opens both on a strategy that is there, as the weights say where the command line does not. */
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model, ls_dataset **data);
 void ls_saved_model_end(struct ls_saved_model *saved);
+/* The name of a class of the model that is open, NULL if it has none; saved is a struct ls_saved_model. */
+const char *ls_saved_model_class(const void *saved, int class);

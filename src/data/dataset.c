@@ -236,6 +236,19 @@ const char *ls_dataset_class_name(const ls_dataset *dataset, int label) {
     return ls_source_class_name(dataset->source, label);
 }
 
+ls_status ls_dataset_label(const ls_dataset *dataset, int64_t example, int32_t *label) {
+    LS_NEED(dataset, label);
+    const struct ls_source *source = dataset->source;
+    if (source->targets.numbers || source->unlabelled)
+        return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset's examples have no classes", source->kind);
+    if (example < 0 || example >= dataset->count)
+        return ls_fail(LS_INVALID_ARGUMENT, "example %lld is outside [0, %lld)", (long long)example,
+                       (long long)dataset->count);
+    float weight;
+    return ls_source_targets(source, dataset->options.skip + example,
+                             &(struct ls_targets){.labels = label, .weights = &weight});
+}
+
 const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example) {
     LS_NEED_OR(NULL, dataset);
     if (example < 0 || example >= dataset->count) return NULL;

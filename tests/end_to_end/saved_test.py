@@ -92,6 +92,35 @@ class Saved(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("--%s is '%s', and '%s' was trained with '%s'" % (option, value, archive, trained), done.stderr)
 
+    def test_a_report_by_class(self):
+        """Counted again, pair by pair, from what predict and convert write."""
+        folder, outputs, limit = os.path.join(self.scratch.name, "arrays"), os.path.join(self.scratch.name, "report.npy"), "300"
+        of_data = ("--seed", "3", "--limit", limit)
+        subprocess.run([LOCKSTEP, "convert", "--dataset", "digits", "--to", "npy", "--split", "test", "--output", folder, *of_data],
+                       check=True, capture_output=True, timeout=LIMIT)
+        with open(os.path.join(folder, "y_test.npy"), "rb") as file:
+            labels = struct.unpack("<300q", file.read()[-2400:])
+        self.run_ok("predict", "--weights", self.weights, "--limit", limit, "--output", outputs)
+        _, values = read_npy(outputs)
+        said = [max(range(10), key=lambda c: values[10 * row + c]) for row in range(300)]
+        found = last_json(self.run_ok("evaluate", "--weights", self.weights, "--limit", limit, "--report", "--json", workers=2))["report"]
+        self.assertEqual(found["confusion"], [[sum(pair == (row, column) for pair in zip(labels, said)) for column in range(10)]
+                                              for row in range(10)])
+        for number, row in enumerate(found["classes"]):
+            right = sum(pair == (number, number) for pair in zip(labels, said))
+            own = [values[10 * i + number] for i in range(300) if labels[i] == number]
+            others = [values[10 * i + number] for i in range(300) if labels[i] != number]
+            wins = sum((a > b) + (a == b) / 2 for a in own for b in others)
+            self.assertEqual((row["class"], row["examples"]), (number, labels.count(number)))
+            self.assertAlmostEqual(row["precision"], right / max(1, said.count(number)), places=8)
+            self.assertAlmostEqual(row["recall"], right / labels.count(number), places=8)
+            self.assertAlmostEqual(row["f1"], 2 * right / (said.count(number) + labels.count(number)), places=8)
+            self.assertAlmostEqual(row["auc"], wins / len(own) / len(others), places=8)
+        for name in ("precision", "recall", "f1", "auc"):
+            self.assertAlmostEqual(found["mean"][name], sum(row[name] for row in found["classes"]) / 10, places=8)
+        text = self.run_ok("evaluate", "--weights", self.weights, "--limit", limit, "--report")
+        self.assertRegex(text, r"mean +%.4f +%.4f" % (found["mean"]["precision"], found["mean"]["recall"]))
+
     def test_metrics_are_named(self):
         found = last_json(self.run_ok("evaluate", "--weights", self.weights, "--json", "--metrics", "top_k=3", workers=2))
         self.assertGreater(found["top_k_categorical_accuracy"], found["accuracy"])

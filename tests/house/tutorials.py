@@ -20,6 +20,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 SAID = {
     "own-data": r"accuracy 0\.[89]\d(?s:.*)\[0\] accuracy 0\.[89]\d",
     "fine-tune": r"accuracy",
+    "pictures": r"120 examples(?s:.*)mean +0\.[6-9](?s:.*)\nexample,file,class,name,probability\n0,pictures/00000/\d+.jpg,\d,0000\d,0\.\d+",
     "custom-loop": r"(the line .*)\n(?s:.*)\[0\] \1",
     "machines": r"worker:0 (?s:.*)Epoch 2/2",
     "kubernetes": r'"mnist-3.mnist:2222"\]}, "task": {"type": "worker", "index": 2}}',
