@@ -23,10 +23,14 @@ def some(cases):
     return cluster.drawn(cases, repr(cases), -(-len(cases) // (6 if SANITIZED else 2)))
 
 
+def half(test):
+    """Where scripts/test draws, half of the tests of this kind run, under a sanitizer too."""
+    return unittest.skipIf(not cluster.drawn((True, False), test.__qualname__)[0], "not drawn")(test)
+
+
 def few(test):
-    """A handful of tests is enough where everything is slow. Where scripts/test draws, half of those that are left out there run."""
-    drawn = cluster.drawn((True, False), test.__qualname__)[0]
-    return unittest.skipIf(SANITIZED or not drawn, "not drawn")(test)
+    """A handful of tests is enough where everything is slow; elsewhere half of them run, as half says."""
+    return unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")(half(test))
 
 
 LIMIT = int((3 if SANITIZED else 1) * cluster.LIMIT)  # seconds that a job may take

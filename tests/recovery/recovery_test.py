@@ -13,7 +13,7 @@ import time
 import unittest
 from collections import Counter
 
-from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, few, is_stopped, some, undisturbed
+from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, few, half, is_stopped, some, undisturbed
 from modes import MODES
 from points import LINK_POINTS, OF_SERVERS, POINTS, in_sources, moment
 from servers import WATCHED, Servers
@@ -66,6 +66,7 @@ class Points(Base):
                        "exchange": ("--synchronized",), "gathered": ("--accumulate", "2")}.get(point.partition("_")[0], ())
             self.survive({rank: [moment(point, 5)]}, options=options, wanted=())
 
+    @half
     def test_in_a_meeting(self):
         """Between two of them, too: all go back to the last one, and to the bits of as many workers."""
         options = ("--local", "3")
@@ -76,6 +77,7 @@ class Points(Base):
                 self.expect_none(job.faults(wanted), job)
                 self.assertEqual(len(job.lives[rank]), 2, job.describe())
 
+    @half
     def test_between_fragments_that_meet(self):
         """In an exchange beside training, between two of them, and where the whole model meets: the bits are the same."""
         options = ("--local", "4", "--fragments", "2")
@@ -88,6 +90,7 @@ class Points(Base):
                 self.expect_none(job.faults(wanted), job)
                 self.assertEqual(len(job.lives[rank]), 2, job.describe())
 
+    @half
     def test_amid_an_epoch_of_random_examples(self):
         """Drawn from a buffer, augmented, and read ahead by threads: the same ones to the bit, wherever it is."""
         options = ("--pipeline",)
