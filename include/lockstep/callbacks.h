@@ -44,7 +44,8 @@ typedef struct ls_callback {
     size_t size;
     const char *name;  /* for messages */
     void *context;
-    ls_callback_fn *on_build;       /* the model has its weights; the last chance to set state. Before on_train_begin */
+    ls_callback_fn *on_build;       /* the model has its weights; the last chance to set state. Before on_train_begin. The logs are
+                                       those that an epoch will have, each 0 */
     ls_callback_fn *on_train_begin; /* also where a training goes on, with state as it was then */
     ls_callback_fn *on_epoch_begin;
     ls_callback_fn *on_train_batch_begin, *on_train_batch_end;

@@ -98,7 +98,7 @@ LS_API ls_status ls_tools_fail(ls_status status, const char *text);
 /* The facts that a file of weights, or a checkpoint, has of its model. Unknown ones are 0 or NULL. */
 typedef struct ls_tools_about {
     ls_shape input; /* of an example */
-    int outputs;
+    int outputs;    /* of a file that does not say: as the shapes of its last dense layer tell */
     char *loss;     /* Keras' name */
     char **classes; /* [class_count] names */
     int class_count;

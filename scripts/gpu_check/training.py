@@ -94,7 +94,7 @@ def first_update(machine, model, device, rate):
                                           "--epochs", 1, "--steps-per-epoch", 1, "--save-each", file))
         machine.run(command, LOCKSTEP_DEVICES=device)
         with zipfile.ZipFile(file) as found:
-            return {name: read_array(found.read(name)) for name in found.namelist() if "moving" not in name}
+            return {name: read_array(found.read(name)) for name in found.namelist() if "moving" not in name and name != "about.npy"}
 
 
 def product(a, b):

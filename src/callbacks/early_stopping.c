@@ -32,6 +32,8 @@ static size_t state_size(const struct stopping *stopping, const ls_model *model)
 static ls_status build_early_stopping(void *context, const ls_callback_call *call) {
     struct stopping *stopping = context;
     size_t size = state_size(stopping, call->model);
+    ls_status status = ls_monitored_check(&stopping->monitor, call);
+    if (status) return status;
     ls_free(stopping->state);
     stopping->state = ls_alloc(size);
     if (!stopping->state) return ls_fail_memory("the best weights", size);
@@ -74,8 +76,20 @@ static ls_status end_early_stopping_epoch(void *context, const ls_callback_call 
     return status;
 }
 
+/* Once, by the chief: which epoch was best, and whose weights are there. */
+static void tell(const struct stopping *stopping, const ls_callback_call *call) {
+    const struct stopping_state *state = stopping->state;
+    const struct ls_runtime *runtime = call->model->strategy->runtime;
+    bool restores = stopping->options.restore_best_weights;
+    if (runtime->rank || state->best_epoch < 0 || !(state->stops || restores)) return;
+    ls_log_info(&runtime->log, "early_stopping: %s was best after epoch %lld: %.6g; the model has the weights of %s",
+                stopping->monitor.name, (long long)state->best_epoch + 1, state->best,
+                restores ? "that epoch" : "the last epoch (restore_best_weights, --restore-best: the best one's)");
+}
+
 static ls_status restore(void *context, const ls_callback_call *call) {
     const struct stopping *stopping = context;
+    tell(stopping, call);
     if (!stopping->options.restore_best_weights || stopping->state->best_epoch < 0) return LS_OK;
     return ls_model_state_set_parameters(call->model, stopping->state->parameters);
 }

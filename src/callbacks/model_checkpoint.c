@@ -23,9 +23,8 @@ struct checkpoint {
 
 static ls_status build_model_checkpoint(void *context, const ls_callback_call *call) {
     struct checkpoint *checkpoint = context;
-    (void)call;
     checkpoint->best = ls_monitored_worst(&checkpoint->monitor);
-    return LS_OK;
+    return checkpoint->options.save_best_only ? ls_monitored_check(&checkpoint->monitor, call) : LS_OK;
 }
 
 /* One "{name}" or "{name:format}" of the path, without its braces. */

@@ -43,6 +43,11 @@ ls_status ls_monitored_read(const struct ls_monitored *monitor, const ls_callbac
     return ls_fail(LS_INVALID_ARGUMENT, "there is no number '%s' to monitor; there is %s", monitor->name, names);
 }
 
+ls_status ls_monitored_check(const struct ls_monitored *monitor, const ls_callback_call *call) {
+    double value;
+    return ls_monitored_read(monitor, call, &value);
+}
+
 bool ls_monitored_improves(const struct ls_monitored *monitor, double value, double best) {
     return monitor->greater ? value - monitor->min_delta > best : value + monitor->min_delta < best;
 }

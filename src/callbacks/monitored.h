@@ -18,6 +18,8 @@ void ls_monitored_describe(const struct ls_monitored *monitor, char alike[LS_MON
 void ls_monitored_free(struct ls_monitored *monitor);
 /* INVALID_ARGUMENT where the call does not have the number, saying what it has. */
 ls_status ls_monitored_read(const struct ls_monitored *monitor, const ls_callback_call *call, double *value);
+/* The same before the first epoch, by the names that it will have. */
+ls_status ls_monitored_check(const struct ls_monitored *monitor, const ls_callback_call *call);
 /* NaN is never better. */
 bool ls_monitored_improves(const struct ls_monitored *monitor, double value, double best);
 double ls_monitored_worst(const struct ls_monitored *monitor);

@@ -26,9 +26,8 @@ struct plateau {
 
 static ls_status build_reduce_on_plateau(void *context, const ls_callback_call *call) {
     struct plateau *plateau = context;
-    (void)call;
     plateau->state = (struct plateau_state){.best = ls_monitored_worst(&plateau->monitor)};
-    return LS_OK;
+    return ls_monitored_check(&plateau->monitor, call);
 }
 
 static ls_status reduce_reduce_on_plateau(struct plateau *plateau, ls_model *model) {

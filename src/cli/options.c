@@ -105,12 +105,56 @@ bool ls_option_given(const struct ls_command_line *line, const char *name) {
     return find_given(line, name, line->next, &found);
 }
 
+/* The names of options and values elsewhere: torch's, Keras', Horovod's and their scripts'. */
+static const struct {
+    const char *there, *here;
+} habits[] = {{"lr", "learning-rate"},
+              {"wd", "weight-decay"},
+              {"bs", "batch-size"},
+              {"num-epochs", "epochs"},
+              {"data", "dataset"},
+              {"data-dir", "dataset"},
+              {"val-split", "validation-split"},
+              {"num-workers", "data-workers"},
+              {"gpus", "devices"},
+              {"device", "devices"},
+              {"gradient-accumulation-steps", "accumulate"},
+              {"nproc-per-node", "np"},
+              {"num-proc", "np"},
+              {"mse", "mean_squared_error"},
+              {"mae", "mean_absolute_error"},
+              {"bce", "binary_crossentropy"}};
+
+const char *ls_option_habit(const char *word) {
+    for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
+        if (!strcasecmp(word, habits[i].there)) return habits[i].here;
+    return word;
+}
+
+/* "batch_size" and "lr" are other ways to write an option: that one is proposed. */
+static bool propose_habit(const struct ls_command_line *line, const struct given *given, int length) {
+    char name[64];
+    size_t base;
+    const struct ls_option *row;
+    (void)snprintf(name, sizeof(name), "%.*s", length, given->word + strspn(given->word, "-"));
+    for (char *c = name; *c; c++)
+        if (*c == '_') *c = '-';
+    for (int i = 0; (row = row_at(line, i, &base)); i++) {
+        if (strcasecmp(row->name, ls_option_habit(name)) != 0) continue;
+        (void)ls_usage_error(line, "unknown option '%.*s'; is %s%s meant?", given->length, given->word, dashes_of(row),
+                             row->name);
+        return true;
+    }
+    return false;
+}
+
 /* An option that is none, or only the beginning of some: those are proposed. */
 static void refuse_unknown(const struct ls_command_line *line, const struct given *given) {
     char list[256] = "";
     const char *name = given->word + strspn(given->word, "-");
     size_t used = 0, base, length = strcspn(name, "=");
     const struct ls_option *row;
+    if (propose_habit(line, given, (int)length)) return;
     for (int i = 0; (row = row_at(line, i, &base)) && used < sizeof(list); i++)
         if (length && !strncmp(row->name, name, length))
             used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%s", used ? " or " : "; is ", row->name);
@@ -122,7 +166,7 @@ static void refuse_unknown(const struct ls_command_line *line, const struct give
 int ls_option_word(const struct ls_command_line *line, const char *what, const char *text, const char *const *words) {
     char list[256] = "";
     for (int i = 0; words[i]; i++) {
-        if (!strcasecmp(words[i], text)) return i;
+        if (!strcasecmp(words[i], text) || !strcasecmp(words[i], ls_option_habit(text))) return i;
         (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", words[i]);
     }
     (void)ls_usage_error(line, "%s '%s' is none of %s", what, text, list);

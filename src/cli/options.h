@@ -90,6 +90,8 @@ bool ls_option_integer(const struct ls_command_line *line, const struct ls_optio
                        int64_t low, int64_t high, int64_t *value);
 /* The place of text in a list of words that ends with NULL; -1 after the error, which begins with what. */
 int ls_option_word(const struct ls_command_line *line, const char *what, const char *text, const char *const *words);
+/* The name here of what other frameworks call so ("mse", "lr"); else word. */
+const char *ls_option_habit(const char *word);
 /* The next word of a list with commas, an empty one where nothing stands between two; NULL after the last. Changes the
  * list. */
 char *ls_next_word(char **list);

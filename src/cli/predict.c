@@ -156,11 +156,19 @@ static ls_status keep_paths(struct prediction *prediction, const ls_dataset *dat
     return prediction->paths ? LS_OK : ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for paths");
 }
 
+/* The name of the loss of the training, NULL if nobody says it. */
+static const char *loss_of(const struct prediction *prediction) {
+    const struct ls_saved_model *saved = &prediction->saved;
+    if (saved->about && saved->about->loss) return saved->about->loss;
+    return ls_option_given(saved->line, "loss") ? ls_rules_loss(&saved->model.rules) : NULL;
+}
+
+/* Several classes at once, or numbers, are no class. */
 static void activate(struct prediction *prediction) {
-    const ls_tools_about *said = prediction->saved.about;
-    if (prediction->raw || prediction->numbers) return;
-    prediction->numbers = !ls_outputs_probable(said ? said->loss : NULL, prediction->values, prediction->shape.dims[0],
-                                               prediction->shape.dims[1]);
+    const char *loss = loss_of(prediction);
+    if (prediction->raw || (prediction->numbers && !loss)) return;
+    bool probable = ls_outputs_probable(loss, prediction->values, prediction->shape.dims[0], prediction->shape.dims[1]);
+    prediction->numbers = prediction->numbers || !probable;
 }
 
 static ls_status predict(struct prediction *prediction, ls_strategy *strategy) {
@@ -200,6 +208,9 @@ static const struct ls_option rows[] = {
      "values of all classes, in columns, of which those stay out that are not known; .jsonl: the same, a JSON object a "
      "line. Where the model was trained with numbers: the outputs as they are, and no class",
      AT(output)},
+    {"loss", NULL,
+     "of the training, where the weights do not say it: outputs become what it wants (default: the first)",
+     AT(saved.model.rules.loss), LS_SPARSE_CATEGORICAL_CROSSENTROPY, .words = ls_rules_losses},
     {"raw", NULL,
      "the model's outputs as they are, and not probabilities (softmax of them; sigmoid after binary_crossentropy)",
      AT(raw), true},

@@ -8,13 +8,13 @@
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lamb", NULL};
 static const char *const schedules[] = {"constant", "exponential", "cosine", "piecewise", NULL};
-static const char *const losses[] = {"sparse_categorical_crossentropy",
-                                     "categorical_crossentropy",
-                                     "binary_crossentropy",
-                                     "mean_squared_error",
-                                     "mean_absolute_error",
-                                     "huber",
-                                     NULL};
+const char *const ls_rules_losses[] = {"sparse_categorical_crossentropy",
+                                       "categorical_crossentropy",
+                                       "binary_crossentropy",
+                                       "mean_squared_error",
+                                       "mean_absolute_error",
+                                       "huber",
+                                       NULL};
 
 static const char *const recomputes[] = {"auto", "never", "always", NULL};
 static const char *const precisions[] = {"float32", "tf32", "mixed_bfloat16", "mixed_float16", NULL};
@@ -47,7 +47,7 @@ static bool read_metric(const char *word, ls_metric *metric) {
     int k = 0, length = 0;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         *metric = known[i];
-        if (!strcasecmp(word, names[i])) return true;
+        if (!strcasecmp(ls_option_habit(word), names[i])) return true;
     }
     if (sscanf(word, "top_k=%9d%n", &k, &length) != 1 || word[length]) return false;
     *metric = (ls_metric)ls_top_k(k);
@@ -60,7 +60,14 @@ static bool read_metrics(const struct ls_command_line *line, const struct ls_opt
     char copy[512], *list = copy;
     int count = 0;
     (void)snprintf(copy, sizeof(copy), "%s", text);
-    for (char *word; (word = ls_next_word(&list));)
+    for (char *word; (word = ls_next_word(&list));) {
+        if (!strcasecmp(word, "accuracy") || !strcasecmp(word, "acc"))
+            return ls_usage_error(line,
+                                  "--%s '%.80s': accuracy is measured anyway, where the loss has one: leave it out",
+                                  option->name, text) == 0;
+        if (!strcasecmp(word, "auc") || !strcasecmp(word, "f1"))
+            return ls_usage_error(line, "--%s '%.80s': '%s' comes with 'lockstep evaluate --report'", option->name,
+                                  text, word) == 0;
         if (count == LS_MAX_METRICS || !read_metric(word, &metrics[count++]))
             return ls_usage_error(
                        line,
@@ -68,6 +75,7 @@ static bool read_metrics(const struct ls_command_line *line, const struct ls_opt
                        "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, or one "
                        "too many",
                        option->name, text, word) == 0;
+    }
     metrics[count] = (ls_metric){0};
     return true;
 }
@@ -158,7 +166,7 @@ const struct ls_option ls_loss_options[] = {
      "(default the first). A y of floats, or of several integers an example, is compared with as many outputs as it "
      "has "
      "numbers, by all losses but the first; a y of one integer an example are classes, an output each",
-     AT(loss), LS_SPARSE_CATEGORICAL_CROSSENTROPY, .words = losses},
+     AT(loss), LS_SPARSE_CATEGORICAL_CROSSENTROPY, .words = ls_rules_losses},
     {"huber-delta", "X", "up to which error huber is a square (default 1)", AT(compile.huber_delta), 1e-12, 1e12},
     {"label-smoothing", "X", "take so much of each target from all classes alike (default 0)",
      AT(compile.label_smoothing), 0, 0.999},
@@ -185,7 +193,7 @@ void ls_rules_complete(struct ls_rules *rules) {
 }
 
 const char *ls_rules_loss(const struct ls_rules *rules) {
-    return losses[rules->loss - LS_SPARSE_CATEGORICAL_CROSSENTROPY];
+    return ls_rules_losses[rules->loss - LS_SPARSE_CATEGORICAL_CROSSENTROPY];
 }
 
 bool ls_rules_compare_numbers(const struct ls_rules *rules) {

@@ -174,14 +174,22 @@ static void find_weights(struct ls_saved_model *saved) {
     saved->model.weights = found ? saved->path : saved->weights;
 }
 
+/* For predict a dataset may lack labels, too: x alone, or pictures that are in no folder of a class. */
+static ls_status open_data(const struct ls_saved_model *saved, const ls_dataset_options *options, ls_dataset **data) {
+    if (saved->path_count) return ls_dataset_paths(saved->paths, saved->path_count, options, data);
+    ls_status status = ls_dataset_open(saved->dataset, options, data);
+    return status == LS_NOT_FOUND && saved->any_loss ? ls_dataset_paths(&saved->dataset, 1, options, data) : status;
+}
+
 static ls_status tell_outputs(const struct ls_saved_model *saved) {
     return disagree("'%s' does not say how many outputs the model has, and '%s' has no labels: give --outputs N",
-                    saved->model.weights, saved->paths[0]);
+                    saved->model.weights, saved->path_count ? saved->paths[0] : saved->dataset);
 }
 
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model,
                               ls_dataset **data) {
     find_weights(saved);
+    ls_shape shape;
     ls_status status = ask_weights(saved, strategy);
     if (status) return status;
     if (!saved->dataset) saved->dataset = ls_train_model_dataset(&saved->model);
@@ -191,13 +199,13 @@ ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strateg
     options.maps = saved->augment.test;
     ls_take_part(&options);
     ls_rules_complete(&saved->model.rules);
-    status = saved->path_count ? ls_dataset_paths(saved->paths, saved->path_count, &options, data)
-                               : ls_dataset_open(saved->dataset, &options, data);
+    status = open_data(saved, &options, data);
     if (!status) status = compare_classes(saved, *data);
     if (!status) status = keep_names(saved, *data);
-    if (!status && saved->path_count && !saved->model.outputs) status = tell_outputs(saved);
-    ls_shape shape;
-    if (!status && saved->any_loss && ls_dataset_targets(*data, &shape))
+    if (!status && !saved->model.outputs && !ls_dataset_num_classes(*data) && !ls_dataset_targets(*data, &shape))
+        status = tell_outputs(saved);
+    if (!status && saved->any_loss && saved->model.rules.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY &&
+        ls_dataset_targets(*data, &shape))
         saved->model.rules.loss = LS_MEAN_SQUARED_ERROR;
     return status ? status : ls_train_model_make(&saved->model, strategy, *data, model);
 }

@@ -44,10 +44,13 @@ ls_status ls_file_write(const char *path, const void *bytes, size_t size) {
     return error ? ls_fail(ls_errno_status(error), "cannot write '%s': %s", path, strerror(error)) : LS_OK;
 }
 
-/* A name that is not there, or is a link that leads nowhere, is of no kind. Links are followed. */
+/* A name that is not there is of no kind. Links are followed; one in a folder that leads nowhere is a file: whoever
+ * opens it says so, where it would be missed without a word. */
 static ls_status look(int folder, const char *name, enum ls_name_kind kind, bool *is) {
     struct stat info;
     bool there = !fstatat(folder, name, &info, 0);
+    if (!there && folder != AT_FDCWD && errno == ENOENT) there = !fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW);
+    if (there && S_ISLNK(info.st_mode)) info.st_mode = S_IFREG;
     if (!there && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) return ls_read_file_fail("find", name);
     *is = there && (kind == LS_NAMES_FOLDERS ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode));
     return LS_OK;

@@ -108,6 +108,11 @@ bool ls_images_unread_name(const char *name) {
     return ends_with(name, (const char *const[]){".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif", NULL});
 }
 
+ls_status ls_images_fail_depth(const char *folder, int depth) {
+    return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' is %d folders deep: is one of them a link to one above it?",
+                   folder, depth);
+}
+
 static ls_status add_picture(struct images *images, char *path, int32_t label) {
     int64_t count = images->source.count;
     if (!path) return ls_fail_memory("a file name", 0);
@@ -127,9 +132,12 @@ static ls_status add_picture(struct images *images, char *path, int32_t label) {
     return LS_OK;
 }
 
-static ls_status add_class(struct images *images, const char *folder, int32_t label) {
-    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0};
+/* A folder's images, then those of the folders in it, as Keras walks them. */
+static ls_status add_class(struct images *images, const char *folder, int32_t label, int depth) {
+    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0}, folders = {0};
+    if (depth > LS_IMAGES_DEEPEST) return ls_images_fail_depth(folder, depth);
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
+    if (!status) status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
     for (int64_t i = 0; i < files.count && !status; i++)
         if (ls_images_name(files.names[i])) {
             status = add_picture(images, ls_reader_path_join(folder, files.names[i]), label);
@@ -137,6 +145,10 @@ static ls_status add_class(struct images *images, const char *folder, int32_t la
             images->source.others++;
             images->source.unread += ls_images_unread_name(files.names[i]);
         }
+    for (int64_t i = 0; i < folders.count && !status; i++) {
+        LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
+        status = path ? add_class(images, path, label, depth + 1) : ls_fail_memory("a file name", 0);
+    }
     return status;
 }
 
@@ -150,7 +162,7 @@ static ls_status add_classes(struct images *images, const char *folder) {
             return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' has class '%s', which the training images do not have",
                            folder, folders.names[i]);
         LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
-        status = path ? add_class(images, path, (int32_t)label) : ls_fail_memory("a file name", 0);
+        status = path ? add_class(images, path, (int32_t)label, 1) : ls_fail_memory("a file name", 0);
     }
     return status;
 }
@@ -228,13 +240,30 @@ static ls_status settle_images(struct images *images, const char *path, const ls
 }
 
 /* Size and channels that were not asked for are the first image's, of those that will be left. */
-static ls_status find_shape(struct images *images, const ls_dataset_options *options) {
+static ls_status find_first_shape(struct images *images, const ls_dataset_options *options) {
     ls_status status = LS_DATA_LOSS;
     for (int64_t i = 0; i < images->source.count && status == LS_DATA_LOSS; i++) {
         status = settle_images(images, images->pictures[i].path, options);
         if (options->damage == LS_DAMAGE_FAILS) break;
     }
     return status;
+}
+
+/* Images of which some are in colour are all so: a first one that is grey does not decide for those that follow. As
+ * many as LOOKED_AT, evenly over all, are asked. */
+static ls_status find_shape(struct images *images, const ls_dataset_options *options) {
+    enum { LOOKED_AT = 200 };
+    int64_t count = images->source.count, step = count / LOOKED_AT + 1;
+    ls_status status = find_first_shape(images, options);
+    if (status || options->image_channels || images->source.shape.dims[2] != 1) return status;
+    struct images other = *images;
+    for (int64_t i = 0; i < count; i += step) {
+        if (settle_images(&other, images->pictures[i].path, options) || other.source.shape.dims[2] == 1) continue;
+        ls_dataset_options colour = *options;
+        colour.image_channels = (int)other.source.shape.dims[2];
+        return find_first_shape(images, &colour);
+    }
+    return LS_OK;
 }
 
 /* Takes images, which list has filled in. */

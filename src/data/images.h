@@ -10,6 +10,9 @@ struct ls_image_paths {
 };
 /* A dataset of them without labels. options are filled in. */
 ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_options *options, ls_dataset **dataset);
+/* Folders below each other: more is a link to a folder above, which is INVALID_ARGUMENT. */
+enum { LS_IMAGES_DEEPEST = 32 };
+ls_status ls_images_fail_depth(const char *folder, int depth);
 /* True for the endings of images that are read; of those that are not. */
 bool ls_images_name(const char *name);
 bool ls_images_unread_name(const char *name);

@@ -4,6 +4,7 @@
 #include "data/mnist.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/need.h"
@@ -46,26 +47,51 @@ static const char *const file_formats[] = {"%s-%s-idx%d-ubyte", "%s-%s.idx%d-uby
                                            "%s-%s.idx%d-ubyte.gz"};
 #define FILE_FORMATS (sizeof(file_formats) / sizeof(file_formats[0]))
 
-static const char *split_name(ls_split split) {
-    return split == LS_TEST ? "t10k" : "train";
+static const char *const *split_names(ls_split split) {
+    static const char *const train[] = {"train", NULL}, *const test[] = {"t10k", "test", NULL};
+    return split == LS_TEST ? test : train;
+}
+
+/* name, or a word and "-" before it: EMNIST's "emnist-letters-train-images-idx3-ubyte". */
+static bool is_named(const char *entry, const char *name) {
+    size_t length = strlen(entry), wanted = strlen(name);
+    if (length == wanted) return !strcmp(entry, name);
+    return length > wanted + 1 && entry[length - wanted - 1] == '-' && !strcmp(entry + length - wanted, name);
+}
+
+/* *found is the entry of that name, or with that ending; there may be but one. */
+static ls_status find_entry(const char *folder, const struct ls_names *entries, const char *name, const char **found) {
+    for (int64_t i = 0; i < entries->count; i++) {
+        if (!is_named(entries->names[i], name)) continue;
+        if (!strcmp(entries->names[i], name)) {
+            *found = entries->names[i];
+            return LS_OK;
+        }
+        if (*found && strcmp(*found, name) != 0)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "folder '%s' has both '%s' and '%s': keep each set in a folder of its own", folder, *found,
+                           entries->names[i]);
+        *found = entries->names[i];
+    }
+    return LS_OK;
 }
 
 /* The path of the first file that is there, NULL with LS_OK when none is. */
 static ls_status find_file(const char *folder, ls_split split, const char *part, int rank, char **path) {
-    for (size_t i = 0; i < FILE_FORMATS; i++) {
-        char name[64];
-        (void)snprintf(name, sizeof(name), file_formats[i], split_name(split), part, rank);
-        char *candidate = ls_reader_path_join(folder, name);
-        if (!candidate) return ls_fail_memory("a file name", sizeof(name));
-        bool there = false;
-        ls_status status = ls_file_is(candidate, LS_NAMES_FILES, &there);
-        if (there) *path = candidate;
-        if (there) return LS_OK;
-        ls_free(candidate);
-        if (status) return status;
-    }
+    LS_CLEANUP(ls_files_names_free) struct ls_names entries = {0};
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &entries);
     *path = NULL;
-    return LS_OK;
+    for (const char *const *word = split_names(split); !status && !*path && *word; word++)
+        for (size_t i = 0; !status && !*path && i < FILE_FORMATS; i++) {
+            char name[64];
+            const char *found = NULL;
+            (void)snprintf(name, sizeof(name), file_formats[i], *word, part, rank);
+            status = find_entry(folder, &entries, name, &found);
+            if (status || !found) continue;
+            *path = ls_reader_path_join(folder, found);
+            if (!*path) status = ls_fail_memory("a file name", sizeof(name));
+        }
+    return status;
 }
 
 ls_status ls_mnist_present(const char *folder, ls_split split, bool *present) {
@@ -82,7 +108,7 @@ static ls_status read_part(const char *folder, ls_split split, const char *part,
     if (status) return status;
     if (!path)
         return ls_fail(LS_NOT_FOUND, "no file %s-%s-idx%d-ubyte in folder '%s' (nor with .idx%d-ubyte, nor with .gz)",
-                       split_name(split), part, rank, folder, rank);
+                       *split_names(split), part, rank, folder, rank);
     status = ls_idx_read(path, bytes, idx);
     if (!status && idx->rank != rank)
         return ls_fail(LS_DATA_LOSS, "'%s' has rank %d at offset 3; %s have rank %d", path, idx->rank, part, rank);
@@ -103,7 +129,7 @@ static ls_status read_files(struct mnist *mnist, const char *folder, ls_split sp
     int64_t images = mnist->images.dims[0], labels = mnist->labels.dims[0];
     if (images != labels)
         return ls_fail(LS_DATA_LOSS, "folder '%s' has %lld %s images but %lld labels", folder, (long long)images,
-                       split_name(split), (long long)labels);
+                       *split_names(split), (long long)labels);
     return LS_OK;
 }
 

@@ -1,11 +1,13 @@
 /* .npy, versions 1 to 3: \x93NUMPY, version, length of the header, a Python dictionary with descr, fortran_order and
- * shape, then the elements, here little-endian and row by row. */
+ * shape, then the elements. */
 #include "data/npy.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/shape.h"
 #include "base/status.h"
 #include "data/pixels.h"
@@ -33,12 +35,12 @@ static ls_status parse_type(const char *name, const char *text, struct ls_npy *n
     if (!text || (*text != '\'' && *text != '"')) return fail_header(name, "has no descr");
     char order = text[1], kind = order ? text[2] : 0, item = kind ? text[3] : 0;
     bool known = kind && item && strchr("uifb", kind) && strchr("1248", item) && text[4] == *text;
-    if (!known || (order == '>' && item != '1') || (kind == 'f' && item < '4') || (kind == 'b' && item != '1'))
-        return ls_fail(LS_UNIMPLEMENTED,
-                       "'%s' has elements of type '%.*s': little-endian integers, float32 and float64 are read", name,
+    if (!known || (kind == 'f' && item < '2') || (kind == 'b' && item != '1'))
+        return ls_fail(LS_UNIMPLEMENTED, "'%s' has elements of type '%.*s': integers and floats are read", name,
                        (int)strcspn(text + 1, "'\""), text + 1);
     npy->kind = kind;
     npy->item = item - '0';
+    npy->swapped = order == '>' && item != '1';
     return LS_OK;
 }
 
@@ -51,6 +53,7 @@ static ls_status parse_shape(const char *name, const char *text, ls_shape *shape
         long long extent = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
         if (extent < 0 || extent == INT64_MAX) return fail_header(name, "has a bad shape");
         shape->dims[shape->rank] = extent;
+        end += *end == 'L'; /* Python 2 wrote its long integers so */
         text = end + strspn(end, ", ");
     }
     return LS_OK;
@@ -62,8 +65,7 @@ static ls_status parse_dictionary(const char *name, const char *header, struct l
     if (!status) status = parse_shape(name, find_value(header, "'shape'"), &npy->shape);
     if (status) return status;
     if (!order) return fail_header(name, "has no fortran_order");
-    if (npy->shape.rank > 1 && strncmp(order, "False", 5) != 0)
-        return ls_fail(LS_UNIMPLEMENTED, "'%s' is in Fortran's order: save it after numpy.ascontiguousarray", name);
+    npy->fortran = npy->shape.rank > 1 && strncmp(order, "False", 5) != 0;
     npy->count = ls_shape_count(&npy->shape);
     return npy->count < 0 ? fail_header(name, "has a shape too large for this machine") : LS_OK;
 }
@@ -100,31 +102,58 @@ ls_status ls_npy_parse(const char *name, const uint8_t *bytes, size_t size, stru
     return LS_OK;
 }
 
+/* The place of the index-th element, counted row by row. */
+static int64_t offset_of(const struct ls_npy *npy, int64_t index) {
+    int64_t place = 0, step = npy->count;
+    if (!npy->fortran) return index;
+    for (int axis = npy->shape.rank - 1; axis >= 0; axis--) {
+        int64_t extent = npy->shape.dims[axis];
+        step /= extent;
+        place += index % extent * step;
+        index /= extent;
+    }
+    return place;
+}
+
+static uint64_t bits_at(const struct ls_npy *npy, int64_t index) {
+    const uint8_t *at = npy->values + (size_t)offset_of(npy, index) * (size_t)npy->item;
+    uint64_t value = 0;
+    for (int i = 0; i < npy->item; i++) value = value << 8 | at[npy->swapped ? i : npy->item - 1 - i];
+    return value;
+}
+
 static double float_at(const struct ls_npy *npy, int64_t index) {
-    const uint8_t *at = npy->values + (size_t)index * (size_t)npy->item;
+    uint64_t bits = bits_at(npy, index);
+    uint32_t half = (uint32_t)bits;
     float single;
     double value;
     if (npy->kind != 'f') return (double)ls_npy_integer(npy, index);
-    memcpy(&single, at, sizeof(single));
-    if (npy->item == 8) memcpy(&value, at, sizeof(value));
-    return npy->item == 8 ? value : (double)single;
+    memcpy(&single, &half, sizeof(single));
+    memcpy(&value, &bits, sizeof(value));
+    return npy->item == 8 ? value : npy->item == 4 ? (double)single : (double)ls_half_to_float((uint16_t)bits);
 }
 
 void ls_npy_floats(const struct ls_npy *npy, int64_t first, int64_t count, bool unit, float *values) {
     const uint8_t *from = npy->values + (size_t)first * (size_t)npy->item;
-    if (unit && npy->kind == 'u' && npy->item == 1)
+    bool bytes = unit && npy->kind == 'u' && npy->item == 1;
+    if (bytes && !npy->fortran)
         ls_pixels_to_unit(from, (size_t)count, values);
-    else if (npy->kind == 'f' && npy->item == 4)
+    else if (npy->kind == 'f' && npy->item == 4 && !npy->swapped && !npy->fortran)
         memcpy(values, from, (size_t)count * sizeof(*values));
     else
         for (int64_t i = 0; i < count; i++) values[i] = (float)float_at(npy, first + i);
+    for (int64_t i = 0; bytes && npy->fortran && i < count; i++) {
+        uint8_t byte = (uint8_t)values[i];
+        ls_pixels_to_unit(&byte, 1, &values[i]);
+    }
 }
 
-/* Little-endian, with its sign. A float becomes the integer below it. */
 int64_t ls_npy_integer(const struct ls_npy *npy, int64_t index) {
-    const uint8_t *at = npy->values + (size_t)index * (size_t)npy->item;
-    uint64_t value = 0;
-    for (int i = npy->item; i-- > 0;) value = value << 8 | at[i];
+    if (npy->kind == 'f') {
+        double value = float_at(npy, index);
+        return value > -9e18 && value < 9e18 ? (int64_t)floor(value) : INT64_MIN;
+    }
+    uint64_t value = bits_at(npy, index);
     int unused = 64 - 8 * npy->item;
     return npy->kind == 'i' ? (int64_t)(value << unused) >> unused : (int64_t)value;
 }

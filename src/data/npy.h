@@ -10,11 +10,14 @@ struct ls_npy {
     ls_shape shape;        /* rank 0 to LS_MAX_RANK, extents of 0 and more */
     int64_t count;         /* of elements */
     const uint8_t *values; /* borrowed from the bytes parsed */
+    bool swapped;          /* big-endian */
+    bool fortran;          /* the first index runs fastest */
 };
 /* Parses the whole contents of a file; name is for messages. DATA_LOSS for what is truncated or no .npy, naming the
- * offset; UNIMPLEMENTED for other types, big-endian ones and Fortran's order. */
+ * offset; UNIMPLEMENTED for other types. */
 ls_status ls_npy_parse(const char *name, const uint8_t *bytes, size_t size, struct ls_npy *npy);
-/* Elements first to first + count as float32, bytes divided by 255 if unit says so; or one as an integer. */
+/* Elements first to first + count, row by row whatever the file's order, as float32, bytes divided by 255 if unit says
+ * so; or one as an integer, of a float the one below it. */
 void ls_npy_floats(const struct ls_npy *npy, int64_t first, int64_t count, bool unit, float *values);
 int64_t ls_npy_integer(const struct ls_npy *npy, int64_t index);
 

@@ -12,8 +12,6 @@
 #include "data/numpy.h"
 #include "data/reader.h"
 
-enum { DEEPEST = 32 };
-
 struct walk {
     struct ls_image_paths found;
     int64_t capacity;
@@ -31,9 +29,7 @@ static ls_status add_image(struct walk *walk, const char *path) {
 /* The files of a folder in the order of their names, then the folders in it. */
 static ls_status add_folder(struct walk *walk, const char *folder, int depth) {
     LS_CLEANUP(ls_files_names_free) struct ls_names files = {0}, folders = {0};
-    if (depth > DEEPEST)
-        return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' is %d folders deep: is one of them a link to one above it?",
-                       folder, depth);
+    if (depth > LS_IMAGES_DEEPEST) return ls_images_fail_depth(folder, depth);
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
     if (!status) status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
     for (int64_t i = 0; i < files.count && !status; i++) {

@@ -3,6 +3,7 @@
  * threads. Mirrors tf.data.TFRecordDataset with x / 255 for images. */
 #include "data/tfrecord.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -199,17 +200,37 @@ static ls_status open_shard(struct records *records, const char *path, bool tole
     return LS_OK;
 }
 
+/* True if word stands in name as a whole: letters come neither before nor behind. */
+static bool has_word(const char *name, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = name; (at = strstr(at, word)); at += length)
+        if ((at == name || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[length])) return true;
+    return false;
+}
+
 static bool names_a_split(const char *name, ls_split split) {
-    if (split == LS_TRAIN) return strstr(name, "train") != NULL;
-    return strstr(name, "test") || strstr(name, "validation");
+    static const char *const test[] = {"test", "validation", "val", "valid", "dev", "eval"};
+    if (split == LS_TRAIN) return has_word(name, "train") || has_word(name, "training");
+    for (size_t i = 0; i < sizeof(test) / sizeof(test[0]); i++)
+        if (has_word(name, test[i])) return true;
+    return false;
+}
+
+/* "a.tfrecord", "a.tfrecord-00000-of-00001", Kaggle's "a.tfrec", and ImageNet's "train-00000-of-00002". */
+static bool is_record_name(const char *name) {
+    const char *of = strstr(name, "-of-");
+    if (strstr(name, ".tfrec")) return true;
+    for (int i = 1; of && i <= 5; i++)
+        if (of - name < 6 || !isdigit((unsigned char)of[-i])) return false;
+    return of && of[-6] == '-' && strlen(of) == 9 && strspn(of + 4, "0123456789") == 5;
 }
 
 /* Which names are of the split; where none names a split, all are of the training split. */
 static bool is_chosen(const struct ls_names *names, int64_t i, ls_split split) {
     bool any = false;
-    if (!strstr(names->names[i], ".tfrecord")) return false;
+    if (!is_record_name(names->names[i])) return false;
     for (int64_t j = 0; j < names->count; j++)
-        any = any || (strstr(names->names[j], ".tfrecord") &&
+        any = any || (is_record_name(names->names[j]) &&
                       (names_a_split(names->names[j], LS_TRAIN) || names_a_split(names->names[j], LS_TEST)));
     return any ? names_a_split(names->names[i], split) : split == LS_TRAIN;
 }
@@ -250,7 +271,7 @@ ls_status ls_tfrecord_present(const char *folder, bool *present) {
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &names);
     if (status) return status;
     *present = false;
-    for (int64_t i = 0; i < names.count; i++) *present = *present || strstr(names.names[i], ".tfrecord");
+    for (int64_t i = 0; i < names.count; i++) *present = *present || is_record_name(names.names[i]);
     return LS_OK;
 }
 

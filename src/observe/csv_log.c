@@ -18,7 +18,8 @@ struct csv_log {
     ls_callback callback;
     ls_csv_logger_options options;
     char *path;
-    FILE *out; /* NULL when not open */
+    FILE *out;     /* NULL when not open */
+    int64_t begun; /* bytes before this training's rows: a state that survives, of who writes */
 };
 
 static ls_status fail_csv_log_path(const struct csv_log *log, const char *doing) {
@@ -26,12 +27,12 @@ static ls_status fail_csv_log_path(const struct csv_log *log, const char *doing)
     return ls_fail(ls_errno_status(error), "cannot %s '%s': %s", doing, log->path, strerror(error));
 }
 
-/* The size of the text without the rows of epochs from that one on, and without a torn row at its end. */
-static size_t cut_csv_log(const char *text, size_t size, int epoch) {
-    while (size && text[size - 1] != '\n') size--;
-    while (size) {
+/* The size of the text without this training's rows of epochs from that one on, and without a torn row at its end. */
+static size_t cut_csv_log(const char *text, size_t size, size_t begun, int epoch) {
+    while (size > begun && text[size - 1] != '\n') size--;
+    while (size > begun) {
         size_t row = size - 1;
-        while (row && text[row - 1] != '\n') row--;
+        while (row > begun && text[row - 1] != '\n') row--;
         char *end;
         long number = strtol(text + row, &end, 10);
         if (end == text + row || number < epoch) break;
@@ -49,7 +50,8 @@ static ls_status cut_file(const struct csv_log *log, int epoch) {
     if (!text) return ls_fail_memory(log->path, size);
     ls_status status = ls_read_file_at(fileno(log->out), log->path, 0, text, size);
     if (status) return status;
-    if (ftruncate(fileno(log->out), (off_t)cut_csv_log(text, size, epoch))) return fail_csv_log_path(log, "cut");
+    if (ftruncate(fileno(log->out), (off_t)cut_csv_log(text, size, (size_t)log->begun, epoch)))
+        return fail_csv_log_path(log, "cut");
     return LS_OK;
 }
 
@@ -61,6 +63,14 @@ static ls_status open_log(struct csv_log *log, const char *mode) {
 static ls_status close_log(struct csv_log *log) {
     FILE *out = ls_steal(log->out);
     return out && fclose(out) ? fail_csv_log_path(log, "write") : LS_OK;
+}
+
+/* Rows of other trainings are before it. */
+static ls_status begin_rows(struct csv_log *log) {
+    struct stat info;
+    if (fstat(fileno(log->out), &info)) return fail_csv_log_path(log, "read");
+    log->begun = (int64_t)info.st_size;
+    return LS_OK;
 }
 
 static ls_status put_header(const struct csv_log *log, const ls_callback_call *call) {
@@ -79,7 +89,8 @@ static ls_status begin_csv_log(void *context, const ls_callback_call *call) {
     if (!call->writes) return LS_OK;
     ls_status status = close_log(log); /* of a fit that failed */
     if (!status) status = open_log(log, call->resumed || log->options.append ? "ae+" : "we+");
-    return status || !call->resumed ? status : cut_file(log, call->epoch);
+    if (status) return status;
+    return call->resumed ? cut_file(log, call->epoch) : begin_rows(log);
 }
 
 /* This worker writes from now on, and did not before. */
@@ -128,7 +139,8 @@ ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **
     if (!made->options.separator) made->options.separator = ',';
     made->callback =
         LS_CALLBACK(.name = "csv_logger", .context = made, .on_train_begin = begin_csv_log, .on_epoch_end = put_row,
-                    .on_train_end = end_csv_log, .release = release_csv_log, .warn_only = made->options.warn_only);
+                    .on_train_end = end_csv_log, .release = release_csv_log, .warn_only = made->options.warn_only,
+                    .state = &made->begun, .state_size = sizeof(made->begun));
     *callback = &made->callback;
     return LS_OK;
 }

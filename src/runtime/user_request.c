@@ -21,6 +21,7 @@ struct asked {
 
 struct ls_user_request {
     struct ls_runtime *runtime;
+    struct ls_serving *server; /* the runtime's when the thread begins, which ends before it; NULL without one */
     struct ls_monitor monitor; /* guards what follows */
     struct asked asked, outer; /* outer: the strategy's, while a fit has its own */
     ls_request heard;          /* and not taken yet */
@@ -75,7 +76,7 @@ static int64_t pause_request(int64_t waiting) {
 static void *watch_user_request(void *argument) {
     struct ls_user_request *user_request = argument;
     ls_monitor_lock(&user_request->monitor);
-    struct ls_serving *server = user_request->runtime->server;
+    struct ls_serving *server = user_request->server;
     while (!user_request->ending) {
         int64_t waiting = server ? 0 : waiting_since(&user_request->runtime->activity);
         if (waiting || server) ask_user_request(user_request);
@@ -89,6 +90,7 @@ static void *watch_user_request(void *argument) {
 
 static ls_status start_user_request(struct ls_user_request *user_request) {
     if (user_request->started || !user_request->asked.request) return LS_OK;
+    user_request->server = user_request->runtime->server;
     ls_status status = ls_thread_start(&user_request->thread, "ls-request", watch_user_request, user_request);
     user_request->started = !status;
     return status;

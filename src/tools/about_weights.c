@@ -1,6 +1,8 @@
 /* The reader of what src/train/about.c writes. */
 #include <cjson/cJSON.h>
+#include <limits.h>
 #include <lockstep/tools.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -52,7 +54,7 @@ static ls_status read_about(const char *path, ls_tools_about *about) {
         return ls_fail(LS_DATA_LOSS, "'%s' says of its model what is no JSON object", path);
     }
     const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(object, "outputs");
-    about->outputs = cJSON_IsNumber(outputs) && outputs->valueint > 0 ? outputs->valueint : 0;
+    if (cJSON_IsNumber(outputs) && outputs->valueint > 0) about->outputs = outputs->valueint;
     read_input(object, &about->input);
     ls_status status = read_classes(object, about);
     if (!status) status = copy_text(object, "loss", &about->loss);
@@ -61,22 +63,42 @@ static ls_status read_about(const char *path, ls_tools_about *about) {
     return status;
 }
 
-/* Of the chief to all: a file that cannot be read is the chief's error, later and with all that is to be said. */
-static ls_status share_text(ls_strategy *strategy, const char *path, char **text) {
+/* The units of the last layer by Keras' names, "predictions" or the dense one of the highest number; 0 without one. */
+static int64_t count_outputs(const struct ls_weights *weights) {
+    int64_t outputs = 0;
+    int highest = -1;
+    const struct ls_weight *named = ls_weights_find(weights, "predictions/bias");
+    if (named && named->shape.rank == 1) return named->shape.dims[0];
+    for (size_t i = 0; i < weights->count; i++) {
+        const char *name = weights->items[i].name;
+        int number = 0, end = 0;
+        bool first = !strcmp(name, "dense/bias");
+        if (!first && (sscanf(name, "dense_%d/bias%n", &number, &end) != 1 || !end || name[end])) continue;
+        if (number <= highest || weights->items[i].shape.rank != 1) continue;
+        highest = number;
+        outputs = weights->items[i].shape.dims[0];
+    }
+    return outputs;
+}
+
+/* Of the chief to all: the text, NULL where the file has none, and the outputs that the shapes tell. */
+static ls_status share_text(ls_strategy *strategy, const char *path, ls_tools_about *about) {
     struct ls_weights weights = {0};
-    int64_t size = -1;
+    int64_t facts[2] = {-1, 0};
     bool chief = ls_is_chief(strategy);
     ls_status status = chief ? ls_weights_read(path, &weights) : LS_OK;
-    if (chief && !status && weights.about) size = (int64_t)strlen(weights.about);
+    if (chief && !status && weights.about) facts[0] = (int64_t)strlen(weights.about);
+    if (chief && !status) facts[1] = count_outputs(&weights);
     struct ls_group *group = strategy->runtime->group;
-    if (!status) status = ls_group_broadcast(group, "size of what weights say", 0, LS_INT64, &size, 1);
-    if (!status && size > LONGEST)
-        status = ls_fail(LS_DATA_LOSS, "'%s' says %lld bytes of its model", path, (long long)size);
-    if (!status && size > 0) {
-        *text = ls_alloc((size_t)size + 1);
-        if (!*text) status = ls_fail_memory("what weights say", (size_t)size);
-        if (!status && chief) memcpy(*text, weights.about, (size_t)size);
-        if (!status) status = ls_group_broadcast(group, "what weights say", 0, LS_UINT8, *text, (size_t)size);
+    if (!status) status = ls_group_broadcast(group, "facts of weights", 0, LS_INT64, facts, 2);
+    if (!status && facts[0] > LONGEST)
+        status = ls_fail(LS_DATA_LOSS, "'%s' says %lld bytes of its model", path, (long long)facts[0]);
+    about->outputs = facts[1] > 0 && facts[1] <= INT_MAX ? (int)facts[1] : 0;
+    if (!status && facts[0] > 0) {
+        about->text = ls_alloc((size_t)facts[0] + 1);
+        if (!about->text) status = ls_fail_memory("what weights say", (size_t)facts[0]);
+        if (!status && chief) memcpy(about->text, weights.about, (size_t)facts[0]);
+        if (!status) status = ls_group_broadcast(group, "what weights say", 0, LS_UINT8, about->text, (size_t)facts[0]);
     }
     ls_weights_free(&weights);
     return status;
@@ -86,7 +108,7 @@ ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_too
     LS_NEED(strategy, path, about);
     ls_tools_about *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("what weights say", sizeof(*made));
-    ls_status status = share_text(strategy, path, &made->text);
+    ls_status status = share_text(strategy, path, made);
     if (!status && made->text) status = read_about(path, made);
     if (status)
         ls_tools_about_free(made);

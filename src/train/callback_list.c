@@ -21,7 +21,7 @@ struct ls_callback_list {
     ls_callback *const *list;
     size_t count;
     bool *silenced; /* [count]: has failed, and that was a warning */
-    bool built;
+    bool validates, built;
     char *names;
 };
 
@@ -40,7 +40,8 @@ static ls_status check_callback_list(ls_callback *const *list, size_t count) {
     return LS_OK;
 }
 
-ls_status ls_callback_list_new(ls_model *model, ls_callback *const *list, struct ls_callback_list **callbacks) {
+ls_status ls_callback_list_new(ls_model *model, ls_callback *const *list, bool validates,
+                               struct ls_callback_list **callbacks) {
     size_t count = 0;
     while (list && list[count]) count++;
     *callbacks = NULL;
@@ -48,7 +49,9 @@ ls_status ls_callback_list_new(ls_model *model, ls_callback *const *list, struct
     ls_status status = check_callback_list(list, count);
     if (status) return status;
     struct ls_callback_list *made = ls_alloc(sizeof(*made));
-    if (made) *made = (struct ls_callback_list){model, list, count, ls_alloc_array(count, sizeof(bool)), false, NULL};
+    if (made)
+        *made =
+            (struct ls_callback_list){model, list, count, ls_alloc_array(count, sizeof(bool)), validates, false, NULL};
     if (!made || !made->silenced) {
         ls_callback_list_free(made);
         return ls_fail_memory("callbacks", sizeof(*made));
@@ -197,7 +200,9 @@ static ls_status name_all(struct ls_callback_list *callbacks) {
 
 ls_status ls_callback_list_build(struct ls_callback_list *callbacks) {
     if (!callbacks || callbacks->built) return LS_OK;
-    ls_status status = ls_callback_list_tell(callbacks, LS_ON_BUILD, &(struct ls_callback_place){0});
+    const ls_result names_alone = {0};
+    ls_status status = ls_callback_list_tell(
+        callbacks, LS_ON_BUILD, &(struct ls_callback_place){.result = &names_alone, .validated = callbacks->validates});
     if (!status) status = name_all(callbacks);
     callbacks->built = !status;
     return status;

@@ -24,7 +24,8 @@ struct ls_callback_place {
 struct ls_callback_list;
 /* Borrows model and list, which ends with NULL; a list that is NULL or empty makes *callbacks NULL. All functions here
  * accept NULL. INVALID_ARGUMENT naming the callback that cannot be. */
-ls_status ls_callback_list_new(ls_model *model, ls_callback *const *list, struct ls_callback_list **callbacks);
+ls_status ls_callback_list_new(ls_model *model, ls_callback *const *list, bool validates,
+                               struct ls_callback_list **callbacks);
 void ls_callback_list_free(struct ls_callback_list *callbacks);
 /* LS_ON_BUILD, where it was not told yet: from now on the states have their sizes. */
 ls_status ls_callback_list_build(struct ls_callback_list *callbacks);

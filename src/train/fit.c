@@ -298,7 +298,8 @@ static ls_status open_fit(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     const ls_fit_options *options = &fitting->options;
     ls_status status = open_pipelines(fitting);
-    if (!status) status = ls_callback_list_new(model, options->callbacks, &fitting->callbacks);
+    if (!status)
+        status = ls_callback_list_new(model, options->callbacks, options->validation_data != NULL, &fitting->callbacks);
     if (!status && model->spec.compiled)
         status = ls_fingerprint_describe_fit(model, fitting->data, options, &fitting->lines);
     if (!status && model->spec.compiled) status = ls_fingerprint_join_lines(&fitting->lines, &fitting->description);

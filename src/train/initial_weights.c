@@ -72,9 +72,8 @@ static int index_in_layer(const struct ls_network *network, const struct ls_netw
 /* By name; or as Keras 2 calls a depthwise kernel; or by number, where the file has no names of a layer's variables.
  * Keras 3 writes a layer's variables to .weights.h5 as "0", "1", ... in the order in which the layer made them;
  * index_in_layer is that number, since a network keeps the order within a layer. */
-static const struct ls_weight *find_initial_weights(const struct ls_weights *weights, const struct ls_network *network,
-                                                    const struct ls_network_variable *variable) {
-    const char *name = variable->name;
+static const struct ls_weight *find_named(const struct ls_weights *weights, const struct ls_network *network,
+                                          const struct ls_network_variable *variable, const char *name) {
     const struct ls_weight *found = ls_weights_find(weights, name);
     int layer = (int)strcspn(name, "/");
     char other[sizeof(variable->name) + 32];
@@ -87,6 +86,60 @@ static const struct ls_weight *find_initial_weights(const struct ls_weights *wei
     return ls_weights_find(weights, other);
 }
 
+/* The number behind a layer's kind, as Keras makes names: 0 for "dense/...", 2 for "dense_2/..."; -1 for another kind.
+ */
+static int number_of(const char *name, const char *kind, size_t length) {
+    char *end;
+    if (strncmp(name, kind, length) != 0) return -1;
+    if (name[length] == '/') return 0;
+    long number = name[length] == '_' ? strtol(name + length + 1, &end, 10) : -1;
+    return number > 0 && number < 1000000 && *end == '/' ? (int)number : -1;
+}
+
+/* The length of a layer's kind: of "dense" in "dense_2/kernel". */
+static size_t kind_of(const char *name) {
+    size_t layer = strcspn(name, "/"), length = layer;
+    while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
+    return length > 1 && length < layer && name[length - 1] == '_' ? length - 1 : layer;
+}
+
+/* The least and the greatest number of a kind's layers. */
+struct numbers {
+    int least, most; /* -1: there are none */
+};
+
+static void take_number(const char *name, const char *kind, size_t length, struct numbers *numbers) {
+    int number = number_of(name, kind, length);
+    if (number >= 0 && (numbers->least < 0 || number < numbers->least)) numbers->least = number;
+    if (number > numbers->most) numbers->most = number;
+}
+
+/* Keras counts the layers of a process: those of its second model begin with "dense_2", say. So each kind is counted on
+ * from the least number that the file has, if it ends as much later. False: the model's names are the file's. */
+static bool count_on(const struct ls_weights *weights, const struct ls_network *network, const char *name, char *other,
+                     size_t size) {
+    size_t length = kind_of(name);
+    struct numbers here = {-1, -1}, there = {-1, -1};
+    for (size_t i = 0; i < weights->count; i++) take_number(weights->items[i].name, name, length, &there);
+    for (int i = 0; ls_network_variable(network, i); i++)
+        take_number(ls_network_variable(network, i)->name, name, length, &here);
+    int on = there.least - here.least;
+    if (here.least < 0 || on <= 0 || there.most - here.most != on) return false;
+    (void)snprintf(other, size, "%.*s_%d%s", (int)length, name, number_of(name, name, length) + on,
+                   name + strcspn(name, "/"));
+    return true;
+}
+
+static const struct ls_weight *find_initial_weights(const struct ls_initial_weights *initial,
+                                                    const struct ls_network *network,
+                                                    const struct ls_network_variable *variable) {
+    char other[sizeof(variable->name) + 32];
+    const struct ls_weights *weights = &initial->weights;
+    bool counted = !initial->skip_mismatch && count_on(weights, network, variable->name, other, sizeof(other));
+    const struct ls_weight *found = counted ? find_named(weights, network, variable, other) : NULL;
+    return found ? found : find_named(weights, network, variable, variable->name);
+}
+
 static ls_status compare_initial_weights(const struct ls_initial_weights *initial,
                                          const struct ls_network_variable *variable, const struct ls_weight *weight) {
     char have[200], want[200];
@@ -94,6 +147,9 @@ static ls_status compare_initial_weights(const struct ls_initial_weights *initia
     if (!weight)
         return ls_fail(LS_INVALID_ARGUMENT, "'%s' has no variable '%s' %s; its first one is '%s'" WAY_OUT,
                        initial->path, variable->name, want, initial->weights.items[0].name);
+    if (weight->unread[0])
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s': variable '%s' is of type %s: floats are read" WAY_OUT, initial->path,
+                       variable->name, weight->unread);
     if (ls_shape_equal(&weight->shape, &variable->shape)) return LS_OK;
     ls_shape_text(&weight->shape, have, sizeof(have));
     return ls_fail(LS_INVALID_ARGUMENT, "'%s': variable '%s' has shape %s, the model's has %s" WAY_OUT, initial->path,
@@ -116,7 +172,7 @@ static ls_status check_surplus(const struct ls_initial_weights *initial, const b
 static ls_status take_variable(const ls_model *model, const struct ls_network_variable *variable, float *to,
                                bool *taken, int *skipped) {
     const struct ls_initial_weights *initial = model->spec.initial;
-    const struct ls_weight *weight = find_initial_weights(&initial->weights, model->built.network, variable);
+    const struct ls_weight *weight = find_initial_weights(initial, model->built.network, variable);
     ls_status status = compare_initial_weights(initial, variable, weight);
     if (status && !initial->skip_mismatch) return status;
     if (!status) {

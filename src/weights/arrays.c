@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/half.h"
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -19,7 +20,8 @@
 #define OWN               "lockstep."  /* of its digest and its callbacks' states */
 #define CHECKPOINT_DIGEST OWN "sha256"
 #define DIGEST            "data_sha256" /* in the metadata of weights: 64 hex digits */
-#define ABOUT             "about"       /* in that of weights and checkpoints, and a member of an archive */
+#define ABOUT             "about"       /* in that of weights and checkpoints */
+#define ABOUT_MEMBER      "about.npy"   /* of an archive: NumPy's array of one text of bytes */
 
 static size_t bytes_of_arrays(const struct ls_weight *weight) {
     return (size_t)ls_shape_count(&weight->shape) * sizeof(float);
@@ -40,10 +42,30 @@ static ls_status take_about(const char *path, const char *text, size_t size, str
 }
 
 static ls_status add_about(const char *path, struct ls_weights *weights) {
-    LS_CLEANUP(ls_free_pointer) uint8_t *text = NULL;
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size = 0;
-    ls_status status = ls_zip_read(path, weights->bytes, weights->size, ABOUT, &text, &size);
-    return status || weights->about ? status : take_about(path, (const char *)text, size, weights);
+    ls_status status = ls_zip_read(path, weights->bytes, weights->size, ABOUT_MEMBER, &bytes, &size);
+    size_t header = status || size < 10 ? 0 : 10 + (size_t)(bytes[8] | bytes[9] << 8);
+    if (status || weights->about || !header || header > size) return status;
+    return take_about(path, (const char *)bytes + header, size - header, weights);
+}
+
+/* Floats of any size and order become float32, row by row. */
+static ls_status take_array(const char *member, const struct ls_npy *npy, struct ls_weight *item) {
+    bool plain = npy->item == sizeof(float) && !npy->swapped && !npy->fortran;
+    item->shape = npy->shape;
+    item->values = npy->values;
+    if (npy->kind != 'f') {
+        (void)snprintf(item->unread, sizeof(item->unread), "%c%d", npy->kind, npy->item);
+        item->values = NULL;
+    } else if (!plain) {
+        float *floats = ls_alloc_array((size_t)npy->count + 1, sizeof(*floats));
+        if (!floats) return ls_fail_memory(member, (size_t)npy->count * sizeof(*floats));
+        ls_npy_floats(npy, 0, npy->count, false, floats);
+        ls_free(item->own);
+        item->values = item->own = (uint8_t *)floats;
+    }
+    return LS_OK;
 }
 
 /* The array "dense/kernel.npy" is the variable "dense/kernel". */
@@ -55,16 +77,13 @@ static ls_status add_member(const char *path, struct ls_weights *weights, const 
     if (!name) return ls_fail_memory("a variable's name", strlen(member));
     ls_status status = ls_zip_read(path, weights->bytes, weights->size, member, &item.own, &size);
     if (!status) status = ls_npy_parse(member, item.own, size, &npy);
-    if (!status && (npy.kind != 'f' || npy.item != sizeof(float)))
-        status = ls_fail(LS_UNIMPLEMENTED, "array '%.200s' of '%s' is not of type float32", member, path);
+    if (!status) status = take_array(member, &npy, &item);
     if (status) {
         ls_free(item.own);
         return status;
     }
     if (ends_with(name, ".npy")) name[strlen(name) - 4] = 0;
     item.name = name;
-    item.shape = npy.shape;
-    item.values = npy.values;
     return ls_weights_add(weights, &item);
 }
 
@@ -74,10 +93,45 @@ ls_status ls_weights_arrays_from_npz(const char *path, struct ls_weights *weight
     ls_status status = ls_zip_list(path, weights->bytes, weights->size, &names, &count);
     if (status) return status;
     for (size_t i = 0; !status && i < count; i++)
-        status = strcmp(names[i], ABOUT) ? add_member(path, weights, names[i]) : add_about(path, weights);
+        status = strcmp(names[i], ABOUT_MEMBER) ? add_member(path, weights, names[i]) : add_about(path, weights);
     for (size_t i = 0; i < count; i++) ls_free(names[i]);
     ls_free(names);
     return status;
+}
+
+static float read_f16(const uint8_t *at) {
+    return ls_half_to_float((uint16_t)(at[0] | at[1] << 8));
+}
+
+static float read_bf16(const uint8_t *at) {
+    return ls_half_bfloat16_to_float((uint16_t)(at[0] | at[1] << 8));
+}
+
+static float read_f64(const uint8_t *at) {
+    double value;
+    memcpy(&value, at, sizeof(value));
+    return (float)value;
+}
+
+/* Other floats become float32. */
+static ls_status take_tensor(const char *path, const struct ls_safetensor *tensor, const uint8_t *bytes,
+                             struct ls_weight *item) {
+    static const struct {
+        const char *type;
+        size_t size;
+        float (*read)(const uint8_t *at);
+    } known[] = {{"F16", 2, read_f16}, {"BF16", 2, read_bf16}, {"F64", 8, read_f64}};
+    if (!strcmp(tensor->type, "F32")) item->values = bytes;
+    for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++) {
+        if (strcmp(tensor->type, known[k].type) != 0) continue;
+        size_t count = (tensor->end - tensor->begin) / known[k].size;
+        float *floats = ls_alloc_array(count + 1, sizeof(*floats));
+        if (!floats) return ls_fail_memory(path, count * sizeof(*floats));
+        for (size_t i = 0; i < count; i++) floats[i] = known[k].read(bytes + i * known[k].size);
+        item->values = item->own = (uint8_t *)floats;
+    }
+    if (!item->values) (void)snprintf(item->unread, sizeof(item->unread), "%.7s", tensor->type);
+    return LS_OK;
 }
 
 static ls_status add_tensors(const char *path, const struct ls_safetensors *file, struct ls_weights *weights) {
@@ -85,12 +139,9 @@ static ls_status add_tensors(const char *path, const struct ls_safetensors *file
     for (size_t i = 0; !status && i < file->tensor_count; i++) {
         const struct ls_safetensor *tensor = &file->tensors[i];
         if (!strncmp(tensor->name, OPTIMIZER, strlen(OPTIMIZER)) || !strncmp(tensor->name, OWN, strlen(OWN))) continue;
-        if (strcmp(tensor->type, "F32") != 0)
-            return ls_fail(LS_UNIMPLEMENTED, "tensor '%.200s' of '%s' is of type %s: float32 is read", tensor->name,
-                           path, tensor->type);
-        status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)tensor->name,
-                                                             .shape = tensor->shape,
-                                                             .values = weights->bytes + file->data + tensor->begin});
+        struct ls_weight item = {.name = (char *)(uintptr_t)tensor->name, .shape = tensor->shape};
+        status = take_tensor(path, tensor, weights->bytes + file->data + tensor->begin, &item);
+        if (!status) status = ls_weights_add(weights, &item);
     }
     return status;
 }
@@ -195,7 +246,12 @@ static ls_status write_npz(const char *path, const struct ls_weights *weights) {
         files[i] = (struct ls_zip_file){
             arrays[i].name, {arrays[i].header, weight->values}, {LS_NPY_HEADER, bytes_of_arrays(weight)}};
     }
-    if (weights->about) files[count++] = (struct ls_zip_file){ABOUT, {weights->about, ""}, {strlen(weights->about)}};
+    char about[LS_NPY_HEADER], type[32];
+    (void)snprintf(type, sizeof(type), "|S%zu", weights->about ? strlen(weights->about) : 0);
+    ls_npy_header(type, &(ls_shape){0}, about);
+    if (weights->about)
+        files[count++] =
+            (struct ls_zip_file){ABOUT_MEMBER, {about, weights->about}, {LS_NPY_HEADER, strlen(weights->about)}};
     return ls_zip_write(path, files, count);
 }
 
@@ -212,5 +268,9 @@ ls_status ls_weights_arrays_check_path(const char *path) {
 
 ls_status ls_weights_arrays_write(const char *path, const struct ls_weights *weights) {
     ls_status status = ls_weights_arrays_check_path(path);
+    for (size_t i = 0; !status && i < weights->count; i++)
+        if (weights->items[i].unread[0])
+            status = ls_fail(LS_UNIMPLEMENTED, "'%.200s' is of type %s: floats are read", weights->items[i].name,
+                             weights->items[i].unread);
     return status ? status : find_writer(path)(path, weights);
 }

@@ -1,7 +1,8 @@
 /* Files of a model's variables: names ("dense/kernel"), shapes and float32 values, from wherever they were written.
  *   .safetensors           Lockstep's own, its checkpoints' too (without what is the optimizer's), Hugging Face's
  *   .npz                   an array a variable
- *   .h5, .weights.h5, .keras   Keras' */
+ *   .h5, .weights.h5, .keras   Keras'
+ * Floats of 16 and 64 bits become float32; the values of other types are not read. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -10,6 +11,7 @@ struct ls_weight {
     ls_shape shape;
     const uint8_t *values; /* float32, little-endian, row by row, at any address; borrowed from the bytes or from own */
     uint8_t *own;          /* NULL if none */
+    char unread[8];        /* "": it is read; else its type, as "I64", and values is NULL */
 };
 struct ls_weights {
     struct ls_weight *items; /* owns; by name, each once */

@@ -41,7 +41,7 @@ def a_regression_from_floats():
     for columns in (1, 2):
         data, weights = plane("plane.npz", columns=columns), path_of("plane.safetensors")
         shape = ("--hidden", "none", "--dataset", data)
-        out, err = run("train", *shape, "--loss", "mean_squared_error", "--metrics", "mean_absolute_error", "--epochs", "150",
+        out, err = run("train", *shape, "--loss", "mse", "--metrics", "mae", "--epochs", "150",
                        "--batch-size", "8", "--save-best", weights, "--json")
         result = json.loads(out.splitlines()[-1])
         equal(result["val_loss"] < 1e-3 and result["accuracy"] is None, True, out)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "data/dataset.h"
@@ -120,6 +121,52 @@ START_TEST(folders_hold_splits) {
 }
 END_TEST
 
+/* As Keras walks a class: its folders count, whatever they are called. */
+START_TEST(folders_in_a_class_are_of_it) {
+    ls_dataset *dataset;
+    write_folder();
+    folder_make_inside("Cat/more");
+    folder_make_inside("Cat/more/still");
+    write_image("Cat/more/still/1.png", 8, 6, 3, 51);
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.image_height = 3, .image_width = 4), &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), 5);
+    check_example(dataset, 2, 0, 0.2F);
+    check_example(dataset, 3, 1, 0.4F);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+/* All are in colour if one is, wherever it stands; all grey ones stay so. */
+START_TEST(one_in_colour_makes_all_so) {
+    ls_dataset *dataset;
+    folder_clear();
+    folder_make_inside("a");
+    folder_make_inside("b");
+    for (int i = 0; i < 6; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "%c/%d.png", 'a' + i / 3, i);
+        write_image(name, 4, 4, i == _i ? 3 : 1, 51);
+    }
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.image_height = 3, .image_width = 4), &dataset));
+    ck_assert_int_eq(ls_dataset_shape(dataset).dims[2], _i < 6 ? 3 : 1);
+    if (_i < 6) check_example(dataset, 0, 0, 0.2F);
+    ls_dataset_free(dataset);
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.image_channels = 1), &dataset));
+    ck_assert_int_eq(ls_dataset_shape(dataset).dims[2], 1);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+START_TEST(a_link_that_leads_nowhere_is_named) {
+    ls_dataset *dataset = NULL;
+    char link[300];
+    write_folder();
+    (void)snprintf(link, sizeof(link), "%s/dog/gone.png", folder_path());
+    ck_assert_int_eq(symlink("/nowhere/gone.png", link), 0);
+    ck_assert_fails(ls_dataset_images(folder_path(), NULL, &dataset), LS_NOT_FOUND, "dog/gone.png");
+}
+END_TEST
+
 START_TEST(an_empty_folder_is_refused) {
     ls_dataset *dataset = NULL;
     folder_clear();
@@ -189,6 +236,9 @@ int main(void) {
     tcase_add_test(tests, the_first_image_gives_the_shape);
     tcase_add_test(tests, folders_hold_splits);
     tcase_add_test(tests, sizes_of_files_are_compared);
+    tcase_add_test(tests, folders_in_a_class_are_of_it);
+    tcase_add_loop_test(tests, one_in_colour_makes_all_so, 0, 7);
+    tcase_add_test(tests, a_link_that_leads_nowhere_is_named);
     tcase_add_test(tests, an_empty_folder_is_refused);
     tcase_add_test(tests, a_damaged_image_is_named_or_left_out);
     tcase_add_test(tests, shapes_are_drawn);

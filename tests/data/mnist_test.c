@@ -1,4 +1,5 @@
 /* MNIST folders: the names that are recognised, what is read, and what is wrong. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -47,6 +48,36 @@ START_TEST(dotted_names_are_found) {
     ls_dataset_free(dataset);
     ls_free(images);
     ls_free(labels);
+}
+END_TEST
+
+static void rename_inside(const char *from, const char *to) {
+    char old[300], new[300];
+    (void)snprintf(old, sizeof(old), "%s/%s", folder_path(), from);
+    (void)snprintf(new, sizeof(new), "%s/%s", folder_path(), to);
+    ck_assert_int_eq(rename(old, new), 0);
+}
+
+/* EMNIST's archives call their sets so, and their test split "test". Two sets in a folder are none. */
+START_TEST(names_may_begin_with_the_set) {
+    ls_dataset *dataset = NULL;
+    folder_clear();
+    idx_write_split("train", 5, 2, 2, true);
+    idx_write_split("test", 4, 2, 2, false);
+    rename_inside("train-images-idx3-ubyte.gz", "emnist-letters-train-images-idx3-ubyte.gz");
+    rename_inside("train-labels-idx1-ubyte.gz", "emnist-letters-train-labels-idx1-ubyte.gz");
+    rename_inside("test-images-idx3-ubyte", "emnist-letters-test-images-idx3-ubyte");
+    rename_inside("test-labels-idx1-ubyte", "emnist-letters-test-labels-idx1-ubyte");
+    for (int test = 0; test < 2; test++) {
+        assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.split = test ? LS_TEST : LS_TRAIN), &dataset));
+        ck_assert_int_eq(ls_dataset_count(dataset), test ? 4 : 5);
+        check_example(dataset, 3, 4);
+        ls_dataset_free(dataset);
+    }
+    idx_write_split("train", 5, 2, 2, true);
+    rename_inside("train-images-idx3-ubyte.gz", "emnist-digits-train-images-idx3-ubyte.gz");
+    dataset = NULL;
+    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_INVALID_ARGUMENT, "keep each set in a folder");
 }
 END_TEST
 
@@ -107,6 +138,7 @@ int main(void) {
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
     tcase_add_loop_test(tests, both_splits_are_read, 0, 2);
     tcase_add_test(tests, dotted_names_are_found);
+    tcase_add_test(tests, names_may_begin_with_the_set);
     tcase_add_test(tests, missing_files_are_named);
     tcase_add_test(tests, files_that_disagree_are_refused);
     tcase_add_test(tests, a_truncated_file_is_named);

@@ -1,9 +1,18 @@
 /* ls_dataset_open: which kind a name means. */
+#include <stdio.h>
 #include <string.h>
 
 #include "data/dataset.h"
 #include "data/fixture.h"
 #include "harness.h"
+
+/* As records of the split in the folder. */
+static ls_status numbers_write(int64_t count, ls_split split) {
+    ls_dataset *dataset = numbers_make(count, LS_DATASET(.split = split));
+    ls_status status = ls_dataset_write(dataset, LS_FORMAT_TFRECORD, folder_path(), LS_WRITE(.name = "numbers"));
+    ls_dataset_free(dataset);
+    return status;
+}
 
 static void check_kind(const char *name, const ls_dataset_options *options, const char *kind) {
     ls_dataset *dataset;
@@ -28,6 +37,33 @@ START_TEST(a_name_decides_the_kind) {
 }
 END_TEST
 
+/* tensorflow_datasets', Kaggle's and ImageNet's names; a word of a split is a whole one. */
+START_TEST(records_are_known_by_many_names) {
+    static const struct {
+        const char *train, *test;
+    } names[] = {{"a-train.tfrecord-00000-of-00001", "a-test.tfrecord-00000-of-00001"},
+                 {"flowers00-train.tfrec", "flowers00-val.tfrec"},
+                 {"train-00000-of-00002", "validation-00000-of-00002"},
+                 {"trainers_train.tfrecord", "contest_of_trainers_dev.tfrecord"}};
+    char made[600], path[600];
+    ls_dataset *dataset;
+    folder_clear();
+    for (int test = 0; test < 2; test++) {
+        assert_ok(numbers_write(test ? 3 : 5, test ? LS_TEST : LS_TRAIN));
+        (void)snprintf(made, sizeof(made), "%s/numbers-%s.tfrecord-00000-of-00001", folder_path(),
+                       test ? "test" : "train");
+        (void)snprintf(path, sizeof(path), "%s/%s", folder_path(), test ? names[_i].test : names[_i].train);
+        ck_assert_int_eq(rename(made, path), 0);
+    }
+    for (int test = 0; test < 2; test++) {
+        assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.split = test ? LS_TEST : LS_TRAIN), &dataset));
+        ck_assert_str_eq(dataset->source->kind, "tfrecord");
+        ck_assert_int_eq(ls_dataset_count(dataset), test ? 3 : 5);
+        ls_dataset_free(dataset);
+    }
+}
+END_TEST
+
 START_TEST(unknown_names_are_refused) {
     ls_dataset *dataset = NULL;
     folder_clear();
@@ -47,6 +83,7 @@ int main(void) {
     TCase *tests = tcase_create("open");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
     tcase_add_test(tests, a_name_decides_the_kind);
+    tcase_add_loop_test(tests, records_are_known_by_many_names, 0, 4);
     tcase_add_test(tests, unknown_names_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

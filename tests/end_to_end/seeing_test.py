@@ -3,6 +3,7 @@
 (tests/golden/tensorboard.txt), with the numbers of --json; also where the training was interrupted."""
 import csv
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -137,6 +138,20 @@ class Seeing(unittest.TestCase):
         self.assertEqual(len(events.graphs(self.part("train"))), 1)
         self.check_undisturbed(1, *SMALL, "--epochs", "12")
 
+    def test_rows_of_an_earlier_training_stay(self):
+        """Those of this one that are repeated are there once behind them."""
+        os.mkdir(self.checkpoints)
+        self.assertEqual(train("--csv", self.table, *SMALL, "--epochs", "3").returncode, 0)
+        with open(self.table, encoding="ascii") as file:
+            old = file.read()
+        options = ("--csv", self.table, "--csv-append", *SMALL, "--epochs", "12", "--checkpoint", self.checkpoints,
+                   "--checkpoint-steps", "7")
+        self.interrupt(options)
+        self.assertEqual(train(*options).returncode, 0)
+        with open(self.table, encoding="ascii") as file:
+            self.assertTrue(file.read().startswith(old))
+        self.assertEqual([int(row["epoch"]) for row in rows(self.table)], [0, 1, 2, *range(12)])
+
     def check_undisturbed(self, workers, *options):
         """What was written is what a training without an interruption writes."""
         again = {part: events.scalars(self.part(part)) for part in ("train", "validation")}
@@ -198,12 +213,17 @@ class Seeing(unittest.TestCase):
         best = os.path.join(os.path.dirname(self.table), "best{epoch:02}-{val_loss:.4f}.safetensors")
         options = ["--csv", self.table, "--save-best", best, "--early-stopping", "2", "--restore-best", "--optimizer",
                    "adam", "--learning-rate", "0.1", *SMALL, "--epochs", "30"]
-        results = [last_json(train(*options, "--devices", devices, workers=workers).stdout)
-                   for workers, devices in ((2, "1"), (1, "2"))]
+        done = [train(*options, "--devices", devices, workers=workers) for workers, devices in ((2, "1"), (1, "2"))]
+        results = [last_json(one.stdout) for one in done]
         self.assertEqual(results[0]["weights_sha256"], results[1]["weights_sha256"])
         table = rows(self.table)
         least = min(table, key=lambda row: float(row["val_loss"]))
         self.assertEqual(int(least["epoch"]), len(table) - 3)
+        for one in done:
+            told = re.findall(r"early_stopping: val_loss was best after epoch (\d+): ([\d.]+); the model has the weights of that epoch", one.stderr)
+            self.assertEqual(len(told), 1, one.stderr)
+            self.assertEqual(int(told[0][0]), int(least["epoch"]) + 1)
+            self.assertAlmostEqual(float(told[0][1]), float(least["val_loss"]), places=4)
         self.assertIn("best%02d-%.4f.safetensors" % (int(least["epoch"]) + 1, float(least["val_loss"])),
                       os.listdir(os.path.dirname(self.table)))
 

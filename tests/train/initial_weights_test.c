@@ -1,6 +1,8 @@
 /* A model that begins with Keras' weights: all of them on every worker, and what does not fit is one named error. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/shape.h"
 #include "harness.h"
@@ -156,6 +158,48 @@ START_TEST(loading_at_any_time) {
 }
 END_TEST
 
+static ls_status make_counted(ls_strategy *strategy, const char *first, const char *second, uint64_t seed,
+                              ls_model **model) {
+    ls_status status = ls_model_new(
+        strategy, LS_LAYERS(ls_flatten(), ls_dense(3, LS_RELU, .name = first), ls_dense(2, .name = second)), model);
+    if (!status) status = ls_model_seed(*model, seed);
+    return status ? status : ls_model_compile(*model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+}
+
+/* The second model of a process of Keras: its layers are "dense_3" and "dense_4". One that has lost a layer is none. */
+START_TEST(names_that_were_counted_on_are_found) {
+    char path[] = "/tmp/lockstep-counted-XXXXXX.npz";
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *models[3] = {NULL};
+    static const char *const names[3][2] = {{"dense_3", "dense_4"}, {NULL, NULL}, {"dense", "dense_2"}};
+    int file = mkstemps(path, 4);
+    ck_assert_int_ge(file, 0);
+    (void)close(file);
+    assert_ok(ls_one_device_strategy_new("cpu:0", &strategy));
+    assert_ok(ls_dataset_arrays(&examples[0][0], LS_SHAPE(6, 6, 1), labels, 4, 2, NULL, &data));
+    for (int i = 0; i < 3; i++) assert_ok(make_counted(strategy, names[i][0], names[i][1], (uint64_t)i, &models[i]));
+    assert_ok(ls_model_evaluate(models[0], data, NULL));
+    assert_ok(ls_model_save_weights(models[0], path));
+    assert_ok(ls_model_load_weights(models[1], path, NULL));
+    assert_ok(ls_model_evaluate(models[1], data, NULL));
+    for (int k = 0; k < ls_model_num_variables(models[0]); k++) {
+        const char *name;
+        const float *values[2];
+        ls_shape shape;
+        for (int i = 0; i < 2; i++) assert_ok(ls_model_variable(models[i], k, &name, &shape, &values[i]));
+        ck_assert_mem_eq(values[0], values[1], (size_t)ls_shape_count(&shape) * sizeof(float));
+    }
+    assert_ok(ls_model_load_weights(models[2], path, NULL));
+    ck_assert_int_eq(ls_model_evaluate(models[2], data, NULL), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "has no variable 'dense/"));
+    for (int i = 0; i < 3; i++) ls_model_free(models[i]);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+    (void)unlink(path);
+}
+END_TEST
+
 START_TEST(loading_comes_first) {
     struct job job = {.classes = 2, .first = 2};
     ls_strategy *strategy = NULL;
@@ -192,6 +236,7 @@ int main(void) {
     tcase_add_test(tests, what_does_not_fit_is_named);
     tcase_add_test(tests, what_does_not_fit_is_skipped);
     tcase_add_test(tests, all_load_or_none);
+    tcase_add_test(tests, names_that_were_counted_on_are_found);
     tcase_add_test(tests, loading_comes_first);
     tcase_add_test(tests, loading_at_any_time);
     suite_add_tcase(suite, tests);
