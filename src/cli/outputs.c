@@ -22,6 +22,11 @@ bool ls_outputs_probable(const char *loss, float *values, int64_t rows, int64_t 
     return true;
 }
 
+double ls_outputs_probability(const float *values, int64_t width, int64_t class) {
+    double first = (double)values[0];
+    return width > 1 ? (double)values[class] : class ? first : 1 - first;
+}
+
 int64_t ls_outputs_class(const float *values, int64_t width, bool raw) {
     int64_t best = 0;
     if (width == 1) return values[0] > (raw ? 0 : 0.5F);

@@ -2,7 +2,6 @@
 #include <lockstep/tools.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/outputs.h"
@@ -30,14 +29,8 @@ struct prediction {
     bool raw, numbers; /* numbers: the predictions are no classes */
     float *values;
     ls_shape shape;
-    char **paths; /* [path_count] own: of the examples' files */
-    int64_t path_count;
+    ls_dataset *data; /* owns: it names the examples' files */
 };
-
-static double probability_of(const struct prediction *prediction, const float *values, int64_t class) {
-    double first = (double)values[0];
-    return prediction->shape.dims[1] > 1 ? (double)values[class] : class ? first : 1 - first;
-}
 
 /* ---- formats ---- */
 
@@ -54,13 +47,13 @@ static void put_npy(FILE *out, const struct prediction *prediction) {
                  out);
 }
 
-static const char *path_of(const struct prediction *prediction, int64_t row) {
-    return row < prediction->path_count ? prediction->paths[row] : NULL;
-}
-
 static const char *name_of(const struct prediction *prediction, int64_t class) {
     const char *name = ls_saved_model_class(&prediction->saved, (int)class);
     return name ? name : "";
+}
+
+static bool has_paths(const struct prediction *prediction) {
+    return ls_dataset_example_path(prediction->data, 0) != NULL;
 }
 
 static bool has_names(const struct prediction *prediction) {
@@ -77,7 +70,7 @@ static void put_csv_text(FILE *out, const char *text) {
 
 static void put_csv_head(FILE *out, const struct prediction *prediction) {
     (void)fputs("example", out);
-    if (prediction->path_count) (void)fputs(",file", out);
+    if (has_paths(prediction)) (void)fputs(",file", out);
     if (!prediction->numbers) (void)fputs(",class", out);
     if (has_names(prediction)) (void)fputs(prediction->raw ? ",name" : ",name,probability", out);
     for (int64_t i = 0; i < prediction->shape.dims[1]; i++) (void)fprintf(out, ",%lld", (long long)i);
@@ -91,11 +84,11 @@ static void put_csv(FILE *out, const struct prediction *prediction) {
         const float *values = prediction->values + r * width;
         int64_t class = ls_outputs_class(values, width, prediction->raw);
         (void)fprintf(out, "%lld", (long long)r);
-        if (prediction->path_count) put_csv_text(out, path_of(prediction, r));
+        if (has_paths(prediction)) put_csv_text(out, ls_dataset_example_path(prediction->data, r));
         if (!prediction->numbers) (void)fprintf(out, ",%lld", (long long)class);
         if (has_names(prediction)) put_csv_text(out, name_of(prediction, class));
         if (has_names(prediction) && !prediction->raw)
-            (void)fprintf(out, ",%.9g", probability_of(prediction, values, class));
+            (void)fprintf(out, ",%.9g", ls_outputs_probability(values, width, class));
         for (int64_t i = 0; i < width; i++) (void)fprintf(out, ",%.9g", (double)values[i]);
         (void)fputc('\n', out);
     }
@@ -107,11 +100,11 @@ static void put_lines(FILE *out, const struct prediction *prediction) {
         const float *values = prediction->values + r * width;
         int64_t class = ls_outputs_class(values, width, prediction->raw);
         (void)fprintf(out, "{\"example\": %lld, ", (long long)r);
-        if (prediction->path_count) ls_tools_put_json(out, "file", path_of(prediction, r));
+        if (has_paths(prediction)) ls_tools_put_json(out, "file", ls_dataset_example_path(prediction->data, r));
         if (!prediction->numbers) (void)fprintf(out, "\"class\": %lld, ", (long long)class);
         if (has_names(prediction)) ls_tools_put_json(out, "name", name_of(prediction, class));
         if (has_names(prediction) && !prediction->raw)
-            (void)fprintf(out, "\"probability\": %.9g, ", probability_of(prediction, values, class));
+            (void)fprintf(out, "\"probability\": %.9g, ", ls_outputs_probability(values, width, class));
         (void)fputs("\"values\": [", out);
         for (int64_t i = 0; i < width; i++)
             (void)fprintf(out, isfinite(values[i]) ? "%s%.9g" : "%snull", i ? ", " : "", (double)values[i]);
@@ -139,23 +132,6 @@ static void put_output(void *context, FILE *out) {
 
 /* ---- the command ---- */
 
-static void free_paths(struct prediction *prediction) {
-    for (int64_t i = 0; i < prediction->path_count; i++) free(prediction->paths[i]);
-    free(prediction->paths);
-}
-
-static ls_status keep_paths(struct prediction *prediction, const ls_dataset *data) {
-    int64_t rows = ls_dataset_count(data);
-    if (!ls_dataset_example_path(data, 0)) return LS_OK;
-    prediction->paths = calloc((size_t)rows, sizeof(*prediction->paths));
-    for (int64_t i = 0; prediction->paths && i < rows; i++) {
-        prediction->paths[i] = strdup(ls_dataset_example_path(data, i));
-        if (!prediction->paths[i]) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for paths");
-        prediction->path_count++;
-    }
-    return prediction->paths ? LS_OK : ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for paths");
-}
-
 /* The name of the loss of the training, NULL if nobody says it. */
 static const char *loss_of(const struct prediction *prediction) {
     const struct ls_saved_model *saved = &prediction->saved;
@@ -172,16 +148,13 @@ static void activate(struct prediction *prediction) {
 }
 
 static ls_status predict(struct prediction *prediction, ls_strategy *strategy) {
-    ls_dataset *data = NULL;
     ls_model *model = NULL;
     ls_status status = ls_is_chief(strategy) ? ls_tools_try_file("--output", prediction->output) : LS_OK;
-    if (!status) status = ls_saved_model_open(&prediction->saved, strategy, &model, &data);
-    if (!status) prediction->numbers = ls_dataset_targets(data, &prediction->shape);
-    if (!status) status = ls_model_predict(model, data, &prediction->values, &prediction->shape);
+    if (!status) status = ls_saved_model_open(&prediction->saved, strategy, &model, &prediction->data);
+    if (!status) prediction->numbers = ls_dataset_targets(prediction->data, &prediction->shape);
+    if (!status) status = ls_model_predict(model, prediction->data, &prediction->values, &prediction->shape);
     if (!status) activate(prediction);
-    if (!status) status = keep_paths(prediction, data);
     ls_model_free(model);
-    ls_dataset_free(data);
     return status;
 }
 
@@ -195,7 +168,7 @@ static int run(struct prediction *prediction) {
     status = ls_strategy_close(strategy, status);
     if (!status && chief) status = ls_tools_write_file("--output", prediction->output, put_output, prediction);
     ls_memory_free(prediction->values);
-    free_paths(prediction);
+    ls_dataset_free(prediction->data);
     ls_saved_model_end(&prediction->saved);
     return ls_signals_exit(status);
 }

@@ -30,14 +30,11 @@ static double area(const struct scored *scored, int64_t rows) {
     return positives > 0 && others > 0 ? (ranks - positives * (positives + 1) / 2) / (positives * others) : (double)NAN;
 }
 
-static double score_of(const float *values, int64_t width, int class) {
-    return width > 1 ? (double)values[class] : class ? (double)values[0] : 1 - (double)values[0];
-}
-
 static double auc_of(const float *values, const int32_t *labels, int64_t rows, int64_t width, int class,
                      struct scored *scored) {
     for (int64_t r = 0; r < rows; r++)
-        scored[r] = (struct scored){(float)score_of(values + r * width, width, class), labels[r] == class};
+        scored[r] =
+            (struct scored){(float)ls_outputs_probability(values + r * width, width, class), labels[r] == class};
     qsort(scored, (size_t)rows, sizeof(*scored), by_score);
     return area(scored, rows);
 }

@@ -138,14 +138,12 @@ void ls_npy_floats(const struct ls_npy *npy, int64_t first, int64_t count, bool 
     bool bytes = unit && npy->kind == 'u' && npy->item == 1;
     if (bytes && !npy->fortran)
         ls_pixels_to_unit(from, (size_t)count, values);
+    else if (bytes)
+        for (int64_t i = 0; i < count; i++) ls_pixels_to_unit(npy->values + offset_of(npy, first + i), 1, &values[i]);
     else if (npy->kind == 'f' && npy->item == 4 && !npy->swapped && !npy->fortran)
         memcpy(values, from, (size_t)count * sizeof(*values));
     else
         for (int64_t i = 0; i < count; i++) values[i] = (float)float_at(npy, first + i);
-    for (int64_t i = 0; bytes && npy->fortran && i < count; i++) {
-        uint8_t byte = (uint8_t)values[i];
-        ls_pixels_to_unit(&byte, 1, &values[i]);
-    }
 }
 
 int64_t ls_npy_integer(const struct ls_npy *npy, int64_t index) {
