@@ -8,10 +8,10 @@
 #include <lockstep/lockstep.h>
 
 enum ls_op_kind {
-    LS_OP_DENSE_FORWARD,  /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */
-    LS_OP_DENSE_BACKWARD, /* dw(N,M), and unless NULL db(M), dx(R,N), from x, w, y, dy(R,M); dy becomes the gradient
-                             before the activation */
-    LS_OP_CONVOLUTION_FORWARD,          /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */
+    LS_OP_DENSE_FORWARD,       /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */
+    LS_OP_DENSE_BACKWARD,      /* dw(N,M), and unless NULL db(M), dx(R,N), from x, w, y, dy(R,M), which may be left
+                                  as the gradient before the activation */
+    LS_OP_CONVOLUTION_FORWARD, /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */
     LS_OP_CONVOLUTION_BACKWARD_DATA,    /* dx from w, dy */
     LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, /* dw, and db unless NULL, from x, dy */
     LS_OP_DEPTHWISE_BACKWARD,           /* dx, dw, and db unless NULL, from x, w, dy, where each filter sees one

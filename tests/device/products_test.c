@@ -119,8 +119,8 @@ static const struct kind {
 static const struct size {
     int64_t rows, in, out;
     bool relu;
-} sizes[] = {{33, 64, 24, false}, {33, 64, 24, true}, {4, 100, 10, false}, {7, 5, 3, true},
-             {1, 9, 6, false},    {6, 200, 1, false}, {300, 8, 7, true},   {1100, 8, 16, true}};
+} sizes[] = {{3, 1030, 5, false}, {33, 64, 24, false}, {33, 64, 24, true}, {4, 100, 10, false}, {7, 5, 3, true},
+             {1, 9, 6, false},    {6, 200, 1, false},  {300, 8, 7, true},  {1100, 8, 16, true}};
 #define SIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
 enum { X, W, B, Y, DY, DX, DW, DB, TENSORS };
@@ -171,7 +171,6 @@ START_TEST(dense_layers_equal_the_oracle) {
     ls_free(y);
     run_on(device, &backward);
     reference_dense_backward(&oracle);
-    assert_near(device, "dy", &n[DY], 0);
     assert_near(device, "dx", &n[DX], kind->stored);
     assert_near(device, "dw", &n[DW], kind->summed);
     assert_near(device, "db", &n[DB], 1e-5);
@@ -335,7 +334,8 @@ static double *fetch_of(struct ls_device *device, struct numbers n[TENSORS], int
     return made;
 }
 
-/* Which results: of dense layers y, of convolutions dx. */
+/* Which results: of dense layers y, of convolutions dx. The first size is too deep for a GPU's kernels of small layers.
+ */
 static double *dense_again(struct ls_device *device, const struct kind *way) {
     const struct size *s = &sizes[0];
     struct numbers n[TENSORS];

@@ -1,6 +1,7 @@
 /* Dense layers, and convolutions of 1 x 1 elements, stride 1 and no padding, which are the same over all positions of
  * all images. The bias comes with the product where cublasLt can do that; ReLU by a kernel of our own, so that NaN
- * stays. Mirrors tf.keras.layers.Dense. */
+ * stays. Small layers in float32 go to kernels of our own (small_dense.cu), which are one launch each. Mirrors
+ * tf.keras.layers.Dense. */
 #include "device/cuda/kernels_elements.h"
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
@@ -10,6 +11,7 @@ struct dense {
     int64_t rows, in, out;
     struct ls_cuda_product forward, weights, inputs; /* those that the op's kind has */
     size_t bias; /* bytes of the bias in y's type, at the workspace's beginning; 0 if it is used as it is */
+    bool small;
 };
 
 static bool does_forward(const struct ls_op *op) {
@@ -36,6 +38,35 @@ static void measure_dense(const struct ls_op *op, struct dense *made) {
     made->out = w->dims[w->rank - 1];
     made->rows = 1;
     for (int i = 0; i + 1 < out->rank; i++) made->rows *= out->dims[i];
+}
+
+/* ---- small layers ---- */
+
+static bool is_small(const struct ls_op *op, const struct dense *d) {
+    const struct ls_tensor *out = &op->tensors[does_forward(op) ? LS_ARG_Y : LS_ARG_DY];
+    bool dense = op->kind == LS_OP_DENSE_FORWARD || op->kind == LS_OP_DENSE_BACKWARD;
+    int64_t depth = does_forward(op) ? d->in : d->rows > d->out ? d->rows : d->out;
+    return dense && !op->tf32 && op->tensors[LS_ARG_W].dtype == LS_FLOAT32 && out->dtype == LS_FLOAT32 &&
+           depth <= LS_CUDA_SMALL_DEPTH && d->rows * d->in * d->out <= LS_CUDA_SMALL_PRODUCTS;
+}
+
+static ls_status run_small(const struct ls_op *op, const struct dense *d) {
+    const struct ls_tensor *tensors = op->tensors;
+    const struct ls_cuda_small_dense small = {.rows = (int)d->rows,
+                                              .in = (int)d->in,
+                                              .out = (int)d->out,
+                                              .relu = does_relu(op),
+                                              .x = tensors[LS_ARG_X].data,
+                                              .w = tensors[LS_ARG_W].data,
+                                              .b = tensors[LS_ARG_B].data,
+                                              .dy = tensors[LS_ARG_DY].data,
+                                              .y = tensors[LS_ARG_Y].data,
+                                              .dw = tensors[LS_ARG_DW].data,
+                                              .db = tensors[LS_ARG_DB].data,
+                                              .dx = tensors[LS_ARG_DX].data};
+    cudaStream_t stream = ls_cuda_stream(op);
+    return ls_cuda_launched(op, does_forward(op) ? ls_cuda_small_dense_forward(&small, stream)
+                                                 : ls_cuda_small_dense_backward(&small, stream));
 }
 
 /* ---- forward ---- */
@@ -154,6 +185,8 @@ ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op) {
     ((struct ls_cuda_op *)op->handle)->own = made;
     op->workspace_size = 0;
     measure_dense(op, made);
+    made->small = is_small(op, made);
+    if (made->small) return LS_OK;
     ls_status status = does_forward(op) ? build_forward(op, made) : build_backward(op, made);
     if (status) ls_cuda_dense_discard(op);
     return status;
@@ -161,5 +194,6 @@ ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op) {
 
 ls_status ls_cuda_dense_run(const struct ls_op *op) {
     struct dense *d = ls_cuda_op_of(op)->own;
+    if (d->small) return run_small(op, d);
     return does_forward(op) ? run_forward(op, d) : run_backward(op, d);
 }

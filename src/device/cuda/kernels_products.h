@@ -23,6 +23,20 @@ cudaError_t ls_cuda_add_bias(const struct ls_cuda_columns *matrix, const float *
 cudaError_t ls_cuda_sum_columns(const struct ls_cuda_columns *matrix, const void *mask, float *sums, void *workspace);
 size_t ls_cuda_sum_columns_workspace(size_t rows, size_t columns);
 
+/* A dense layer in float32, whose products are so small that launches are what they cost: y(rows, out) = x(rows, in)
+ * w(in, out) + b, with relu 0 where that is 0 or below; NaN stays NaN. */
+struct ls_cuda_small_dense {
+    int rows, in, out;
+    bool relu;
+    const float *x, *w, *b, *dy; /* b may be NULL; dy is backward's */
+    float *y;                    /* backward reads it, with relu */
+    float *dw, *db, *dx;         /* db, dx may be NULL */
+};
+#define LS_CUDA_SMALL_DEPTH    1024      /* at most, of each product that is made */
+#define LS_CUDA_SMALL_PRODUCTS (1 << 23) /* rows x in x out, at most */
+cudaError_t ls_cuda_small_dense_forward(const struct ls_cuda_small_dense *dense, cudaStream_t stream);
+cudaError_t ls_cuda_small_dense_backward(const struct ls_cuda_small_dense *dense, cudaStream_t stream);
+
 /* A kernel (height, width, channels of a group, filters) in a window of taps (filters, height, width, channels of a
  * group): element h lies at offset + h step, and the taps between are 0. */
 struct ls_cuda_filter {
