@@ -134,6 +134,11 @@ static ls_status count_servers(struct ls_tools_planning *planning) {
     return status;
 }
 
+/* Of so many bytes those of server s; all together they are all. */
+static size_t server_share(size_t bytes, size_t s, size_t servers) {
+    return bytes * (s + 1) / servers - bytes * s / servers;
+}
+
 /* The ids of a step cross once, rows one way and gradients the other; the owners of rows take turns. */
 static void count_tables(const struct ls_tools_planning *planning) {
     const struct ls_terms_model *terms = &planning->terms;
@@ -149,8 +154,8 @@ static void count_tables(const struct ls_tools_planning *planning) {
         size_t sent = copies * (ids * sizeof(int32_t) + rows);
         planning->rows[w] = (struct ls_traffic){.sent = sent, .received = rows};
         for (size_t s = 0; s < servers; s++) {
-            planning->rows[(size_t)planning->workers + s].received += sent / servers;
-            planning->rows[(size_t)planning->workers + s].sent += rows / servers;
+            planning->rows[(size_t)planning->workers + s].received += server_share(sent, s, servers);
+            planning->rows[(size_t)planning->workers + s].sent += server_share(rows, s, servers);
         }
     }
 }

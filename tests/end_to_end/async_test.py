@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, wait_for_line
+from cluster import HIDDEN, LIMIT, LOCKSTEP, Cluster, free_ports, wait_for_line
 
-TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "20", "--no-validation",
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "20", "--no-validation",
          "--verbose", "-1", "--json"]
 ASYNC = ["--strategy", "parameter-server", "--consistency", "async"]
 RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],

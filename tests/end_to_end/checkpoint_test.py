@@ -223,8 +223,8 @@ class Checkpoints(unittest.TestCase):
 
     @unittest.skipIf(os.geteuid(), "mounting needs root")
     def test_a_disk_that_fills_keeps_the_older_one(self):
-        """Room for one checkpoint (0.44 MB) and a half: the first one stays, and is whole."""
-        script = ("mount -t tmpfs -o size=640k tmpfs %s; ! \"$0\" \"$@\" 2> %s.said; ls -A %s; exec \"$0\" \"$@\" "
+        """Room for one checkpoint (0.1 MB) and a half: the first one stays, and is whole."""
+        script = ("mount -t tmpfs -o size=160k tmpfs %s; ! \"$0\" \"$@\" 2> %s.said; ls -A %s; exec \"$0\" \"$@\" "
                   "--checkpoint-errors warn") % ((self.folder,) * 3)
         self.addCleanup(os.remove, self.folder + ".said")
         options = (*SHORT, "--epochs", "100", "--checkpoint", self.folder, "--checkpoint-steps", "1")

@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, free_ports, newest_step, wait_for_line
+from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, free_ports, newest_step, wait_for_line
 
-TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json", "--strategy", "parameter-server"]
 RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],
          ["--optimizer", "adam", "--clip-norm", "0.01"], ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"],

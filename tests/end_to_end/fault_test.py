@@ -146,8 +146,8 @@ class Faults(unittest.TestCase):
         self.assertIn("loss differs: 'sparse_categorical_crossentropy' on worker:0 (rank 0), 'mean_squared_error' on",
                       self.expect_one_error("--loss", "mean_squared_error"))
         self.assertIn("data shuffle differs: 'each-epoch' on worker:0 (rank 0), 'never' on", self.expect_one_error("--shuffle", "never"))
-        self.assertRegex(self.expect_one_error("--hidden", "128,60"),
-                         r"model differs: 'dense_1 dense\(relu\) -> \(64\)' on worker:0 \(rank 0\), 'dense_1 dense\(relu\) -> \(60\)' on")
+        self.assertRegex(self.expect_one_error("--hidden", "32,60"),
+                         r"model differs: 'dense_1 dense\(relu\) -> \(16\)' on worker:0 \(rank 0\), 'dense_1 dense\(relu\) -> \(60\)' on")
 
     def test_another_transport(self):
         cluster = Cluster(3, LONG, {"LOCKSTEP_TRANSPORT": "tcp"})

@@ -7,9 +7,9 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, newest_step, wait_for_line
+from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, newest_step, wait_for_line
 
-TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "96", "--no-validation",
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "96", "--no-validation",
          "--verbose", "-1", "--json", "--optimizer", "adam", "--strategy", "local-sgd", "--sync-every", "3"]
 OUTER = ["--outer-learning-rate", "0.7", "--outer-momentum", "0.9"]
 STEPS = 6  # of an epoch

@@ -7,10 +7,10 @@ import subprocess
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, drawn, last_json
+from cluster import HIDDEN, LIMIT, LOCKSTEP, drawn, last_json
 
 WORKERS = 64
-TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--epochs", "1", "--steps-per-epoch", "30", "--batch-size",
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--epochs", "1", "--steps-per-epoch", "30", "--batch-size",
          str(2 * WORKERS), "--no-validation", "--json"]
 WINDOW = 3
 DESCRIPTORS = 80

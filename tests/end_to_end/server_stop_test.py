@@ -11,10 +11,10 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, drawn, free_ports, last_json, wait_for_line
+from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, drawn, free_ports, last_json, wait_for_line
 
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
-TRAIN = [LOCKSTEP, "train", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--verbose", "2", "--json"]
+TRAIN = [LOCKSTEP, "train", *HIDDEN, "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--verbose", "2", "--json"]
 MLP = [*TRAIN, "--model", "mlp", "--no-validation", "--epochs", "100"]
 STORE = ["--strategy", "parameter-server"]
 WORDS = [LOCKSTEP, "train", "--model", "embedding", "--embedding", "20000x8", "--limit", "500", "--batch-size", "32", "--verbose", "2",

@@ -10,9 +10,9 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, PACE, Cluster, expect_undisturbed, free_ports, tls_settings, wait_for_line
+from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, PACE, Cluster, expect_undisturbed, free_ports, tls_settings, wait_for_line
 
-TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "960", "--epochs", "2", "--json"]
 QUIET = [*TRAIN, "--no-validation", "--verbose", "-1"]
 STEPS = 8  # of an epoch
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}

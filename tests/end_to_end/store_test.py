@@ -11,9 +11,9 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, PACE, Cluster, expect_undisturbed, free_ports, newest_step, wait_for_line
+from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, PACE, Cluster, expect_undisturbed, free_ports, newest_step, wait_for_line
 
-TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json"]
 MIRRORED = [*TRAIN, "--strategy", "mirrored", "--devices", "4"]
 STORE = ["--strategy", "parameter-server"]
@@ -147,7 +147,7 @@ class Store(unittest.TestCase):
                 self.expect(results, wanted)
 
     def test_a_part_that_does_not_fit_is_named_with_what_would_do(self):
-        options = ["--optimizer", "adam", "--epochs", "2", "--bytes-per-pack", "20000", *STORE]
+        options = ["--optimizer", "adam", "--hidden", "128,64", "--epochs", "2", "--bytes-per-pack", "20000", *STORE]
         limit = {"LOCKSTEP_MEMORY_LIMIT": str(2 * (256 << 10) + 1100000)}
         began = time.monotonic()
         results = start(2, 1, options, **limit).finish()
@@ -158,7 +158,7 @@ class Store(unittest.TestCase):
             self.assertIn("LOCKSTEP_MEMORY_LIMIT allows %s" % limit["LOCKSTEP_MEMORY_LIMIT"], stderr, key)
         enough = int(re.search(r"(\d+) parameter servers suffice", results[("worker", 0)][2]).group(1))
         self.assertGreater(enough, 2)
-        self.expect(start(2, enough, options, **limit).finish(), plain(options[:4]))
+        self.expect(start(2, enough, options, **limit).finish(), plain(options[:6]))
         one_fewer = start(2, enough - 1, options, **limit).finish()
         self.assertIn("%d parameter servers suffice" % enough, one_fewer[("worker", 1)][2])
 

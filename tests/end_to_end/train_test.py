@@ -155,7 +155,7 @@ class Training(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     def test_a_worker_that_lacks_memory_is_named_by_all(self):
-        cluster = Cluster(3, train_command("--optimizer", "adam", "--limit", "96", "--devices", "2"), {})
+        cluster = Cluster(3, train_command("--optimizer", "adam", "--limit", "96", "--devices", "2", "--hidden", "128,64"), {})
         for index in range(3):
             limit = ["env", "LOCKSTEP_MEMORY_LIMIT=3000000"] if index == 1 else []
             cluster.start(index, command=[*limit, *cluster.command])
