@@ -108,6 +108,10 @@ typedef struct ls_tools_about {
 /* Collective over strategy's workers: the chief reads path, and all get what it says. Freed with ls_tools_about_free. */
 LS_API ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_tools_about **about);
 LS_API void ls_tools_about_free(ls_tools_about *about);
+/* Describes what ls_dataset_open(name) reads, of each split: counts by class, shape, range of the values of so many examples that
+ * are spread evenly, and hints. *text, freed with ls_memory_free, receives a table or one JSON object. split and part of options do
+ * not count. */
+LS_API ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int64_t samples, bool json, char **text);
 /* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names. *text says
  * what was written; freed with ls_memory_free. */
 LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);

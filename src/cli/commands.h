@@ -14,6 +14,7 @@ int settings_main(int argc, char **argv);
 int timeline_main(int argc, char **argv);
 int top_main(int argc, char **argv);
 int convert_main(int argc, char **argv);
+int data_main(int argc, char **argv);
 int certs_main(int argc, char **argv);
 int evaluate_main(int argc, char **argv);
 int predict_main(int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct command {
     {"predict", "write what a saved model says of each example", predict_main},
     {"bench", "time a collective over a range of sizes", bench_main},
     {"check", "look at the environment and say who this process is", check_main},
+    {"data", "say what a data source holds, and what a training would stumble over", data_main},
     {"convert", "write a dataset in another format", convert_main},
     {"certs", "make certificates for TLS between the tasks", certs_main},
     {"settings", "print every setting and every deadline, as in force", settings_main},

@@ -138,8 +138,9 @@ static ls_status take_labels(const struct place *place, struct arrays *arrays) {
         if (label < 0 || label >= LS_MAX_CLASSES)
             status = ls_fail(LS_DATA_LOSS,
                              "'%s': label %lld of example %lld is outside [0, %d): integers in y_%s are class numbers; "
-                             "for a regression save it as float32",
-                             place->path, (long long)label, (long long)i, LS_MAX_CLASSES, place->split);
+                             "for a regression save it as float32%s",
+                             place->path, (long long)label, (long long)i, LS_MAX_CLASSES, place->split,
+                             label < 0 ? ", classes -1 and 1 as 0 and 1" : "");
         else
             ls_class_count_add(&count, label, i);
     }

@@ -1,0 +1,58 @@
+/* lockstep data: what a data source holds, and what a training would stumble over. */
+#include <lockstep/tools.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/common_options.h"
+
+static const char about[] =
+    "lockstep data: say what a data source holds, and what a training would stumble over\n"
+    "\n"
+    "usage: lockstep data [OPTIONS] SOURCE\n"
+    "\n"
+    "SOURCE is what lockstep train --dataset takes. Prints examples by split and class, their shape, type and range,\n"
+    "and hints: pixels that want scaling, channels first, labels that begin with 1, very unequal classes, ...\n"
+    "Classes are counted over all examples, values are looked at in some (--samples). One example at a time is in\n"
+    "memory, and what the source itself keeps there.\n";
+static const char more[] = "examples:\n"
+                           "  lockstep data digits\n"
+                           "  lockstep data /data/pictures --validation-split 0.2 --json\n"
+                           "\n"
+                           "exit status: 0 success; 2 a bad command line; 1 a source that cannot be read.\n";
+
+enum { SAMPLES = 1000, BATCH = 64 };
+
+struct request {
+    ls_dataset_options data;
+    int64_t samples;
+    bool json;
+};
+
+static const struct ls_option rows[] = {
+    {"samples", "N", "look at the values of N examples a split, spread evenly (default 1000)",
+     LS_OPTION_AT(struct request, samples), 1, INT64_C(1) << 40},
+    {"json", NULL, "print one JSON object", LS_OPTION_AT(struct request, json), true},
+    {0}};
+static const struct ls_option_table tables[] = {{"options", rows, 0},
+                                                {NULL, ls_data_options, offsetof(struct request, data)},
+                                                {NULL, ls_batch_option, offsetof(struct request, data)},
+                                                {0}};
+
+int data_main(int argc, char **argv) {
+    struct ls_command_line line = {"lockstep data", argc, argv, about, more, tables, 0};
+    struct request request = {.data = {.size = sizeof(ls_dataset_options), .batch_size = BATCH}, .samples = SAMPLES};
+    const char *source = NULL;
+    for (;;) { /* options may stand behind the source */
+        int code = ls_options_read(&line, &request);
+        if (code >= 0) return code;
+        if (line.next >= argc) break;
+        if (source) return ls_usage_error(&line, "'%s' and '%s' are given: one source", source, argv[line.next]);
+        source = argv[line.next++];
+    }
+    if (!source) return ls_usage_error(&line, "no source is given");
+    char *text = NULL;
+    ls_status status = ls_tools_data(source, &request.data, request.samples, request.json, &text);
+    if (text) (void)fputs(text, stdout);
+    ls_memory_free(text);
+    return ls_exit(status);
+}

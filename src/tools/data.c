@@ -1,0 +1,181 @@
+/* lockstep data, behind tools.h: opens each split of a source, counts its classes and looks at some examples. It holds
+ * one example at a time. */
+
+#include <lockstep/tools.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/shape.h"
+#include "base/status.h"
+#include "data/sources.h"
+#include "tools/data_hints.h"
+#include "tools/data_print.h"
+
+enum { ROLES = 3 };
+
+/* ---- numbers ---- */
+
+/* Sums are of differences from the first number: they lose nothing where all are far from 0. */
+struct sums {
+    double first, sum, squares;
+};
+
+static void add_number(struct ls_data_numbers *numbers, struct sums *sums, double value) {
+    if (!isfinite(value)) {
+        numbers->odd++;
+        return;
+    }
+    if (!numbers->count++) {
+        sums->first = numbers->lowest = numbers->highest = value;
+        numbers->whole = true;
+    }
+    if (value < numbers->lowest) numbers->lowest = value;
+    if (value > numbers->highest) numbers->highest = value;
+    if (value < floor(value) || value > floor(value)) numbers->whole = false;
+    sums->sum += value - sums->first;
+    sums->squares += (value - sums->first) * (value - sums->first);
+}
+
+static void end_numbers(struct ls_data_numbers *numbers, const struct sums *sums) {
+    if (!numbers->count) return;
+    double mean = sums->sum / (double)numbers->count, square = sums->squares / (double)numbers->count - mean * mean;
+    numbers->mean = sums->first + mean;
+    numbers->deviation = square > 0 ? sqrt(square) : 0;
+}
+
+/* ---- examples ---- */
+
+struct data_sample {
+    float *features;           /* owns; elements are int32 where the source's are integers */
+    struct ls_targets targets; /* owns */
+    struct sums values, numbers;
+};
+
+static void free_sample(struct data_sample *sample) {
+    ls_free(sample->features);
+    ls_targets_free(&sample->targets);
+}
+
+static ls_status look_at(struct ls_data_facts *facts, struct data_sample *sample, int64_t example) {
+    const struct ls_source *source = facts->data->source;
+    const int32_t *integers = (const int32_t *)(void *)sample->features;
+    int64_t elements = ls_shape_count(&source->shape), width = ls_target_width(&source->targets);
+    ls_status status =
+        ls_dataset_read_source(facts->data, facts->data->options.skip + example, sample->features, &sample->targets);
+    if (status) return status;
+    for (int64_t i = 0; i < elements; i++)
+        add_number(&facts->values, &sample->values, source->integers ? integers[i] : (double)sample->features[i]);
+    for (int64_t i = 0; source->targets.numbers && i < width; i++)
+        add_number(&facts->targets, &sample->numbers, (double)sample->targets.numbers[i]);
+    return LS_OK;
+}
+
+/* Looks at examples that are spread evenly. */
+static ls_status look(struct ls_data_facts *facts, int64_t samples) {
+    const struct ls_source *source = facts->data->source;
+    int64_t count = facts->data->count, most = samples < count ? samples : count;
+    size_t bytes = (size_t)ls_shape_count(&source->shape) * sizeof(float);
+    LS_CLEANUP(free_sample) struct data_sample sample = {.features = ls_alloc_aligned(bytes)};
+    if (!sample.features) return ls_fail_memory("an example", bytes);
+    ls_status status = ls_targets_new(&source->targets, 1, &sample.targets);
+    for (int64_t i = 0; i < most && !status; i++)
+        status =
+            look_at(facts, &sample, most > 1 ? (int64_t)((double)(count - 1) * (double)i / (double)(most - 1)) : 0);
+    facts->sampled = most;
+    end_numbers(&facts->values, &sample.values);
+    end_numbers(&facts->targets, &sample.numbers);
+    return status;
+}
+
+static ls_status count_classes(struct ls_data_facts *facts) {
+    const struct ls_source *source = facts->data->source;
+    if (source->targets.numbers || source->unlabelled || source->classes < 1) return LS_OK;
+    facts->counts = ls_alloc_array((size_t)source->classes, sizeof(*facts->counts));
+    if (!facts->counts) return ls_fail_memory("counts of classes", (size_t)source->classes * sizeof(*facts->counts));
+    ls_status status = LS_OK;
+    for (int64_t i = 0; i < facts->data->count && !status; i++) {
+        int32_t label = 0;
+        status = ls_dataset_label(facts->data, i, &label);
+        if (!status && label >= 0 && label < source->classes) facts->counts[label]++;
+    }
+    return status;
+}
+
+/* ---- splits ---- */
+
+static void free_facts(struct ls_data_facts (*facts)[ROLES]) {
+    for (int i = 0; i < ROLES; i++) {
+        ls_dataset_free((*facts)[i].data);
+        ls_free((*facts)[i].counts);
+    }
+}
+
+static const struct role {
+    const char *name;
+    ls_split split;
+    ls_part part;
+} roles[ROLES] = {{"train", LS_TRAIN, LS_PART_TRAINING},
+                  {"validation", LS_TRAIN, LS_PART_VALIDATION},
+                  {"test", LS_TEST, LS_PART_TRAINING}};
+
+/* The test split takes no part, and none of skip and limit, as in training. */
+static ls_dataset_options options_of(const ls_dataset_options *given, const struct role *role) {
+    ls_dataset_options options = *given;
+    options.split = role->split;
+    options.part = role->part;
+    if (role->split == LS_TEST) options.limit = options.skip = 0;
+    if (role->split == LS_TEST) options.validation_split = 0;
+    return options;
+}
+
+/* Opens the splits that there are; a source without labels is the training's. */
+static ls_status open_splits(const char *name, const ls_dataset_options *given, struct ls_data_facts *facts,
+                             int *count) {
+    char first[LS_ERROR_SIZE] = "";
+    for (int i = 0; i < ROLES; i++) {
+        if (roles[i].part == LS_PART_VALIDATION && !(given->validation_split > 0)) continue;
+        const ls_dataset_options options = options_of(given, &roles[i]);
+        ls_status status = ls_dataset_open(name, &options, &facts[*count].data);
+        if (status && status != LS_NOT_FOUND) return status;
+        if (!status) facts[(*count)++].role = roles[i].name;
+        if (status && !*first) (void)snprintf(first, sizeof(first), "%s", ls_error());
+    }
+    if (*count) return LS_OK;
+    const ls_dataset_options options = options_of(given, &roles[0]);
+    if (ls_dataset_paths(&name, 1, &options, &facts[0].data)) return ls_fail(LS_NOT_FOUND, "%s", first);
+    facts[(*count)++].role = roles[0].name;
+    return LS_OK;
+}
+
+static ls_status print_facts(const char *name, const struct ls_data_facts *facts, int count, bool json, char **text) {
+    char *hints = NULL, *made = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&hints, &size);
+    if (out) ls_data_hints(facts, count, facts[0].data->options.batch_size, out);
+    bool good = out && !fclose(out);
+    out = good ? open_memstream(&made, &size) : NULL;
+    if (out) (json ? ls_data_print_json : ls_data_print)(name, facts, count, hints, out);
+    good = out && !fclose(out);
+    free(hints);
+    if (good) *text = made;
+    if (!good) free(made);
+    return good ? LS_OK : ls_fail_memory("the description of a dataset", size);
+}
+
+ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int64_t samples, bool json, char **text) {
+    LS_NEED(name, text);
+    LS_CLEANUP(free_facts) struct ls_data_facts facts[ROLES] = {0};
+    ls_dataset_options filled;
+    int count = 0;
+    ls_status status = ls_dataset_options_fill(options, &filled);
+    if (!status && samples < 1)
+        status = ls_fail(LS_INVALID_ARGUMENT, "samples is %lld: at least one is looked at", (long long)samples);
+    if (!status) status = open_splits(name, &filled, facts, &count);
+    for (int i = 0; i < count && !status; i++) {
+        status = count_classes(&facts[i]);
+        if (!status) status = look(&facts[i], samples);
+    }
+    return status ? status : print_facts(name, facts, count, json, text);
+}

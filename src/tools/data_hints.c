@@ -1,0 +1,164 @@
+/* Judges the facts of a data source: each function writes a line where its case is there. */
+#include "tools/data_hints.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "base/shape.h"
+#include "data/sources.h"
+
+#define PIXELS  255  /* the highest value of a byte */
+#define UNEQUAL 10   /* times as many examples in one class as in another */
+#define LARGE   100  /* times 1, which is where networks like their inputs */
+#define CLASSES 1000 /* whole numbers above are none of classes */
+
+static void put(FILE *out, double value) {
+    ls_json_put_number(out, value);
+}
+
+static bool is_image(const ls_shape *shape) {
+    return shape->rank == 3 && (shape->dims[2] == 1 || shape->dims[2] == 3 || shape->dims[2] == 4);
+}
+
+static bool is_channel_count(int64_t dim) {
+    return dim == 1 || dim == 3 || dim == 4;
+}
+
+static void hint_channels_first(const struct ls_data_facts *facts, FILE *out) {
+    const ls_shape *shape = &facts->data->source->shape;
+    if (shape->rank != 3 || !is_channel_count(shape->dims[0]) || shape->dims[1] <= 4 || shape->dims[2] <= 4) return;
+    (void)fprintf(out,
+                  "shape (%lld, %lld, %lld) seems to have its channels first; they come last here: save "
+                  "x.transpose(0, 2, 3, 1)\n",
+                  (long long)shape->dims[0], (long long)shape->dims[1], (long long)shape->dims[2]);
+}
+
+static void hint_pixels(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_data_numbers *values = &facts->values;
+    const ls_shape *shape = &facts->data->source->shape;
+    if (shape->rank < 2 || facts->data->source->integers || values->highest <= 1 || values->lowest < 0 ||
+        values->highest > PIXELS)
+        return;
+    (void)fputs("pixels go up to ", out);
+    put(out, values->highest);
+    (void)fputs(": save them as uint8, which are read as [0, 1], or divide them by 255\n", out);
+}
+
+static void hint_integers(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_data_numbers *values = &facts->values;
+    const struct ls_source *source = facts->data->source;
+    if (source->integers || source->bytes || source->shape.rank > 1 || !values->whole || values->lowest < 0 ||
+        values->highest <= 2)
+        return;
+    (void)fputs("x holds whole numbers up to ", out);
+    put(out, values->highest);
+    (void)fputs(": --model mlp takes them as sizes; where they are numbers of words or categories, --model embedding "
+                "has a row for each\n",
+                out);
+}
+
+static void hint_large(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_data_numbers *values = &facts->values;
+    if (facts->data->source->integers || is_image(&facts->data->source->shape)) return;
+    if (values->highest <= LARGE && values->lowest >= -LARGE) return;
+    (void)fputs("values go from ", out);
+    put(out, values->lowest);
+    (void)fputs(" to ", out);
+    put(out, values->highest);
+    (void)fputs(": scale each column to mean 0 and deviation 1\n", out);
+}
+
+static void hint_odd(const struct ls_data_facts *facts, FILE *out) {
+    if (facts->values.odd)
+        (void)fprintf(out, "%lld values of %lld examples are NaN or infinite: the loss will be, too\n",
+                      (long long)facts->values.odd, (long long)facts->sampled);
+    if (facts->targets.odd)
+        (void)fprintf(out, "%lld targets of %lld examples are NaN or infinite: the loss will be, too\n",
+                      (long long)facts->targets.odd, (long long)facts->sampled);
+}
+
+static void hint_constant(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_data_numbers *values = &facts->values;
+    if (values->count < 2 || values->lowest < values->highest) return;
+    (void)fputs("all values are ", out);
+    put(out, values->lowest);
+    (void)fputs(": they say nothing of an example\n", out);
+}
+
+/* Numbers that look like classes. */
+static void hint_targets(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_data_numbers *targets = &facts->targets;
+    if (!targets->whole || facts->data->source->targets.shape.rank || targets->highest > CLASSES) return;
+    if (targets->lowest < 0 && (targets->lowest < -1 || targets->highest > 1)) return;
+    if (targets->lowest < 0)
+        (void)fputs("targets are -1 and 1: two classes are the integers 0 and 1, save (y + 1) / 2 as int32\n", out);
+    else
+        (void)fputs("targets are whole numbers: where they are classes, save y as integers from 0 (int32)\n", out);
+}
+
+/* The class with the fewest and that with the most examples; false without classes. */
+static bool find_extremes(const struct ls_data_facts *facts, int *fewest, int *most) {
+    int classes = facts->data->source->classes;
+    *fewest = *most = 0;
+    for (int i = 1; facts->counts && i < classes; i++) {
+        if (facts->counts[i] < facts->counts[*fewest]) *fewest = i;
+        if (facts->counts[i] > facts->counts[*most]) *most = i;
+    }
+    return facts->counts && classes > 1;
+}
+
+static void hint_classes(const struct ls_data_facts *facts, FILE *out) {
+    int empty = 0, fewest, most;
+    if (!find_extremes(facts, &fewest, &most)) return;
+    for (int i = 0; i < facts->data->source->classes; i++) empty += !facts->counts[i];
+    if (empty == 1 && !facts->counts[0])
+        (void)fputs("no example has class 0: labels seem to begin with 1, and are counted from 0: subtract 1\n", out);
+    else if (empty)
+        (void)fprintf(out, "%d of %d classes have no example in '%s', class %d is the first\n", empty,
+                      facts->data->source->classes, facts->role, fewest);
+    else if (facts->counts[most] >= UNEQUAL * facts->counts[fewest])
+        (void)fprintf(out,
+                      "class %d has %lld examples and class %d has %lld: --class-weight %d:%lld makes them count "
+                      "alike\n",
+                      most, (long long)facts->counts[most], fewest, (long long)facts->counts[fewest], fewest,
+                      (long long)(facts->counts[most] / facts->counts[fewest]));
+}
+
+static void hint_files(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_source *source = facts->data->source;
+    if (source->damaged)
+        (void)fprintf(out, "%lld examples of '%s' are damaged and left out\n", (long long)source->damaged, facts->role);
+    if (source->others)
+        (void)fprintf(out, "%lld files of '%s' are of kinds that are not read, %lld of them images by their names\n",
+                      (long long)source->others, facts->role, (long long)source->unread);
+}
+
+static void hint_splits(const struct ls_data_facts *facts, int count, FILE *out) {
+    if (count == 1 && !strcmp(facts->role, "train") && !facts->data->source->unlabelled)
+        (void)fputs("there is no test split: --validation-split 0.2 keeps a fifth apart\n", out);
+    for (int i = 1; i < count; i++) {
+        const struct ls_source *one = facts->data->source, *other = facts[i].data->source;
+        if (!ls_shape_equal(&one->shape, &other->shape))
+            (void)fprintf(out, "examples of '%s' have another shape than those of '%s'\n", facts[i].role, facts->role);
+        if (one->classes != other->classes)
+            (void)fprintf(out, "'%s' has %d classes and '%s' %d\n", facts->role, one->classes, facts[i].role,
+                          other->classes);
+    }
+}
+
+static void hint_batch(const struct ls_data_facts *facts, int64_t batch, FILE *out) {
+    if (batch <= facts->data->count) return;
+    (void)fprintf(out, "a batch of %lld is larger than the %lld examples of '%s': give a smaller --batch-size\n",
+                  (long long)batch, (long long)facts->data->count, facts->role);
+}
+
+void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out) {
+    static void (*const judges[])(const struct ls_data_facts *facts,
+                                  FILE *out) = {hint_channels_first, hint_pixels,  hint_integers, hint_large, hint_odd,
+                                                hint_constant,       hint_targets, hint_classes,  hint_files};
+    for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++) judges[i](facts, out);
+    for (int i = 1; i < count; i++) hint_odd(&facts[i], out);
+    for (int i = 1; i < count; i++) hint_files(&facts[i], out);
+    hint_splits(facts, count, out);
+    hint_batch(facts, batch, out);
+}

@@ -1,0 +1,173 @@
+/* Prints the facts of a data source: a table, or one JSON object. */
+#include "tools/data_print.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/shape.h"
+#include "data/sources.h"
+
+#define LINES 40 /* classes in the table at most */
+
+/* As it is kept where it comes from. */
+static const char *kept_type(const struct ls_source *source) {
+    return source->integers ? "int32" : source->bytes ? "uint8" : "float32";
+}
+
+/* With five digits. */
+static void put_rounded(FILE *out, double value) {
+    double size = fabs(value) > 0 ? floor(log10(fabs(value))) : 0, unit = pow(10, size - 4);
+    bool fits = fabs(value) > 1e-300 && fabs(value) < 1e300;
+    ls_json_put_number(out, fits ? round(value / unit) * unit : value);
+}
+
+/* ---- the table ---- */
+
+static void print_numbers(const char *what, const struct ls_data_numbers *numbers, FILE *out) {
+    if (!numbers->count) return;
+    (void)fprintf(out, "  %-9s ", what);
+    put_rounded(out, numbers->lowest);
+    (void)fputs(" to ", out);
+    put_rounded(out, numbers->highest);
+    (void)fputs(", mean ", out);
+    put_rounded(out, numbers->mean);
+    (void)fputs(", deviation ", out);
+    put_rounded(out, numbers->deviation);
+    (void)fputc('\n', out);
+}
+
+static void print_target_kind(const struct ls_source *source, FILE *out) {
+    char text[160];
+    ls_target_text(&source->targets, text, sizeof(text));
+    if (source->unlabelled)
+        (void)fputs("without labels", out);
+    else if (source->targets.numbers)
+        (void)fprintf(out, "with targets: %s", text);
+    else
+        (void)fprintf(out, "of %d classes", source->classes);
+    if (source->targets.weighted) (void)fputs(", weighted", out);
+}
+
+static void print_split(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_source *source = facts->data->source;
+    char shape[128];
+    ls_shape_text(&source->shape, shape, sizeof(shape));
+    (void)fprintf(out, "%s: %lld examples ", facts->role, (long long)facts->data->count);
+    print_target_kind(source, out);
+    (void)fprintf(out, "\n  %-9s %s of %s%s\n", "shape", shape, kept_type(source),
+                  source->bytes ? ", read as [0, 1]" : "");
+    print_numbers("values", &facts->values, out);
+    print_numbers("targets", &facts->targets, out);
+    if (facts->sampled < facts->data->count)
+        (void)fprintf(out, "  %-9s %lld examples, spread evenly\n", "seen", (long long)facts->sampled);
+}
+
+static int classes_of(const struct ls_data_facts *facts, int count) {
+    int most = 0;
+    for (int i = 0; i < count; i++)
+        if (facts[i].counts && facts[i].data->source->classes > most) most = facts[i].data->source->classes;
+    return most;
+}
+
+static int64_t count_of(const struct ls_data_facts *facts, int class) {
+    return facts->counts && class < facts->data->source->classes ? facts->counts[class] : 0;
+}
+
+static void print_class(const struct ls_data_facts *facts, int count, int class, FILE *out) {
+    const char *name = ls_dataset_class_name(facts->data, class);
+    (void)fprintf(out, "%-4d %-20s", class, name ? name : "");
+    for (int i = 0; i < count; i++) (void)fprintf(out, " %10lld", (long long)count_of(&facts[i], class));
+    (void)fputc('\n', out);
+}
+
+static void print_classes(const struct ls_data_facts *facts, int count, FILE *out) {
+    int classes = classes_of(facts, count);
+    if (!classes) return;
+    (void)fprintf(out, "\n%-25s", "class");
+    for (int i = 0; i < count; i++) (void)fprintf(out, " %10s", facts[i].role);
+    (void)fputc('\n', out);
+    for (int i = 0; i < classes && i < LINES; i++) print_class(facts, count, i, out);
+    if (classes > LINES) (void)fprintf(out, "and %d more, which --json has\n", classes - LINES);
+}
+
+void ls_data_print(const char *name, const struct ls_data_facts *facts, int count, const char *hints, FILE *out) {
+    (void)fprintf(out, "'%s': %s\n", name, facts->data->source->kind);
+    for (int i = 0; i < count; i++) print_split(&facts[i], out);
+    print_classes(facts, count, out);
+    if (*hints) (void)fputs("\nhints:\n", out);
+    for (size_t length; *hints; hints += length + 1) {
+        length = strcspn(hints, "\n");
+        (void)fprintf(out, "- %.*s\n", (int)length, hints);
+    }
+}
+
+/* ---- JSON ---- */
+
+static void put_numbers(const char *what, const struct ls_data_numbers *numbers, FILE *out) {
+    const struct {
+        const char *name;
+        double value;
+    } parts[] = {{"lowest", numbers->lowest},
+                 {"highest", numbers->highest},
+                 {"mean", numbers->mean},
+                 {"deviation", numbers->deviation}};
+    (void)fprintf(out, ", \"%s\": ", what);
+    if (!numbers->count) (void)fputs("null", out);
+    for (size_t i = 0; numbers->count && i < sizeof(parts) / sizeof(parts[0]); i++) {
+        (void)fprintf(out, "%s\"%s\": ", i ? ", " : "{", parts[i].name);
+        ls_json_put_number(out, parts[i].value);
+    }
+    if (numbers->count) (void)fprintf(out, ", \"not_finite\": %lld}", (long long)numbers->odd);
+}
+
+static void put_classes(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_source *source = facts->data->source;
+    (void)fputs(", \"classes\": [", out);
+    for (int i = 0; facts->counts && i < source->classes; i++) {
+        const char *name = ls_source_class_name(source, i);
+        (void)fputs(i ? ", {\"name\": " : "{\"name\": ", out);
+        if (name)
+            ls_json_put(out, name);
+        else
+            (void)fputs("null", out);
+        (void)fprintf(out, ", \"examples\": %lld}", (long long)facts->counts[i]);
+    }
+    (void)fputc(']', out);
+}
+
+static void put_split(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_source *source = facts->data->source;
+    (void)fprintf(out, "{\"split\": \"%s\", \"examples\": %lld, \"shape\": [", facts->role,
+                  (long long)facts->data->count);
+    for (int i = 0; i < source->shape.rank; i++)
+        (void)fprintf(out, i ? ", %lld" : "%lld", (long long)source->shape.dims[i]);
+    (void)fprintf(out, "], \"type\": \"%s\", \"labels\": \"%s\", \"damaged\": %lld, \"seen\": %lld", kept_type(source),
+                  source->unlabelled        ? "none"
+                  : source->targets.numbers ? "numbers"
+                                            : "classes",
+                  (long long)source->damaged, (long long)facts->sampled);
+    put_numbers("values", &facts->values, out);
+    put_numbers("targets", &facts->targets, out);
+    put_classes(facts, out);
+    (void)fputc('}', out);
+}
+
+void ls_data_print_json(const char *name, const struct ls_data_facts *facts, int count, const char *hints, FILE *out) {
+    (void)fputs("{\"source\": ", out);
+    ls_json_put(out, name);
+    (void)fprintf(out, ", \"kind\": \"%s\", \"splits\": [", facts->data->source->kind);
+    for (int i = 0; i < count; i++) {
+        if (i) (void)fputs(", ", out);
+        put_split(&facts[i], out);
+    }
+    (void)fputs("], \"hints\": [", out);
+    for (size_t length, i = 0; *hints; hints += length + 1, i++) {
+        char line[512];
+        length = strcspn(hints, "\n");
+        (void)snprintf(line, sizeof(line), "%.*s", (int)length, hints);
+        if (i) (void)fputs(", ", out);
+        ls_json_put(out, line);
+    }
+    (void)fputs("]}\n", out);
+}
