@@ -31,6 +31,9 @@ typedef enum ls_shard_hint { LS_HINT_NONE = 0, LS_HINT_FILES, LS_HINT_EXAMPLES, 
  * leaves the damaged ones out; ls_dataset_num_damaged counts them. */
 typedef enum ls_on_damage { LS_DAMAGE_FAILS = 0, LS_DAMAGE_SKIPPED } ls_on_damage;
 
+/* AUTO: words are classes, and whole numbers where all from 0 to the greatest are there; other numbers are numbers. */
+typedef enum ls_target_type { LS_TARGET_AUTO = 0, LS_TARGET_CLASSES, LS_TARGET_NUMBERS } ls_target_type;
+
 /* The arguments of a map function. */
 typedef struct ls_map_call {
     const float *input; /* an example's features, of shape */
@@ -100,6 +103,11 @@ typedef struct ls_dataset_options {
     bool ids;              /* NumPy: the integers of x stay integers (int32), which embedding layers alone take; otherwise floats */
     double validation_split; /* the share of each class, drawn by the seed, that is the validation part; 0: no parts */
     ls_part part;          /* of the examples that skip and limit leave */
+    const char *target;    /* CSV: the name of the column that is to be predicted; borrowed while it is opened, as those below */
+    ls_target_type target_type; /* CSV */
+    const char *without;   /* CSV: names of columns to leave out, as a row of CSV with commas */
+    char separator;        /* CSV; 0: tab, ';' or ',', which the first row has most of */
+    const char *transform; /* CSV: ls_dataset_transform of the training's data, for other files with its columns. Other kinds pass over it */
 } ls_dataset_options;
 #define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
 
@@ -126,8 +134,17 @@ LS_API ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_option
  * floats or integers; y: integers (count), which are classes, or numbers: floats of any shape, (count, ...), or integers of
  * several columns such as one-hot rows. sample_weight_SPLIT (count) may be there too. */
 LS_API ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
+/* A table as text, RFC 4180 in UTF-8: a row an example, the first row has the columns' names unless all cells are numbers.
+ * Columns of numbers are scaled to mean 0 and deviation 1, by the examples of the training part alone; those of words become
+ * one-hot. target names the column of classes or numbers. A missing cell is an error that names it; LS_DAMAGE_SKIPPED leaves
+ * its row out. The split is LS_TRAIN; with a transform any, and then the target may be missing (for predict alone) unless
+ * target names it. */
+LS_API ls_status ls_dataset_csv(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
+/* Of a CSV file: the columns' names, means, deviations and categories, a JSON object. NULL for others. Borrowed. Weights and
+ * checkpoints carry it, too. */
+LS_API const char *ls_dataset_transform(const ls_dataset *dataset);
 /* Without labels, for predict alone: each path is a .jpg, .jpeg or .png, a folder with such in it and below it, or a .txt file
- * with a path a line; or the only one is an .npy or .npz of x. Labels are 0, and ls_dataset_num_classes is too. */
+ * with a path a line; or the only one is an .npy or .npz of x, or a .csv. Labels are 0, and ls_dataset_num_classes is too. */
 LS_API ls_status ls_dataset_paths(const char *const *paths, size_t count, const ls_dataset_options *options, ls_dataset **dataset);
 /* tf.data.Dataset.from_tensor_slices((x, y, sample_weight)): examples in memory, borrowed. An example has a label, or targets of
  * any shape, as a regression, one-hot rows or several classes at once have. */
@@ -149,7 +166,7 @@ LS_API ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_datase
 LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
                                    const ls_dataset_options *options, ls_dataset **dataset);
 /* "digits", "shapes", "words", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
- * or an .npz file. */
+ * or an .npz file, or a CSV file: of the ending .csv or .tsv, or with a target or transform. */
 LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
 LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */

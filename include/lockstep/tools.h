@@ -103,6 +103,7 @@ typedef struct ls_tools_about {
     char **classes; /* [class_count] names */
     int class_count;
     char *note; /* ls_model_note's */
+    char *transform, *target; /* ls_dataset_transform's, and its target's name */
     char *text; /* all that it says, a JSON object */
 } ls_tools_about;
 /* Collective over strategy's workers: the chief reads path, and all get what it says. Freed with ls_tools_about_free. */

@@ -37,12 +37,26 @@ static bool read_channels(const struct ls_command_line *line, const struct ls_op
     return true;
 }
 
+static const char *const target_types[] = {"auto", "class", "number", NULL};
+
+/* One character; "\\t" and "tab" are the tab. */
+static bool read_separator(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                           void *field) {
+    (void)option;
+    bool tab = !strcmp(text, "\\t") || !strcmp(text, "tab");
+    if (!tab && (!*text || text[1] || strchr("\"\r\n ", *text)))
+        return ls_usage_error(line, "--separator '%s' is no character such as ',', ';' or tab", text) == 0;
+    *(char *)field = tab ? '\t' : *text;
+    return true;
+}
+
 #define AT(field) LS_OPTION_AT(ls_dataset_options, field)
 
 const struct ls_option ls_dataset_option[] = {
     {"dataset", "WHAT",
      "drawn digits, shapes or words; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy files, or of "
-     "images, a folder each class; or an .npz file (train, evaluate, predict: default digits; with --model embedding "
+     "images, a folder each class; or an .npz or .csv file (train, evaluate, predict: default digits; with --model "
+     "embedding "
      "words)",
      0, LS_OPTION_TEXT},
     {0}};
@@ -55,13 +69,20 @@ const struct ls_option ls_data_options[] = {
      AT(validation_split), 1e-9, 1 - 1e-9},
     {"seed", "N", "of drawn data, and in training of the initial weights and the shuffle (default 0)", AT(seed), 0,
      INT64_MAX},
+    {"target", "COLUMN", "of a CSV file: the column that is to be predicted. Words are classes", AT(target)},
+    {"target-type", NULL,
+     "what that column has (default auto: classes where it has words, or all whole numbers from 0 to the greatest)",
+     AT(target_type), LS_TARGET_AUTO, .words = target_types, .needs = "target COLUMN"},
+    {"without", "COLUMN,...", "columns of a CSV file to leave out, such as names and numbers of rows", AT(without)},
+    {"separator", "C", "between the cells of a CSV file (default: tab, ';' or ',', which the first row has most of)",
+     offsetof(ls_dataset_options, separator), LS_OPTION_READ, .read = read_separator},
     {"image-size", "N|HxW", "resize images, as tf.image.resize does (default: the first image's size)", 0,
      LS_OPTION_READ, .read = read_size},
     {"image-channels", "1|3", "grey or colour (default: as the first image)",
      offsetof(ls_dataset_options, image_channels), LS_OPTION_READ, .read = read_channels},
     {"scaled-decode", NULL, "decode large JPEGs at 1/2, 1/4 or 1/8 before: faster, other pixels than TensorFlow's",
      AT(scaled_decode), true},
-    {"skip-damaged", NULL, "look through all images or records first and leave damaged ones out", AT(damage),
+    {"skip-damaged", NULL, "look through all images, records or rows first and leave damaged ones out", AT(damage),
      LS_DAMAGE_SKIPPED},
     {"interleave", "N", "read N files in turn, --block-length examples from each, as tf.data", AT(interleave), 1,
      65536},

@@ -9,7 +9,7 @@
 static const char about[] =
     "lockstep convert: write a dataset, or a file of weights, in another format\n"
     "\n"
-    "usage: lockstep convert --dataset digits|shapes|words|DIR|FILE.npz --to FORMAT --output DIR [OPTIONS]\n"
+    "usage: lockstep convert --dataset digits|shapes|words|DIR|FILE --to FORMAT --output DIR [OPTIONS]\n"
     "       lockstep convert WEIGHTS OUT.safetensors|OUT.npz\n"
     "\n"
     "Reads what lockstep train reads and writes it so that lockstep train, TensorFlow and others can read it: the "

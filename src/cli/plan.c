@@ -77,7 +77,9 @@ static ls_status make(void *context, ls_strategy *strategy, int64_t batch, ls_da
     options.maps = training->augment.train;
     options.batch_size = batch;
     ls_status status = ls_dataset_open(training->dataset, &options, data);
-    return status ? status : ls_train_model_make(&training->model, strategy, *data, model);
+    struct ls_train_model choice = training->model;
+    if (!status) ls_train_model_suit(&choice, *data);
+    return status ? status : ls_train_model_make(&choice, strategy, *data, model);
 }
 
 int plan_main(int argc, char **argv) {

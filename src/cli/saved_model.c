@@ -111,11 +111,18 @@ static void take_input(struct ls_saved_model *saved) {
     if (!saved->data.image_channels) saved->data.image_channels = (int)input->dims[2];
 }
 
+/* A table's columns become what they were in training; only predict does without the target. */
+static void take_table(struct ls_saved_model *saved) {
+    saved->data.transform = saved->about->transform;
+    if (!saved->any_loss && !saved->data.target) saved->data.target = saved->about->target;
+}
+
 static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy) {
     if (!saved->line || saved->about) return LS_OK;
     ls_status status = ls_tools_about_weights(strategy, saved->model.weights, &saved->about);
     if (status) return status;
     take_input(saved);
+    take_table(saved);
     if (!saved->model.outputs) saved->model.outputs = saved->about->outputs;
     return take_words(saved);
 }
@@ -207,5 +214,6 @@ ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strateg
     if (!status && saved->any_loss && saved->model.rules.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY &&
         ls_dataset_targets(*data, &shape))
         saved->model.rules.loss = LS_MEAN_SQUARED_ERROR;
+    if (!status) ls_train_model_suit(&saved->model, *data);
     return status ? status : ls_train_model_make(&saved->model, strategy, *data, model);
 }

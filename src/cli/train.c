@@ -73,6 +73,7 @@ static ls_status train(struct ls_train_options *training, ls_strategy *strategy,
     training->fit.callbacks = training->callbacks.list;
     training->fit.class_weight = training->model.rules.class_weights ? training->model.rules.class_weight : NULL;
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
+    if (!status) ls_train_model_suit(&training->model, data);
     if (!status) status = ls_train_model_make(&training->model, strategy, data, &model);
     char words[1024];
     ls_train_model_words(&training->model, training->augment.test[0].kind != 0, words, sizeof(words));

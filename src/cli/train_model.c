@@ -82,12 +82,17 @@ static int count_outputs(const struct ls_train_model *choice, const ls_dataset *
 
 /* A user of Keras may have meant the integers themselves. */
 static void tell_of_classes(const struct ls_train_model *choice, const ls_dataset *data) {
-    ls_shape shape;
-    if (!ls_rules_compare_numbers(&choice->rules) || ls_dataset_targets(data, &shape)) return;
+    if (!ls_rules_compare_numbers(&choice->rules) || !ls_dataset_num_classes(data)) return;
     (void)fprintf(stderr,
                   "lockstep: y has classes: %s compares %d outputs with rows that have a 1 at the class; for a "
                   "regression save y as float32\n",
                   ls_rules_loss(&choice->rules), ls_dataset_num_classes(data));
+}
+
+void ls_train_model_suit(struct ls_train_model *choice, const ls_dataset *data) {
+    ls_shape shape;
+    bool regression = ls_dataset_transform(data) && ls_dataset_targets(data, &shape);
+    if (choice->loss_implied && regression) choice->rules.loss = LS_MEAN_SQUARED_ERROR;
 }
 
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,

@@ -21,6 +21,7 @@ struct ls_train_model {
     bool synchronized, fused; /* its batch normalization */
     bool summary;             /* the chief prints one to stderr */
     int outputs;              /* 0: as data has classes, or numbers */
+    bool loss_implied;        /* nobody has asked for one */
 };
 extern const struct ls_option ls_model_options[]; /* of the model: its layers */
 /* Its features are integers. */
@@ -29,6 +30,8 @@ bool ls_train_model_takes_ids(const struct ls_train_model *choice);
 const char *ls_train_model_dataset(const struct ls_train_model *choice);
 /* The options that make it again, and say what it is fed with: "--model mlp --hidden 128,64 --loss ..." */
 void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, char *text, size_t size);
+/* A column of numbers in a table is a regression, where nobody has asked for a loss. */
+void ls_train_model_suit(struct ls_train_model *choice, const ls_dataset *data);
 /* Made, seeded and compiled for data. */
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model);

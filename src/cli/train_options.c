@@ -259,6 +259,7 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
     training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
     if (!training->staleness) training->servers.consistency = LS_SYNC;
     training->model.seed = training->data.seed;
+    training->model.loss_implied = !ls_option_given(line, "loss");
     ls_rules_complete(&training->model.rules);
     return true;
 }

@@ -68,6 +68,7 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_sharding(&copy);
     if (!status) status = check_number("skip", copy.skip);
     if (!status) status = check_part(&copy);
+    if (!status) status = check_choice("target_type", (int)copy.target_type, LS_TARGET_NUMBERS);
     if (!status) status = check_number("shuffle_buffer", copy.shuffle_buffer);
     if (!status) status = check_number("block_length", copy.block_length);
     if (!status && (copy.interleave < 0 || copy.interleave > MAX_INTERLEAVE))
@@ -132,6 +133,22 @@ static ls_status check_integers(const ls_dataset *dataset) {
     return LS_OK;
 }
 
+static ls_status check_table(const ls_dataset *dataset) {
+    const ls_dataset_options *options = &dataset->options;
+    const struct {
+        const char *name;
+        bool given;
+    } fields[] = {{"target", options->target != NULL},
+                  {"target_type", options->target_type != LS_TARGET_AUTO},
+                  {"without", options->without != NULL},
+                  {"separator", options->separator != 0}};
+    for (size_t i = 0; !dataset->source->transform && i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].given)
+            return ls_fail(LS_INVALID_ARGUMENT, "%s is set, and is of CSV files: the %s dataset has no columns",
+                           fields[i].name, dataset->source->kind);
+    return LS_OK;
+}
+
 /* Leaves the damaged examples out and keeps what is read, if that is asked for. Each wrapper numbers the examples anew
  * for those around it: damaged ones go first, then those of another part, then the order of files is made, and the
  * cache keeps what they have left. */
@@ -161,9 +178,11 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     made->count = count_examples(*source, &made->options);
     status = check_dataset(made);
     if (!status) status = check_integers(made);
+    if (!status) status = check_table(made);
     if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);
     if (status) return status;
     made->options.maps = made->maps.stages;
+    made->options.target = made->options.without = made->options.transform = NULL;
     made->shape = made->maps.shapes[made->maps.count];
     *dataset = ls_steal(made);
     return LS_OK;
@@ -253,6 +272,11 @@ const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example) 
     LS_NEED_OR(NULL, dataset);
     if (example < 0 || example >= dataset->count) return NULL;
     return ls_source_path(dataset->source, dataset->options.skip + example);
+}
+
+const char *ls_dataset_transform(const ls_dataset *dataset) {
+    LS_NEED_OR(NULL, dataset);
+    return dataset->source->transform;
 }
 
 int64_t ls_dataset_num_damaged(const ls_dataset *dataset) {

@@ -45,8 +45,9 @@ struct ls_source {
     char names_sha256[65]; /* of the files' names, and of sizes where they are known; "": there are none to compare */
     /* of counted classes: those that occur, and an example that has the greatest label; otherwise 0 */
     int64_t occurring, greatest_at;
-    int64_t others; /* files beside the examples', of kinds that are not read */
-    int64_t unread; /* of these, images by their names */
+    int64_t others;        /* files beside the examples', of kinds that are not read */
+    int64_t unread;        /* of these, images by their names */
+    const char *transform; /* ls_dataset_transform's; borrowed from the source of the table */
 };
 struct ls_dataset {
     struct ls_source *source;   /* owns */

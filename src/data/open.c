@@ -11,6 +11,7 @@
 #include "data/reader.h"
 #include "data/sources.h"
 #include "data/dataset.h"
+#include "data/table.h"
 #include "data/tfrecord.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -46,8 +47,10 @@ ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, l
     if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
     if (name && !strcmp(name, "shapes")) return ls_dataset_shapes(&filled, dataset);
     if (name && !strcmp(name, "words")) return ls_dataset_words(&filled, dataset);
-    bool archive = false;
-    if (name && ends_with(name, ".npz")) status = ls_file_is(name, LS_NAMES_FILES, &archive);
+    bool archive = false, table = false;
+    status = ls_table_meant(name, &filled, &table);
+    if (table) return ls_dataset_csv(name, &filled, dataset);
+    if (!status && name && ends_with(name, ".npz")) status = ls_file_is(name, LS_NAMES_FILES, &archive);
     if (archive) return ls_dataset_numpy(name, &filled, dataset);
     if (!status) status = ls_reader_folder_check(name);
     if (status == LS_NOT_FOUND)

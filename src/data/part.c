@@ -66,21 +66,31 @@ static int64_t keep_part(const struct drawn *drawn, int64_t count, const ls_data
     return left;
 }
 
-ls_status ls_source_part(struct ls_source **source, ls_dataset_options *options) {
-    int64_t count = (*source)->count - options->skip;
-    if (options->limit && options->limit < count) count = options->limit;
-    if (count < 1) return LS_OK; /* as without parts: skip leaves nothing */
-    LS_CLEANUP(ls_free_pointer) struct drawn *drawn = ls_alloc_array((size_t)count, sizeof(*drawn));
-    LS_CLEANUP(ls_free_pointer) int64_t *kept = ls_alloc_array((size_t)count, sizeof(*kept));
-    if (!drawn || !kept) return ls_fail_memory("the parts of a dataset", (size_t)count * sizeof(*drawn));
-    ls_status status = draw_all(*source, options, drawn, count);
+ls_status ls_part_draw(const struct ls_source *source, const ls_dataset_options *options, int64_t **kept,
+                       int64_t *count) {
+    int64_t among = source->count - options->skip;
+    if (options->limit && options->limit < among) among = options->limit;
+    LS_CLEANUP(ls_free_pointer) struct drawn *drawn = ls_alloc_array((size_t)among, sizeof(*drawn));
+    LS_CLEANUP(ls_free_pointer) int64_t *made = ls_alloc_array((size_t)among, sizeof(*made));
+    if (!drawn || !made) return ls_fail_memory("the parts of a dataset", (size_t)among * sizeof(*drawn));
+    ls_status status = draw_all(source, options, drawn, among);
     if (status) return status;
-    qsort(drawn, (size_t)count, sizeof(*drawn), compare_drawn);
-    int64_t left = keep_part(drawn, count, options, kept);
-    if (!left || left == count)
+    qsort(drawn, (size_t)among, sizeof(*drawn), compare_drawn);
+    int64_t left = keep_part(drawn, among, options, made);
+    if (!left || left == among)
         return ls_fail(LS_INVALID_ARGUMENT, "validation_split is %g: of %lld examples it leaves none for %s",
-                       options->validation_split, (long long)count,
+                       options->validation_split, (long long)among,
                        !left == (options->part == LS_PART_VALIDATION) ? "validation" : "training");
+    *kept = ls_steal(made);
+    *count = left;
+    return LS_OK;
+}
+
+ls_status ls_source_part(struct ls_source **source, ls_dataset_options *options) {
+    int64_t *kept = NULL, count = 0;
+    if (options->skip >= (*source)->count) return LS_OK; /* as without parts: skip leaves nothing */
+    ls_status status = ls_part_draw(*source, options, &kept, &count);
+    if (status) return status;
     options->skip = options->limit = 0;
-    return ls_source_chosen(source, ls_steal(kept), left);
+    return ls_source_chosen(source, kept, count);
 }

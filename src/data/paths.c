@@ -11,6 +11,7 @@
 #include "data/images.h"
 #include "data/numpy.h"
 #include "data/reader.h"
+#include "data/table.h"
 
 struct walk {
     struct ls_image_paths found;
@@ -68,7 +69,7 @@ static ls_status add_path(struct walk *walk, const char *path, bool listed) {
     if (ls_images_name(path)) return add_image(walk, path);
     if (has_ending(path, ".txt") && !listed) return add_list(walk, path);
     return ls_fail(LS_INVALID_ARGUMENT, "'%s' is no folder, no .jpg, .jpeg or .png%s", path,
-                   listed ? "" : ", no .txt with a path a line, and no .npy or .npz alone");
+                   listed ? "" : ", no .txt with a path a line, and no .npy, .npz or .csv alone");
 }
 
 static ls_status open_images(const char *const *paths, size_t count, const ls_dataset_options *options,
@@ -91,6 +92,10 @@ ls_status ls_dataset_paths(const char *const *paths, size_t count, const ls_data
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (status) return status;
     if (!count) return ls_fail(LS_INVALID_ARGUMENT, "no path is given");
+    bool table = false;
+    if (count == 1) status = ls_table_meant(paths[0], &filled, &table);
+    if (status) return status;
+    if (table) return ls_dataset_csv(paths[0], &filled, dataset);
     bool array = count == 1 && paths[0] && (has_ending(paths[0], ".npy") || has_ending(paths[0], ".npz"));
     return array ? ls_numpy_unlabelled(paths[0], &filled, dataset) : open_images(paths, count, &filled, dataset);
 }

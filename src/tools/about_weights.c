@@ -22,6 +22,15 @@ static ls_status copy_text(const cJSON *object, const char *name, char **text) {
     return *text ? LS_OK : ls_fail_memory(name, strlen(item->valuestring));
 }
 
+static ls_status copy_object(const cJSON *object, const char *name, char **text) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!cJSON_IsObject(item)) return LS_OK;
+    char *printed = cJSON_PrintUnformatted(item);
+    *text = printed ? ls_strdup(printed) : NULL;
+    cJSON_free(printed);
+    return *text ? LS_OK : ls_fail_memory(name, 1);
+}
+
 static void read_input(const cJSON *object, ls_shape *shape) {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, "input"), *item;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > LS_MAX_RANK) return;
@@ -59,6 +68,9 @@ static ls_status read_about(const char *path, ls_tools_about *about) {
     ls_status status = read_classes(object, about);
     if (!status) status = copy_text(object, "loss", &about->loss);
     if (!status) status = copy_text(object, "note", &about->note);
+    if (!status) status = copy_object(object, "transform", &about->transform);
+    const cJSON *transform = cJSON_GetObjectItemCaseSensitive(object, "transform");
+    if (!status) status = copy_text(cJSON_GetObjectItemCaseSensitive(transform, "target"), "name", &about->target);
     cJSON_Delete(object);
     return status;
 }
@@ -123,6 +135,8 @@ void ls_tools_about_free(ls_tools_about *about) {
     ls_free(about->classes);
     ls_free(about->loss);
     ls_free(about->note);
+    ls_free(about->transform);
+    ls_free(about->target);
     ls_free(about->text);
     ls_free(about);
 }

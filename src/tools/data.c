@@ -109,6 +109,7 @@ static void free_facts(struct ls_data_facts (*facts)[ROLES]) {
     for (int i = 0; i < ROLES; i++) {
         ls_dataset_free((*facts)[i].data);
         ls_free((*facts)[i].counts);
+        ls_transform_free(&(*facts)[i].table);
     }
 }
 
@@ -176,6 +177,8 @@ ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int
     for (int i = 0; i < count && !status; i++) {
         status = count_classes(&facts[i]);
         if (!status) status = look(&facts[i], samples);
+        const char *transform = ls_dataset_transform(facts[i].data);
+        if (!status && transform) status = ls_transform_read(transform, &facts[i].table);
     }
     return status ? status : print_facts(name, facts, count, json, text);
 }

@@ -2,18 +2,21 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "data/transform.h"
+
 /* Numbers that were looked at. */
 struct ls_data_numbers {
     int64_t count, odd; /* odd: NaN and infinite ones, which the rest leaves out */
     double lowest, highest, mean, deviation;
     bool whole; /* all are whole */
 };
-/* Of one split. */
+/* Of one split. The first one's columns are those of all. */
 struct ls_data_facts {
     const char *role;               /* "train", "validation", "test" */
     ls_dataset *data;               /* owns */
     int64_t sampled;                /* examples that were looked at */
     struct ls_data_numbers values;  /* of their features */
     struct ls_data_numbers targets; /* where these are numbers; otherwise count is 0 */
+    struct ls_transform table;      /* owns: columns without rows; none where it is no table */
     int64_t *counts;                /* owns: [classes] examples of all; NULL without classes */
 };

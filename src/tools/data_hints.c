@@ -96,6 +96,16 @@ static void hint_targets(const struct ls_data_facts *facts, FILE *out) {
         (void)fputs("targets are whole numbers: where they are classes, save y as integers from 0 (int32)\n", out);
 }
 
+static void hint_steep(const struct ls_data_facts *facts, FILE *out) {
+    const struct ls_data_numbers *targets = &facts->targets;
+    if (targets->highest <= LARGE && targets->lowest >= -LARGE) return;
+    (void)fputs("targets go from ", out);
+    put(out, targets->lowest);
+    (void)fputs(" to ", out);
+    put(out, targets->highest);
+    (void)fputs(": the loss of such numbers is steep; divide them, or train with --optimizer adam\n", out);
+}
+
 /* The class with the fewest and that with the most examples; false without classes. */
 static bool find_extremes(const struct ls_data_facts *facts, int *fewest, int *most) {
     int classes = facts->data->source->classes;
@@ -153,9 +163,9 @@ static void hint_batch(const struct ls_data_facts *facts, int64_t batch, FILE *o
 }
 
 void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out) {
-    static void (*const judges[])(const struct ls_data_facts *facts,
-                                  FILE *out) = {hint_channels_first, hint_pixels,  hint_integers, hint_large, hint_odd,
-                                                hint_constant,       hint_targets, hint_classes,  hint_files};
+    static void (*const judges[])(const struct ls_data_facts *facts, FILE *out) = {
+        hint_channels_first, hint_pixels,  hint_integers, hint_large,   hint_odd,
+        hint_constant,       hint_targets, hint_steep,    hint_classes, hint_files};
     for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++) judges[i](facts, out);
     for (int i = 1; i < count; i++) hint_odd(&facts[i], out);
     for (int i = 1; i < count; i++) hint_files(&facts[i], out);

@@ -9,6 +9,7 @@
 #include "data/sources.h"
 
 #define LINES 40 /* classes in the table at most */
+#define WORDS 6  /* of a column, at most */
 
 /* As it is kept where it comes from. */
 static const char *kept_type(const struct ls_source *source) {
@@ -91,9 +92,32 @@ static void print_classes(const struct ls_data_facts *facts, int count, FILE *ou
     if (classes > LINES) (void)fprintf(out, "and %d more, which --json has\n", classes - LINES);
 }
 
+static void print_column(const struct ls_column *column, bool target, FILE *out) {
+    (void)fprintf(out, "%-25s %-8s", column->name, column->words ? target ? "classes" : "words" : "numbers");
+    for (int64_t i = 0; i < column->categories.count && i < WORDS; i++)
+        (void)fprintf(out, i ? ", %s" : " %s", column->categories.names[i]);
+    if (column->categories.count > WORDS)
+        (void)fprintf(out, " and %lld more", (long long)(column->categories.count - WORDS));
+    if (!column->words && !target) {
+        (void)fputs(" mean ", out);
+        put_rounded(out, column->mean);
+        (void)fputs(", deviation ", out);
+        put_rounded(out, column->deviation);
+    }
+    (void)fputs(target ? ", the target\n" : "\n", out);
+}
+
+static void print_columns(const struct ls_transform *table, FILE *out) {
+    if (!table->count) return;
+    (void)fputs("\ncolumn\n", out);
+    for (int64_t i = 0; i < table->count; i++) print_column(&table->columns[i], false, out);
+    if (table->target.name) print_column(&table->target, true, out);
+}
+
 void ls_data_print(const char *name, const struct ls_data_facts *facts, int count, const char *hints, FILE *out) {
     (void)fprintf(out, "'%s': %s\n", name, facts->data->source->kind);
     for (int i = 0; i < count; i++) print_split(&facts[i], out);
+    print_columns(&facts->table, out);
     print_classes(facts, count, out);
     if (*hints) (void)fputs("\nhints:\n", out);
     for (size_t length; *hints; hints += length + 1) {
@@ -161,7 +185,8 @@ void ls_data_print_json(const char *name, const struct ls_data_facts *facts, int
         if (i) (void)fputs(", ", out);
         put_split(&facts[i], out);
     }
-    (void)fputs("], \"hints\": [", out);
+    (void)fprintf(out, "], \"transform\": %s, \"hints\": [",
+                  ls_dataset_transform(facts->data) ? ls_dataset_transform(facts->data) : "null");
     for (size_t length, i = 0; *hints; hints += length + 1, i++) {
         char line[512];
         length = strcspn(hints, "\n");

@@ -28,7 +28,19 @@ static ls_status take_text(FILE *out, char **bytes, char **text) {
     return LS_OK;
 }
 
-ls_status ls_about_keep_classes(ls_model *model, const ls_dataset *data) {
+/* A model that was trained without a table has no transform. */
+static ls_status keep_transform(ls_model *model, const ls_dataset *data) {
+    const char *transform = ls_dataset_transform(data);
+    char *copy = transform ? ls_strdup(transform) : NULL;
+    if (transform && !copy) return ls_fail_memory("a transform", 1);
+    ls_free(model->spec.transform);
+    model->spec.transform = copy;
+    return LS_OK;
+}
+
+ls_status ls_about_keep_data(ls_model *model, const ls_dataset *data) {
+    ls_status status = keep_transform(model, data);
+    if (status) return status;
     char *bytes = NULL;
     size_t size = 0;
     if (!ls_dataset_class_name(data, 0)) return LS_OK;
@@ -64,6 +76,7 @@ static void put_about(FILE *out, const ls_model *model) {
     if (model->spec.compiled && !model->spec.implied)
         (void)fprintf(out, ", \"loss\": \"%s\"", ls_objective_loss_name(model->spec.objective.loss));
     if (model->spec.classes) (void)fprintf(out, ", \"classes\": %s", model->spec.classes);
+    if (model->spec.transform) (void)fprintf(out, ", \"transform\": %s", model->spec.transform);
     if (model->spec.note) {
         (void)fputs(", \"note\": ", out);
         ls_json_put(out, model->spec.note);

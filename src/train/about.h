@@ -1,11 +1,11 @@
 /* Files of weights and checkpoints tell their finder of the model. The text is one JSON object: "input" (a shape),
- * "integers", "outputs", "loss" (Keras' name), "classes" (names), "note" (ls_model_note), and "last", the numbers of
- * the last epoch. It leaves out the unknown. */
+ * "integers", "outputs", "loss" (Keras' name), "classes" (names), "transform" (ls_dataset_transform), "note"
+ * (ls_model_note), and "last", the numbers of the last epoch. It leaves out the unknown. */
 #pragma once
 #include "train/model.h"
 
-/* Keeps the names of data's classes. */
-ls_status ls_about_keep_classes(ls_model *model, const ls_dataset *data);
+/* Keeps the names of data's classes, and its transform. */
+ls_status ls_about_keep_data(ls_model *model, const ls_dataset *data);
 /* Of a model that is built, as it is now. *text is freed with ls_free. */
 ls_status ls_about_write(const ls_model *model, char **text);
 /* The same for its checkpoints: the model keeps *text until the next call. */

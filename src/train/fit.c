@@ -460,7 +460,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     if (!status) status = check_fit(&fitting.options);
     if (!status) status = ls_model_check_trainable(model, data);
     if (!status) status = ls_model_check_trainable(model, fitting.options.validation_data);
-    if (!status) status = ls_about_keep_classes(model, data);
+    if (!status) status = ls_about_keep_data(model, data);
     if (!status && model->strategy->runtime->serves) return serve_fit(&fitting, result);
     if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
     if (!status) status = fit(&fitting);

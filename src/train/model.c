@@ -69,6 +69,7 @@ void ls_model_free(ls_model *model) {
     ls_free(model->spec.layers);
     ls_free(model->spec.excluded);
     ls_free(model->spec.classes);
+    ls_free(model->spec.transform);
     ls_free(model->spec.note);
     ls_free(model->spec.about);
     ls_free(model);

@@ -114,12 +114,12 @@ struct ls_model_spec {
     struct ls_objective objective;
     char *excluded; /* the copy to which the rule's list points; NULL without a list */
     bool compiled;
-    bool implied;                       /* predict has compiled it: nothing of that is the user's */
-    char *classes, *note, *about;       /* own: of about.h, NULL without */
-    ls_result last;                     /* of the last epoch that has ended; steps is 0 before */
-    float compiled_rate;                /* the learning rate of compile */
-    struct ls_initial_weights *initial; /* owns; NULL if the weights are drawn */
-    bool loaded;                        /* initial is still to take the place of what the model has */
+    bool implied;                             /* predict has compiled it: nothing of that is the user's */
+    char *classes, *transform, *note, *about; /* own: of about.h, NULL without */
+    ls_result last;                           /* of the last epoch that has ended; steps is 0 before */
+    float compiled_rate;                      /* the learning rate of compile */
+    struct ls_initial_weights *initial;       /* owns; NULL if the weights are drawn */
+    bool loaded;                              /* initial is still to take the place of what the model has */
 };
 
 /* The network and its state. ls_model_build fills it, ls_model_build_release zeroes it. */

@@ -62,8 +62,30 @@ static ls_status open_images(ls_dataset **dataset) {
                            dataset);
 }
 
-static ls_status (*const openers[])(ls_dataset **) = {open_numbers, open_digits, open_folder, open_folder,
-                                                      open_folder,  open_images, open_images};
+static ls_status open_table(ls_dataset **dataset) {
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/table.csv", folder_path());
+    return ls_dataset_csv(path, LS_DATASET(.batch_size = 2, .target = "kind", .validation_split = 0.5), dataset);
+}
+
+static ls_status open_trained_table(ls_dataset **dataset) {
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/table.csv", folder_path());
+    return ls_dataset_csv(path,
+                          LS_DATASET(.batch_size = 2, .transform = "{\"columns\": [{\"name\": \"size\", \"mean\": 1, "
+                                                                   "\"deviation\": 2}], \"target\": {\"name\": "
+                                                                   "\"kind\", \"categories\": [\"a\", \"b\"]}}"),
+                          dataset);
+}
+
+static ls_status (*const openers[])(ls_dataset **) = {open_numbers, open_digits, open_folder,
+                                                      open_folder,  open_folder, open_images,
+                                                      open_images,  open_table,  open_trained_table};
+
+static void write_table(void) {
+    static const char text[] = "size,colour,kind\n1,red,a\n2,blue,b\n3,red,a\n4,red,b\n";
+    folder_write("table.csv", text, sizeof(text) - 1, false);
+}
 
 /* Shapes as arrays, images, records. */
 static void write_shapes(ls_file_format format) {
@@ -84,6 +106,7 @@ START_TEST(every_failing_allocation_is_survived) {
     if (_i == 4) write_shapes(LS_FORMAT_NPZ);
     if (_i == 5) write_shapes(LS_FORMAT_JPEG);
     if (_i == 6) write_shapes(LS_FORMAT_TFRECORD);
+    if (_i >= 7) write_table();
     long failures = 0;
     for (long k = 1;; k++) {
         ls_dataset *dataset = NULL;
@@ -108,7 +131,7 @@ int main(void) {
     Suite *suite = suite_create("allocation");
     TCase *tests = tcase_create("allocation");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, every_failing_allocation_is_survived, 0, 7);
+    tcase_add_loop_test(tests, every_failing_allocation_is_survived, 0, 9);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -22,6 +22,13 @@ static ls_status open_records(const ls_dataset_options *options, ls_dataset **da
     return ls_dataset_tfrecord(in_scratch("records"), options, data);
 }
 
+static ls_status open_table(const ls_dataset_options *options, ls_dataset **data) {
+    FILE *file = fopen(in_scratch("table.csv"), "w");
+    (void)fputs("a,b,c\n1,2,0\n2,1,1\n4,3,1\n", file);
+    (void)fclose(file);
+    return ls_dataset_csv(in_scratch("table.csv"), options, data);
+}
+
 /* ---- what is read ---- */
 
 struct reading {
@@ -107,6 +114,13 @@ static const struct {
     {few_images_open, OPTIONS(.seed = 1), CHANGE(ls_dataset_options, ids, true)},
     {few_images_open, OPTIONS(.seed = 1), CHANGE(ls_dataset_options, validation_split, 0.5)},
     {few_images_open, OPTIONS(.validation_split = 0.5), CHANGE(ls_dataset_options, part, LS_PART_VALIDATION)},
+    {open_table, OPTIONS(.target = "c"), CHANGE(ls_dataset_options, target, "a")},
+    {open_table, OPTIONS(.target = "c"), CHANGE(ls_dataset_options, target_type, LS_TARGET_NUMBERS)},
+    {open_table, OPTIONS(.target = "c"), CHANGE(ls_dataset_options, without, "a")},
+    {open_table, OPTIONS(.target = "c"), CHANGE(ls_dataset_options, separator, ';')},
+    {open_table, OPTIONS(.target = "c"),
+     CHANGE(ls_dataset_options, transform,
+            "{\"columns\": [{\"name\": \"b\", \"mean\": 7, \"deviation\": 2}], \"target\": {\"name\": \"c\"}}")},
 };
 
 START_TEST(every_field_of_dataset_options_counts) {

@@ -45,6 +45,7 @@ def row(says, mine=(), both=(), other=(), index=None):
     return says, tuple(mine), tuple(both), tuple(other), index
 
 
+TABLE = ("--dataset", FOLDER + "/table.csv", "--validation-split", "0.25")
 LOCAL = ("--strategy", "local-sgd", "--sync-every", "2")
 OPTIONS = {
     "--model": row("model", ["lenet"]),
@@ -86,6 +87,10 @@ OPTIONS = {
     "--json": row(HARMLESS),
     "--trace": row(HARMLESS, [FOLDER + "/trace.json"]),
     "--verbose": row(HARMLESS, ["2"]),
+    "--target": row("shape|classes", ["kind"], TABLE, ["--target", "whole"]),
+    "--target-type": row("classes|loss|model", ["number"], [*TABLE, "--target", "whole"]),
+    "--without": row("shape|model", ["kind"], [*TABLE, "--target", "whole"]),
+    "--separator": row(HARMLESS, [","], [*TABLE, "--target", "whole"]),
     "--image-size": row("shape", ["20"], ["--dataset", "shapes"]),
     "--image-channels": row(HARMLESS, ["3"], ["--dataset", "shapes"]),
     "--scaled-decode": row(HARMLESS),
@@ -239,6 +244,8 @@ def prepare():
     said("train", *BASE, "--save-each", WEIGHTS)
     os.makedirs(DATA)
     write_numbers()
+    with open(FOLDER + "/table.csv", "w", encoding="ascii") as file:
+        file.writelines(["size,kind,whole\n", *(f"{i % 7 / 7},{'abc'[i % 3]},{i % 4}\n" for i in range(96))])
     said("convert", "--dataset", "digits", "--limit", "96", "--shards", "4", "--to", "tfrecord", "--output", DATA)
 
 
