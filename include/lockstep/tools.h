@@ -91,6 +91,13 @@ LS_API ls_status ls_tools_gpus_all_reduce(ls_tools_gpus *gpus, ls_reduce_op op, 
  * it is NULL. *text, freed with ls_memory_free, receives the findings, for people or as one JSON object. A file that
  * cannot be read or written, or is not of the same run, is INVALID_ARGUMENT. */
 LS_API ls_status ls_tools_timeline(const char *const *paths, int count, const char *output, bool json, char **text);
+/* Writes the same files as one HTML page to output, with the clocks aligned. */
+LS_API ls_status ls_tools_timeline_page(const char *const *paths, int count, const char *output);
+/* Draws the columns of CSV logs, those of list ("loss,val_loss") or all (NULL), as one SVG file at output. Without output
+ * (NULL) *text, freed with ls_memory_free, receives them for a terminal of 80 columns: in Braille of UTF-8 or in letters, with
+ * colours or without. */
+LS_API ls_status ls_tools_plot(const char *const *paths, int count, const char *list, const char *output, bool ascii, bool colour,
+                               char **text);
 /* Writes "name": "text", and a comma, where text is any UTF-8. */
 LS_API void ls_tools_put_json(FILE *out, const char *name, const char *text);
 /* Makes text the thread's error, and returns status: for what a command finds by itself. */

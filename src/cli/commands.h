@@ -8,6 +8,7 @@ int run_main(int argc, char **argv);
 int agent_main(int argc, char **argv);
 int train_main(int argc, char **argv);
 int plan_main(int argc, char **argv);
+int plot_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int settings_main(int argc, char **argv);

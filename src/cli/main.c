@@ -20,6 +20,7 @@ static const struct command {
     {"serve", "be a parameter server of a training", serve_main},
     {"evaluate", "measure a saved model on a dataset", evaluate_main},
     {"predict", "write what a saved model says of each example", predict_main},
+    {"plot", "draw the curves of CSV logs, or a timeline", plot_main},
     {"bench", "time a collective over a range of sizes", bench_main},
     {"check", "look at the environment and say who this process is", check_main},
     {"data", "say what a data source holds, and what a training would stumble over", data_main},

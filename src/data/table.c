@@ -33,8 +33,8 @@ static ls_status targets_of_row(const struct ls_source *source, int64_t index, c
     return LS_OK;
 }
 
-static ls_status read_row(const struct ls_source *source, int64_t index, float *features,
-                          const struct ls_targets *targets) {
+static ls_status read_example_row(const struct ls_source *source, int64_t index, float *features,
+                                  const struct ls_targets *targets) {
     const struct table *table = (const struct table *)source;
     for (int64_t i = 0; i < table->transform.count; i++) {
         ls_column_read(&table->transform.columns[i], index, features);
@@ -56,7 +56,7 @@ static void free_table(struct ls_source *source) {
 }
 
 static const struct ls_source_ops table_ops = {
-    .read = read_row, .free = free_table, .class_name = class_name_of_target, .targets = targets_of_row};
+    .read = read_example_row, .free = free_table, .class_name = class_name_of_target, .targets = targets_of_row};
 
 /* ---- the header ---- */
 

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "fuzz/fuzz.h"
 #include "observe/timeline.h"
+#include "observe/timeline_page.h"
 #include "observe/timeline_print.h"
 #include "observe/timeline_read.h"
 
@@ -21,6 +22,7 @@ static void print_all(const struct ls_timeline *timeline) {
     require(out != NULL);
     ls_timeline_print_text(timeline, out);
     ls_timeline_print_json(timeline, out);
+    ls_timeline_page_print(timeline, out);
     require(fflush(out) == 0);
     size_t start = size;
     ls_timeline_print_merged(timeline, out);
