@@ -16,7 +16,7 @@ static const char about[] =
     "\n"
     "Of the examples of --dataset; or of files without labels: images, folders with images in them and below them, "
     ".txt\n"
-    "files with a path a line; or of one .npy or .npz of x.\n"
+    "files with a path a line; or of one .npy or .npz of x, or one .csv.\n"
     "With TF_CONFIG, or under lockstep run, the workers share the work; the chief writes.\n";
 static const char more[] =
     "signals:\n" LS_SIGNALS_HELP "\n"

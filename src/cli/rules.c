@@ -163,7 +163,8 @@ const struct ls_option ls_training_rules[] = {
     {0}};
 const struct ls_option ls_loss_options[] = {
     {"loss", NULL,
-     "(default the first). A y of floats, or of several integers an example, is compared with as many outputs as it "
+     "(default the first; mean_squared_error where a CSV file's target is numbers). A y of floats, or of several "
+     "integers an example, is compared with as many outputs as it "
      "has "
      "numbers, by all losses but the first; a y of one integer an example are classes, an output each",
      AT(loss), LS_SPARSE_CATEGORICAL_CROSSENTROPY, .words = ls_rules_losses},

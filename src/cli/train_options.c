@@ -11,7 +11,7 @@
 static const char about[] =
     "lockstep train: train a model without writing C\n"
     "\n"
-    "usage: lockstep train --model M --dataset digits|shapes|words|DIR|FILE.npz [OPTIONS]\n"
+    "usage: lockstep train --model M --dataset digits|shapes|words|DIR|FILE [OPTIONS]\n"
     "\n"
     "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
     "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress. As TF_CONFIG's\n"

@@ -11,6 +11,7 @@
 
 #define MOST_CATEGORIES 1000
 #define FEW_CATEGORIES  50 /* need not occur twice */
+#define FEW_WORDS       20 /* may be whole numbers among them */
 
 bool ls_column_missing(const char *text) {
     static const char *const words[] = {"", "NA", "N/A", "NaN", "null", "?"};
@@ -87,30 +88,40 @@ ls_status ls_column_put(struct ls_column *column, const struct ls_csv *csv, int6
     return column->codes[row] < 0 ? fail_unknown(column, csv, word) : LS_OK;
 }
 
-/* True if all would be numbers with a point in the place of the comma. */
-static bool has_decimal_commas(const struct ls_categories *categories) {
-    for (int64_t i = 0; i < categories->count; i++) {
-        const char *name = categories->names[i], *comma = strchr(name, ',');
-        if (name[strspn(name, "0123456789+-,")] || (comma && (comma == name || strchr(comma + 1, ',')))) return false;
-    }
+/* True if all would be numbers without their commas. */
+static bool has_commas(const struct ls_categories *categories) {
+    for (int64_t i = 0; i < categories->count; i++)
+        if (categories->names[i][strspn(categories->names[i], "0123456789+-.,")]) return false;
     return true;
+}
+
+/* A number that is spelled wrong would make words of all others. */
+static ls_status check_words(const struct ls_column *column, const char *path) {
+    bool few = column->categories.count <= FEW_WORDS && (column->whole || column->count == column->odd);
+    if (!column->odd) return LS_OK;
+    if (has_commas(&column->categories))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "'%s' line %lld, column '%s': a number has a comma: write it with a point, as 1234.5", path,
+                       (long long)column->first_odd, column->name);
+    if (few || column->odd > column->count / 10) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "'%s' line %lld, column '%s': a word, one of %lld among %lld cells that are numbers otherwise: mend "
+                   "them, or leave the column out (--without)",
+                   path, (long long)column->first_odd, column->name, (long long)column->odd, (long long)column->count);
 }
 
 ls_status ls_column_end(struct ls_column *column, const char *path, int64_t rows, bool target) {
     if (!column->words) return LS_OK;
     struct ls_categories *categories = &column->categories;
-    bool comma = column->odd && has_decimal_commas(categories);
-    if (comma)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "'%s' line %lld, column '%s': numbers have a decimal comma: write them with a point", path,
-                       (long long)column->first_odd, column->name);
+    ls_status status = check_words(column, path);
+    if (status) return status;
     if (categories->count > MOST_CATEGORIES || (categories->count > FEW_CATEGORIES && 2 * categories->count > rows))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "'%s', column '%s': %lld different words in %lld rows (line %lld has the first) are no %s", path,
                        column->name, (long long)categories->count, (long long)rows, (long long)column->first_odd,
                        target ? "classes" : "categories: leave it out (--without)");
     LS_CLEANUP(ls_free_pointer) int32_t *places = NULL;
-    ls_status status = ls_categories_sort(categories, &places);
+    status = ls_categories_sort(categories, &places);
     for (int64_t i = 0; i < rows && !status; i++) column->codes[i] = places[column->codes[i]];
     return status;
 }

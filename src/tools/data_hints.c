@@ -139,8 +139,8 @@ static void hint_files(const struct ls_data_facts *facts, FILE *out) {
     if (source->damaged)
         (void)fprintf(out, "%lld examples of '%s' are damaged and left out\n", (long long)source->damaged, facts->role);
     if (source->others)
-        (void)fprintf(out, "%lld files of '%s' are of kinds that are not read, %lld of them images by their names\n",
-                      (long long)source->others, facts->role, (long long)source->unread);
+        (void)fprintf(out, "files of '%s' of kinds that are not read: %lld, of which images by their names: %lld\n",
+                      facts->role, (long long)source->others, (long long)source->unread);
 }
 
 static void hint_splits(const struct ls_data_facts *facts, int count, FILE *out) {

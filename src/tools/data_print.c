@@ -11,7 +11,7 @@
 #define LINES 40 /* classes in the table at most */
 #define WORDS 6  /* of a column, at most */
 
-/* As it is kept where it comes from. */
+/* As a training gets it, or the bytes that become that. */
 static const char *kept_type(const struct ls_source *source) {
     return source->integers ? "int32" : source->bytes ? "uint8" : "float32";
 }

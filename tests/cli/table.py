@@ -197,8 +197,9 @@ FAULTS = (
     ("y\n1\n", 2, "no column beside the target"),
     ("", 2, "is empty"),
     ("a,y\n", 2, "holds no examples"),
-    ("a;y\n1,5;1\n2,5;2\n", 2, "line 2, column 'a': numbers have a decimal comma"),
+    ("a;y\n1,5;1\n2,5;2\n", 2, "line 2, column 'a': a number has a comma"),
     ("a,y\n" + "".join(f"n{i},{i}\n" for i in range(60)), 2, "60 different words in 60 rows"),
+    ("a,y\n" + "".join(f"{'x' if i == 5 else i % 4 + 0.5},{i}\n" for i in range(60)), 2, "line 7, column 'a': a word, one of 1 among 60 cells"),
 )
 
 
