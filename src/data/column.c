@@ -1,6 +1,7 @@
 /* The cells of a column, and their features: numbers are scaled, a word is a 1 among zeros. */
 #include "data/column.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +82,9 @@ ls_status ls_column_put(struct ls_column *column, const struct ls_csv *csv, int6
     const char *cell = ls_csv_cell(csv, (size_t)column->place), *word = word_of(column, csv, room, sizeof(room));
     if (!column->words && !ls_csv_number(csv, cell, &column->numbers[row]))
         return ls_fail(LS_INVALID_ARGUMENT, "'%s' line %lld, column '%s': '%.80s' is no number", csv->path,
+                       (long long)csv->line, column->name, cell);
+    if (!column->words && fabs(column->numbers[row]) > (double)FLT_MAX)
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s' line %lld, column '%s': %.80s is more than float32 holds", csv->path,
                        (long long)csv->line, column->name, cell);
     if (!column->words) return LS_OK;
     if (!known) return ls_categories_add(&column->categories, word, &column->codes[row]);
