@@ -14,11 +14,14 @@ static const char about[] =
     "and hints: pixels that want scaling, channels first, labels that begin with 1, very unequal classes, ...\n"
     "Classes are counted over all examples, values are looked at in some (--samples). One example at a time is in\n"
     "memory, and what the source itself keeps there.\n";
-static const char more[] = "examples:\n"
-                           "  lockstep data digits\n"
-                           "  lockstep data /data/pictures --validation-split 0.2 --json\n"
-                           "\n"
-                           "exit status: 0 success; 2 a bad command line; 1 a source that cannot be read.\n";
+static const char more[] =
+    "examples:\n"
+    "  lockstep data digits\n"
+    "  lockstep data houses.csv --target price\n"
+    "  lockstep data /data/pictures --validation-split 0.2 --json\n"
+    "\n"
+    "exit status: 0 success; 2 a bad command line, or a source that is refused; 1 one that cannot\n"
+    "be read.\n";
 
 enum { SAMPLES = 1000, BATCH = 64 };
 

@@ -63,6 +63,7 @@ static const struct ls_source_ops table_ops = {
 struct opening {
     const char *path;
     const ls_dataset_options *options;
+    bool needs_target;
     struct table *table;
     uint8_t *bytes; /* owns */
     size_t size;
@@ -189,7 +190,7 @@ static ls_status take_all(struct opening *opening) {
     transform->columns = ls_alloc_array(count, sizeof(*transform->columns));
     if (!left_out || !transform->columns) return ls_fail_memory("columns", count * sizeof(*transform->columns));
     ls_status status = opening->options->without ? leave_out(opening, left_out) : LS_OK;
-    if (!status) status = take_target(opening, left_out);
+    if (!status && (opening->needs_target || opening->options->target)) status = take_target(opening, left_out);
     for (size_t i = 0; !status && i < count; i++)
         if (!left_out[i]) status = take_column(opening, &transform->columns[transform->count++], (int64_t)i);
     if (!status && !transform->count)
@@ -339,8 +340,9 @@ static ls_status read_columns(struct opening *opening) {
 
 /* ---- opening ---- */
 
-static ls_status open_table(const char *path, const ls_dataset_options *options, struct table *table) {
-    LS_CLEANUP(close_opening) struct opening opening = {.path = path, .options = options, .table = table};
+static ls_status open_table(const char *path, const ls_dataset_options *options, bool needs_target,
+                            struct table *table) {
+    LS_CLEANUP(close_opening) struct opening opening = {path, options, needs_target, table};
     if (options->split == LS_TEST && !options->transform)
         return ls_fail(LS_NOT_FOUND, "'%s' is the training split, and has no test split", path);
     ls_status status = ls_file_read(path, &opening.bytes, &opening.size);
@@ -364,16 +366,19 @@ ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bo
     return named || (path && asked && !array) ? ls_file_is(path, LS_NAMES_FILES, meant) : LS_OK;
 }
 
+ls_status ls_table_open(const char *path, const ls_dataset_options *options, bool needs_target, ls_dataset **dataset) {
+    struct table *table = ls_alloc(sizeof(*table));
+    if (!table) return ls_fail_memory("a dataset", sizeof(*table));
+    table->source = (struct ls_source){.ops = &table_ops, .kind = "csv", .in_memory = true};
+    ls_status status = open_table(path, options, needs_target, table);
+    if (!status) return ls_dataset_from_source(&table->source, options, dataset);
+    free_table(&table->source);
+    return status;
+}
+
 ls_status ls_dataset_csv(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(path, dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
-    if (status) return status;
-    struct table *table = ls_alloc(sizeof(*table));
-    if (!table) return ls_fail_memory("a dataset", sizeof(*table));
-    table->source = (struct ls_source){.ops = &table_ops, .kind = "csv", .in_memory = true};
-    status = open_table(path, &filled, table);
-    if (!status) return ls_dataset_from_source(&table->source, &filled, dataset);
-    free_table(&table->source);
-    return status;
+    return status ? status : ls_table_open(path, &filled, true, dataset);
 }

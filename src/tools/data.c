@@ -10,6 +10,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "data/sources.h"
+#include "data/table.h"
 #include "tools/data_hints.h"
 #include "tools/data_print.h"
 
@@ -131,6 +132,14 @@ static ls_dataset_options options_of(const ls_dataset_options *given, const stru
     return options;
 }
 
+/* A table may be looked at before its target is named. */
+static ls_status open_split(const char *name, const ls_dataset_options *options, ls_dataset **data) {
+    bool table = false;
+    ls_status status = ls_table_meant(name, options, &table);
+    if (status) return status;
+    return table ? ls_table_open(name, options, false, data) : ls_dataset_open(name, options, data);
+}
+
 /* Opens the splits that there are; a source without labels is the training's. */
 static ls_status open_splits(const char *name, const ls_dataset_options *given, struct ls_data_facts *facts,
                              int *count) {
@@ -138,7 +147,7 @@ static ls_status open_splits(const char *name, const ls_dataset_options *given, 
     for (int i = 0; i < ROLES; i++) {
         if (roles[i].part == LS_PART_VALIDATION && !(given->validation_split > 0)) continue;
         const ls_dataset_options options = options_of(given, &roles[i]);
-        ls_status status = ls_dataset_open(name, &options, &facts[*count].data);
+        ls_status status = open_split(name, &options, &facts[*count].data);
         if (status && status != LS_NOT_FOUND) return status;
         if (!status) facts[(*count)++].role = roles[i].name;
         if (status && !*first) (void)snprintf(first, sizeof(first), "%s", ls_error());

@@ -143,6 +143,11 @@ static void hint_files(const struct ls_data_facts *facts, FILE *out) {
                       facts->role, (long long)source->others, (long long)source->unread);
 }
 
+static void hint_unnamed(const struct ls_data_facts *facts, FILE *out) {
+    if (facts->table.count && !facts->table.target.name)
+        (void)fputs("no target is named: --target COLUMN says which one is to be predicted\n", out);
+}
+
 static void hint_splits(const struct ls_data_facts *facts, int count, FILE *out) {
     if (count == 1 && !strcmp(facts->role, "train") && !facts->data->source->unlabelled)
         (void)fputs("there is no test split: --validation-split 0.2 keeps a fifth apart\n", out);
@@ -164,8 +169,8 @@ static void hint_batch(const struct ls_data_facts *facts, int64_t batch, FILE *o
 
 void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out) {
     static void (*const judges[])(const struct ls_data_facts *facts, FILE *out) = {
-        hint_channels_first, hint_pixels,  hint_integers, hint_large,   hint_odd,
-        hint_constant,       hint_targets, hint_steep,    hint_classes, hint_files};
+        hint_channels_first, hint_pixels, hint_integers, hint_large,   hint_odd,  hint_constant,
+        hint_targets,        hint_steep,  hint_classes,  hint_unnamed, hint_files};
     for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++) judges[i](facts, out);
     for (int i = 1; i < count; i++) hint_odd(&facts[i], out);
     for (int i = 1; i < count; i++) hint_files(&facts[i], out);

@@ -220,7 +220,10 @@ def each_fault_is_one_error():
     equal([column["name"] for column in said["transform"]["columns"]], ["a", "b"])
     said = json.loads(run("data", path, "--target", "y", "--without", "a", "--json")[0])
     equal((said["splits"][0]["examples"], said["transform"]["columns"][0]["name"], said["transform"]["target"]), (3, "b", {"name": "y"}))
-    contains(run("data", path, status=2)[1], "no target is named (--target); its columns are a, b, y")
+    contains(run("train", "--dataset", path, status=2)[1], "no target is named (--target); its columns are a, b, y")
+    said = json.loads(run("data", path, "--skip-damaged", "--json")[0])
+    equal(([column["name"] for column in said["transform"]["columns"]], said["splits"][0]["labels"]), (["a", "b", "y"], "none"))
+    contains(said["hints"][0], "--target COLUMN")
     contains(run("data", path, "--target", "y", "--without", "c", status=2)[1], "no column 'c' to leave out")
     contains(run("data", "digits", "--target", "y", status=2)[1], "target is set, and is of CSV files")
 
