@@ -2,7 +2,8 @@
 """Tests that take long, have one outcome for the same sources, and prove something about few files: models, large fleets, arithmetic of
 all numbers. scripts/test leaves one out in a build while tests/proved has the digest of the files that it guards. A change of these runs it at once.
 
-usage: tests/proofs.py LOG...  writes to tests/proved which of them passed, by these testlogs of meson, with the sources of now"""
+usage: tests/proofs.py LOG...                 writes to tests/proved which of them passed, by these testlogs of meson, with the sources of now
+       tests/proofs.py --stands FOLDER NAME  exit status 0 if that test's proof stands in the build folder FOLDER"""
 import functools
 import glob
 import hashlib
@@ -16,6 +17,7 @@ PROVED = os.path.join(ROOT, "tests", "proved")
 HELPERS = ("tests/harness.h", "meson.build", "src/meson.build")
 CONTROL = ("src/base/*", "src/cluster/**", "src/resolver/*", "proto/*", "tests/cluster/*")
 COLLECTIVE = ("src/base/*", "src/collective/**", "tests/collective/*")
+# Their tests are where CUDA's compiler or headers are.
 GPU = ("src/base/*", "src/device/**", "tests/device/*", "tests/cuda/**", "tests/golden/**")
 # Each test and what it guards.
 GUARDS = {
@@ -25,6 +27,7 @@ GUARDS = {
     "collective/scale": COLLECTIVE,
     "end_to_end/learned": ("src/base/*", *("src/%s/**" % room for room in ("data", "device", "model", "gradients", "train")),
                            "tests/end_to_end/learned_test.py", "tests/end_to_end/images_test.py"),
+    "house/plugin": GPU,
     **{"device/%s-gpu" % subject: GPU for subject in ("queue", "device", "loss", "dense", "products", "optimizer", "report", "image", "half",
                                                       "batch_norm", "elements", "conformance")},
     **{"cluster/%s_%s" % (subject, way): CONTROL for way in ("star", "hosts")
@@ -75,4 +78,6 @@ def write(paths):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--stands"]:
+        sys.exit(not stands(*sys.argv[2:]))
     write(sys.argv[1:])
