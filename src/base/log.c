@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "base/plain.h"
 
 #define LS_LOG_TEXT 1152 /* bytes of one line's text: an error with its status fits */
 
@@ -39,7 +40,7 @@ void ls_log_write(const struct ls_log *log, ls_log_level level, const char *form
     char text[LS_LOG_TEXT], line[LS_LOG_TEXT + 64];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
+    (void)ls_plain_list(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (log->json && !log->sink) {
         write_json(log, level, text);

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/status.h"
+#include "base/plain.h"
 
 enum setting_type {
     SECONDS,
@@ -207,7 +207,7 @@ static ls_status refuse_settings(const struct setting *setting, const char *text
 static ls_status read_seconds(const struct setting *setting, const char *text, double *seconds) {
     char *end;
     errno = 0;
-    double value = strtod(text, &end);
+    double value = ls_plain_number(text, &end);
     bool zero = setting->type == SECONDS_OR_0 && value == 0;
     if (end == text || *end || errno || !isfinite(value) || (value <= 0 && !zero) || value > 1e6)
         return refuse_settings(setting, text,
@@ -249,7 +249,7 @@ static ls_status read_switch(const struct setting *setting, const char *text, bo
 
 static ls_status read_level(const struct setting *setting, const char *text, ls_log_level *level) {
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-        if (!strcasecmp(text, levels[i])) {
+        if (ls_plain_same(text, levels[i])) {
             *level = (ls_log_level)i;
             return LS_OK;
         }
@@ -259,7 +259,7 @@ static ls_status read_level(const struct setting *setting, const char *text, ls_
 /* One of the words: its index. */
 static ls_status read_word(const struct setting *setting, const char *text, const struct words *words, int *index) {
     for (int i = 0; i < words->count; i++)
-        if (!strcasecmp(text, words->words[i])) {
+        if (ls_plain_same(text, words->words[i])) {
             *index = i;
             return LS_OK;
         }
@@ -352,7 +352,7 @@ bool ls_settings_describe(const struct ls_settings *settings, size_t index, stru
     switch (setting->type) {
     case SECONDS:
     case SECONDS_OR_0:
-        (void)snprintf(info->value, sizeof(info->value), "%g", *(const double *)source);
+        (void)ls_plain_text(info->value, sizeof(info->value), "%g", *(const double *)source);
         break;
     case BYTES:
     case BYTES_OR_0:

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/plain.h"
 
 static _Thread_local char last_error[LS_ERROR_SIZE];
 
@@ -35,7 +36,7 @@ ls_status ls_fail(ls_status status, const char *format, ...) {
     char message[LS_ERROR_SIZE]; /* the arguments may contain ls_error() itself */
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(message, sizeof(message), format, arguments);
+    (void)ls_plain_list(message, sizeof(message), format, arguments);
     va_end(arguments);
     memcpy(last_error, message, sizeof(message));
     return status;
@@ -45,7 +46,7 @@ ls_status ls_fail_context(ls_status status, const char *format, ...) {
     char context[LS_ERROR_SIZE / 2];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(context, sizeof(context), format, arguments);
+    (void)ls_plain_list(context, sizeof(context), format, arguments);
     va_end(arguments);
     return ls_fail(status, "%s: %s", context, last_error);
 }

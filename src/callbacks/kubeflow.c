@@ -14,6 +14,7 @@
 #include "base/http_post.h"
 #include "callbacks/reporter.h"
 #include "train/model.h"
+#include "base/plain.h"
 
 #define INTERVAL 10.0 /* seconds: the server wants 5 or more */
 
@@ -39,7 +40,7 @@ static void print_metrics(FILE *out, const ls_callback_call *call) {
         if (value - value != 0) continue;
         (void)fprintf(out, "%s{\"name\": ", first ? "" : ", ");
         ls_json_put_ascii(out, call->logs[i].name);
-        (void)fprintf(out, ", \"value\": \"%.9g\"}", value);
+        (void)ls_plain_print(out, ", \"value\": \"%.9g\"}", value);
         first = false;
     }
 }
@@ -53,7 +54,8 @@ static void print_status(FILE *out, const struct kubeflow *kubeflow, const ls_ca
     if (gmtime_r(&clock, &utc)) (void)strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &utc);
     (void)fprintf(out, "{\"trainerStatus\": {\"progressPercentage\": %d", all > 0 ? (int)(100 * done / all) : 100);
     if (here > 0)
-        (void)fprintf(out, ", \"estimatedRemainingSeconds\": %.0f", seconds / (double)here * (double)(all - done));
+        (void)ls_plain_print(out, ", \"estimatedRemainingSeconds\": %.0f",
+                             seconds / (double)here * (double)(all - done));
     (void)fprintf(out, ", \"lastUpdatedTime\": \"%s\", \"metrics\": [", now);
     print_metrics(out, call);
     (void)fprintf(out, "]}}");

@@ -11,6 +11,7 @@
 #include "train/model.h"
 #include "weights/arrays.h"
 #include "weights/weights.h"
+#include "base/plain.h"
 
 struct checkpoint {
     ls_callback callback;
@@ -41,9 +42,9 @@ static ls_status put_field(FILE *out, const char *field, const ls_callback_call 
     if (!ls_callback_value(call, name, &value))
         return ls_fail(LS_INVALID_ARGUMENT, "the path names '%s', and there is no such number", name);
     if (*format == '.')
-        (void)fprintf(out, "%.*f", atoi(format + 1), value);
+        (void)ls_plain_print(out, "%.*f", atoi(format + 1), value);
     else
-        (void)fprintf(out, "%g", value);
+        (void)ls_plain_print(out, "%g", value);
     return LS_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/plain.h"
 
 ls_status ls_monitored_new(const char *who, const char *name, ls_monitor_mode mode, double min_delta,
                            struct ls_monitored *monitor) {
@@ -24,10 +25,10 @@ ls_status ls_monitored_new(const char *who, const char *name, ls_monitor_mode mo
 void ls_monitored_describe(const struct ls_monitored *monitor, char alike[LS_MONITORED_ALIKE], const char *format,
                            ...) {
     va_list arguments;
-    int used = snprintf(alike, LS_MONITORED_ALIKE, "monitor=%.64s, greater=%d, min_delta=%g, ", monitor->name,
-                        monitor->greater, monitor->min_delta);
+    int used = ls_plain_text(alike, LS_MONITORED_ALIKE, "monitor=%.64s, greater=%d, min_delta=%g, ", monitor->name,
+                             monitor->greater, monitor->min_delta);
     va_start(arguments, format);
-    (void)vsnprintf(alike + used, LS_MONITORED_ALIKE - (size_t)used, format, arguments);
+    (void)ls_plain_list(alike + used, LS_MONITORED_ALIKE - (size_t)used, format, arguments);
     va_end(arguments);
 }
 

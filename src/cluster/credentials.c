@@ -1,7 +1,6 @@
 /* Reading the token and what TLS needs. It is a text: what is around it (the line's end, spaces) is no part of it. */
 #include "cluster/credentials.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,15 +11,16 @@
 #include "base/status.h"
 #include "cluster/net/address.h"
 #include "resolver/tf_config_address.h"
+#include "base/plain.h"
 
 #define TOKEN_MIN    16        /* bytes: shorter ones can be guessed from one proof */
 #define PEM_MAX      (1 << 20) /* bytes */
 #define TOKEN_ADVICE "make one with: openssl rand -hex 32"
 
 static ls_status take_token(struct ls_credentials *security, const char *text, const char *where) {
-    while (isspace((unsigned char)*text)) text++;
+    while (ls_plain_is_space(*text)) text++;
     size_t size = strlen(text);
-    while (size && isspace((unsigned char)text[size - 1])) size--;
+    while (size && ls_plain_is_space(text[size - 1])) size--;
     if (size < TOKEN_MIN)
         return ls_fail(LS_INVALID_ARGUMENT, "%s holds a token of %zu bytes, and %d are the least; " TOKEN_ADVICE, where,
                        size, TOKEN_MIN);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "cluster/outbox.h"
+#include "base/plain.h"
 
 #define LATELY 3 /* limits of silence: a busy host hears late what came while this process was stopped */
 
@@ -37,11 +38,12 @@ bool ls_failure_blame_absence(struct ls_cluster *cluster, const char *echo) {
     struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true};
     int64_t absence = absence_of(cluster);
     if (!absence) return false;
-    (void)snprintf(failure.message, sizeof(failure.message),
-                   "%s (rank %d, %s) was itself stopped for %.1f s (LOCKSTEP_HEARTBEAT_LIMIT is %g s), and the others "
-                   "went on without it: %.600s",
-                   own->name, own->rank, own->task->address, (double)absence / (double)LS_SECOND,
-                   cluster->config.settings->heartbeat_limit, echo);
+    (void)ls_plain_text(
+        failure.message, sizeof(failure.message),
+        "%s (rank %d, %s) was itself stopped for %.1f s (LOCKSTEP_HEARTBEAT_LIMIT is %g s), and the others "
+        "went on without it: %.600s",
+        own->name, own->rank, own->task->address, (double)absence / (double)LS_SECOND,
+        cluster->config.settings->heartbeat_limit, echo);
     ls_failure_raise(cluster, &failure, failure.message);
     return true;
 }

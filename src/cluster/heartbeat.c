@@ -28,6 +28,7 @@
 #include "cluster/speaker.h"
 #include "cluster/stream.h"
 #include "cluster/star.h"
+#include "base/plain.h"
 
 #define FEW_A_CORE 16 /* workers */
 
@@ -81,9 +82,10 @@ static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls
     if (unanswered >= 0)
         what =
             unanswered < seconds / 2 ? "frozen (its host answers, it does not)" : "cut off (its host does not answer)";
-    (void)snprintf(text, size, "silent for %.1f s, %s; LOCKSTEP_HEARTBEAT_LIMIT is %g s%s", seconds, what,
-                   cluster->config.settings->heartbeat_limit,
-                   is_alone(cluster) ? "; no other worker is heard either, so it may be this one that is cut off" : "");
+    (void)ls_plain_text(text, size, "silent for %.1f s, %s; LOCKSTEP_HEARTBEAT_LIMIT is %g s%s", seconds, what,
+                        cluster->config.settings->heartbeat_limit,
+                        is_alone(cluster) ? "; no other worker is heard either, so it may be this one that is cut off"
+                                          : "");
 }
 
 /* A stream whose other end is gone without a word, though the peer is heard on its own: one that was cut, or whose

@@ -28,6 +28,7 @@
 #include "cluster/propose.h"
 #include "cluster/servers.h"
 #include "cluster/star.h"
+#include "base/plain.h"
 
 #define TOO_LONG "it took too long to connect or to hand its state over"
 
@@ -143,8 +144,8 @@ static void describe_missing(struct ls_cluster *cluster, int64_t deadline, char 
     char times[64], left[32] = "", why[LS_ERROR_SIZE];
     if (describe_awaited(cluster, text)) return;
     if (deadline != LS_NEVER && deadline > ls_now())
-        (void)snprintf(left, sizeof(left), ", %.0f s left", -ls_seconds_since(deadline));
-    (void)snprintf(times, sizeof(times), "since %.0f s%s", ls_seconds_since(cluster->next.seeking_since), left);
+        (void)ls_plain_text(left, sizeof(left), ", %.0f s left", -ls_seconds_since(deadline));
+    (void)ls_plain_text(times, sizeof(times), "since %.0f s%s", ls_seconds_since(cluster->next.seeking_since), left);
     ls_propose_describe(cluster, why, sizeof(why));
     ls_mesh_describe(cluster, times, text, *why ? LS_ERROR_SIZE / 2 : LS_ERROR_SIZE);
     size_t used = strlen(text);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/plain.h"
 
 #define DESERTED 3 /* limits of silence in which nobody listens at any worker's address */
 
@@ -98,6 +99,6 @@ bool ls_servers_are_awaited(const struct ls_cluster *cluster) {
 void ls_servers_describe(const struct ls_cluster *cluster, char *text, size_t size) {
     int64_t until = ls_servers_settle_at(cluster);
     if (until == LS_NEVER || !cluster->next.servers_since) return;
-    (void)snprintf(text, size, "parameter servers: training begins without them in %.0f s (LOCKSTEP_PS_WAIT)",
-                   -ls_seconds_since(until));
+    (void)ls_plain_text(text, size, "parameter servers: training begins without them in %.0f s (LOCKSTEP_PS_WAIT)",
+                        -ls_seconds_since(until));
 }

@@ -13,6 +13,7 @@
 #include "collective/all_reduce.h"
 #include "collective/group_private.h"
 #include "collective/schedule/halving.h"
+#include "base/plain.h"
 
 static const size_t sizes[LS_CHOICE_ROWS] = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22};
 
@@ -336,7 +337,7 @@ static void print_row(const struct ls_choice_row *row, const bool *shown, FILE *
     for (int i = 1; i < LS_ALGORITHM_COUNT; i++) {
         if (!shown[i]) continue;
         if (row->microseconds[i] > 0)
-            (void)fprintf(to, " %17.1f", row->microseconds[i]);
+            (void)ls_plain_print(to, " %17.1f", row->microseconds[i]);
         else
             (void)fprintf(to, " %17s", "-");
     }
@@ -347,9 +348,9 @@ static void print_table(const struct ls_tuner_choice *choice, FILE *to) {
     bool shown[LS_ALGORITHM_COUNT] = {false};
     for (int row = 0; row < choice->row_count; row++)
         for (int i = 1; i < LS_ALGORITHM_COUNT; i++) shown[i] |= choice->rows[row].microseconds[i] > 0;
-    (void)fprintf(to,
-                  "measured at start for %.0f ms, microseconds of the slowest rank (-: not offered, or far behind)\n",
-                  choice->milliseconds);
+    (void)ls_plain_print(
+        to, "measured at start for %.0f ms, microseconds of the slowest rank (-: not offered, or far behind)\n",
+        choice->milliseconds);
     (void)fprintf(to, "%10s", "bytes");
     for (int i = 1; i < LS_ALGORITHM_COUNT; i++)
         if (shown[i]) (void)fprintf(to, " %17s", ls_algorithm_info((enum ls_algorithm)i)->name);

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/dataset.h"
+#include "base/plain.h"
 
 #define SAMPLES      16                  /* examples looked into, */
 #define SAMPLE_BYTES ((int64_t)16 << 20) /* and as many as have so much together where they are in memory */
@@ -110,13 +111,13 @@ static ls_status print(const ls_dataset *dataset, FILE *out) {
                   (long long)dataset->count, shape, source->integers ? " of integers" : "", targets, digest);
     if (source->names_sha256[0]) (void)fprintf(out, "names_sha256=%s\n", own_data ? "any" : source->names_sha256);
     print_choices(options, out);
-    (void)fprintf(out,
-                  "batch_size=%lld\nseed=%llu\nrepeat=%lld\nskip=%lld\nshuffle_buffer=%lld\ninterleave=%lld\n"
-                  "block_length=%lld\nvalidation_split=%.17g\npart=%s\nmaps=",
-                  (long long)options->batch_size, (unsigned long long)options->seed, (long long)options->repeat,
-                  (long long)options->skip, (long long)options->shuffle_buffer, (long long)options->interleave,
-                  (long long)options->block_length, options->validation_split,
-                  options->part == LS_PART_VALIDATION ? "validation" : "training");
+    (void)ls_plain_print(out,
+                         "batch_size=%lld\nseed=%llu\nrepeat=%lld\nskip=%lld\nshuffle_buffer=%lld\ninterleave=%lld\n"
+                         "block_length=%lld\nvalidation_split=%.17g\npart=%s\nmaps=",
+                         (long long)options->batch_size, (unsigned long long)options->seed, (long long)options->repeat,
+                         (long long)options->skip, (long long)options->shuffle_buffer, (long long)options->interleave,
+                         (long long)options->block_length, options->validation_split,
+                         options->part == LS_PART_VALIDATION ? "validation" : "training");
     ls_maps_print(&dataset->maps, out);
     (void)fputc('\n', out);
     return LS_OK;

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/digest.h"
 #include "base/memory.h"
@@ -17,6 +16,7 @@
 #include "data/reader.h"
 #include "data/sources.h"
 #include "data/dataset.h"
+#include "base/plain.h"
 
 struct images {
     struct ls_source source;
@@ -96,7 +96,7 @@ static const struct ls_source_ops images_ops = {.read = read_images_example,
 static bool ends_with(const char *name, const char *const *ends) {
     const char *dot = strrchr(name, '.');
     for (; dot && *ends; ends++)
-        if (!strcasecmp(dot, *ends)) return true;
+        if (ls_plain_same(dot, *ends)) return true;
     return false;
 }
 

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "base/plain.h"
 
 #define MAX_STAGES 64
 
@@ -295,9 +296,9 @@ void ls_maps_print(const struct ls_maps *maps, FILE *out) {
         (void)fprintf(out, "%s%s", i ? "," : "", kinds[map->kind].name);
         if (kinds[map->kind].resizes) (void)fprintf(out, "(%dx%d+%d)", map->height, map->width, map->padding);
         if (map->amount != 0 || map->offset != 0)
-            (void)fprintf(out, "(%.9g,%.9g)", (double)map->amount, (double)map->offset);
+            (void)ls_plain_print(out, "(%.9g,%.9g)", (double)map->amount, (double)map->offset);
         for (int c = 0; c < 3 && map->kind == LS_MAP_NORMALISE; c++)
-            (void)fprintf(out, "(%.9g,%.9g)", (double)map->mean[c], (double)map->deviation[c]);
+            (void)ls_plain_print(out, "(%.9g,%.9g)", (double)map->mean[c], (double)map->deviation[c]);
         if (map->name) (void)fprintf(out, "(%.*s)", (int)strcspn(map->name, "\n"), map->name);
     }
 }

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/shape.h"
 #include "base/memory.h"
@@ -18,6 +17,7 @@
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "data/zip.h"
+#include "base/plain.h"
 
 struct arrays {
     struct ls_source source;
@@ -243,7 +243,7 @@ static ls_status read_unlabelled(struct arrays *arrays, const char *path, const 
     size_t length = 0;
     (void)snprintf(place.path, sizeof(place.path), "%s", path);
     ls_status status = ls_file_read(path, &place.archive, &place.size);
-    if (!status && dot && !strcasecmp(dot, ".npz")) {
+    if (!status && dot && ls_plain_same(dot, ".npz")) {
         status = read_x_of_archive(&place, &arrays->x_bytes, &length);
     } else if (!status) {
         arrays->x_bytes = ls_steal(place.archive);

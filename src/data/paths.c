@@ -1,7 +1,6 @@
 /* Files without labels, for predict: images, folders of them, lists of their names, or one file of NumPy's. Mirrors
  * tf.keras.utils.image_dataset_from_directory with labels=None. */
 #include <string.h>
-#include <strings.h>
 
 #include "base/memory.h"
 #include "base/need.h"
@@ -11,6 +10,7 @@
 #include "data/images.h"
 #include "data/numpy.h"
 #include "data/reader.h"
+#include "base/plain.h"
 #include "data/table.h"
 
 struct walk {
@@ -20,7 +20,7 @@ struct walk {
 
 static bool has_ending(const char *path, const char *ending) {
     const char *dot = strrchr(path, '.');
-    return dot && !strcasecmp(dot, ending);
+    return dot && ls_plain_same(dot, ending);
 }
 
 static ls_status add_image(struct walk *walk, const char *path) {

@@ -16,6 +16,7 @@
 #include "data/order.h"
 #include "data/read_ahead.h"
 #include "data/sources.h"
+#include "base/plain.h"
 
 struct ls_pipeline {
     const ls_dataset *dataset;           /* borrows */
@@ -411,7 +412,7 @@ static void __attribute__((format(printf, 3, 4))) append(char *text, size_t size
     size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text + used, size - used, format, arguments);
+    (void)ls_plain_list(text + used, size - used, format, arguments);
     va_end(arguments);
 }
 

@@ -20,6 +20,7 @@
 #include "data/record.h"
 #include "data/sources.h"
 #include "data/dataset.h"
+#include "base/plain.h"
 
 struct records {
     struct ls_source source;
@@ -204,7 +205,7 @@ static ls_status open_shard(struct records *records, const char *path, bool tole
 static bool has_word(const char *name, const char *word) {
     size_t length = strlen(word);
     for (const char *at = name; (at = strstr(at, word)); at += length)
-        if ((at == name || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[length])) return true;
+        if ((at == name || !ls_plain_is_letter(at[-1])) && !ls_plain_is_letter(at[length])) return true;
     return false;
 }
 

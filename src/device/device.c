@@ -5,11 +5,11 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/status.h"
 #include "device/host.h"
 #include "device/gpu.h"
+#include "base/plain.h"
 
 /* The first kind is there in every process: a number of devices means it, and auto takes one of it where none of the
  * others is there. */
@@ -90,7 +90,7 @@ static struct piece trim(const char *text, size_t length) {
 }
 
 static bool is_word(struct piece piece, const char *word) {
-    return piece.length == (int)strlen(word) && !strncasecmp(piece.text, word, strlen(word));
+    return ls_plain_same_piece(piece.text, (size_t)piece.length, word);
 }
 
 /* "cpu and gpu" */

@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "device/plugin.h"
+#include "base/plain.h"
 
 #define PLUGIN "lockstep-cuda.so"
 #define DRIVER "libcuda.so.1"
@@ -28,7 +29,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(found.reason, sizeof(found.reason), format, arguments);
+    (void)ls_plain_list(found.reason, sizeof(found.reason), format, arguments);
     va_end(arguments);
 }
 

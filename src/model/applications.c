@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "model/layer.h"
+#include "base/plain.h"
 
 #define MAX_LAYERS 256
 
@@ -26,7 +27,7 @@ static const char *add_applications(struct list *list, ls_layer layer, const cha
     char *name = list->names[list->count];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(name, LS_LAYER_NAME_SIZE, format, arguments);
+    (void)ls_plain_list(name, LS_LAYER_NAME_SIZE, format, arguments);
     va_end(arguments);
     layer.name = name;
     list->layers[list->count++] = layer;

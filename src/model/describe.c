@@ -13,6 +13,7 @@
 #include "model/layer.h"
 #include "model/network.h"
 #include "model/layer_fields.h"
+#include "base/plain.h"
 
 /* Text that grows. */
 struct text {
@@ -24,7 +25,7 @@ static void add_describe(struct text *text, const char *format, ...) __attribute
 static void add_describe(struct text *text, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text->at + text->used, text->size - text->used, format, arguments);
+    int length = ls_plain_list(text->at + text->used, text->size - text->used, format, arguments);
     va_end(arguments);
     if (length > 0) text->used += (size_t)length;
 }

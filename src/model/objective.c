@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "device/labels.h"
 #include "model/metric.h"
+#include "base/plain.h"
 
 bool ls_objective_is_regression(const struct ls_objective *objective) {
     return objective->loss >= LS_MEAN_SQUARED_ERROR;
@@ -149,11 +150,11 @@ void ls_objective_describe(const struct ls_objective *objective, char text[LS_OB
     if (objective->from_probabilities)
         used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "from_probabilities=yes\n");
     if (objective->label_smoothing > 0)
-        used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "label_smoothing=%.9g\n",
-                                 (double)objective->label_smoothing);
+        used += (size_t)ls_plain_text(text + used, LS_OBJECTIVE_TEXT - used, "label_smoothing=%.9g\n",
+                                      (double)objective->label_smoothing);
     if (objective->loss == LS_HUBER)
-        used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "huber_delta=%.9g\n",
-                                 (double)objective->huber_delta);
+        used += (size_t)ls_plain_text(text + used, LS_OBJECTIVE_TEXT - used, "huber_delta=%.9g\n",
+                                      (double)objective->huber_delta);
     if (objective->precision)
         used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "precision=%s\n",
                                  ls_option_names_precision(objective->precision));
@@ -161,8 +162,8 @@ void ls_objective_describe(const struct ls_objective *objective, char text[LS_OB
     used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "metrics=");
     for (int i = 0; i < objective->metric_count; i++) {
         const ls_metric *metric = &objective->metrics[i];
-        used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "%s%s(%d, %.9g)", i ? " " : "",
-                                 ls_metric_name(metric), metric->k, (double)metric->threshold);
+        used += (size_t)ls_plain_text(text + used, LS_OBJECTIVE_TEXT - used, "%s%s(%d, %.9g)", i ? " " : "",
+                                      ls_metric_name(metric), metric->k, (double)metric->threshold);
         if (ls_objective_metric_is_weighted(objective, i))
             used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, " weighted");
     }

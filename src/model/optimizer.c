@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "model/rate_schedule.h"
+#include "base/plain.h"
 
 /* One row a kind. Fields that a kind has not must be left 0. */
 static const struct kind {
@@ -122,8 +123,8 @@ int ls_optimizer_moments(const ls_optimizer *rule) {
 static void print_decimal(FILE *out, const char *name, float value) {
     char text[32];
     for (int digits = 6; digits <= 9; digits++) {
-        (void)snprintf(text, sizeof(text), "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
+        (void)ls_plain_text(text, sizeof(text), "%.*g", digits, (double)value);
+        if ((float)ls_plain_number(text, NULL) == value) break;
     }
     (void)fprintf(out, ", %s=%s", name, text);
 }

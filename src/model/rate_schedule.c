@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "base/plain.h"
 
 static ls_status bad(const char *field, double value, const char *must) {
     return ls_fail(LS_INVALID_ARGUMENT, "schedule: %s %g must be %s", field, value, must);
@@ -108,13 +109,13 @@ float ls_rate_schedule_rate(const ls_rate_schedule *schedule, float rate, int64_
 
 void ls_rate_schedule_describe(const ls_rate_schedule *schedule, char *text, size_t size) {
     static const char *const names[] = {"constant", "exponential_decay", "cosine_decay", "piecewise_constant_decay"};
-    int used = snprintf(text, size, "%s(decay_steps=%lld, decay_rate=%.9g, staircase=%d, alpha=%.9g",
-                        names[schedule->kind], (long long)schedule->decay_steps, (double)schedule->decay_rate,
-                        schedule->staircase ? 1 : 0, (double)schedule->alpha);
+    int used = ls_plain_text(text, size, "%s(decay_steps=%lld, decay_rate=%.9g, staircase=%d, alpha=%.9g",
+                             names[schedule->kind], (long long)schedule->decay_steps, (double)schedule->decay_rate,
+                             schedule->staircase ? 1 : 0, (double)schedule->alpha);
     for (int i = 0; i < LS_MAX_BOUNDARIES && schedule->boundaries[i] && (size_t)used < size; i++)
-        used += snprintf(text + used, size - (size_t)used, ", %.9g after %lld", (double)schedule->values[i],
-                         (long long)schedule->boundaries[i]);
+        used += ls_plain_text(text + used, size - (size_t)used, ", %.9g after %lld", (double)schedule->values[i],
+                              (long long)schedule->boundaries[i]);
     if ((size_t)used < size)
-        (void)snprintf(text + used, size - (size_t)used, ", warmup_steps=%lld, warmup_from=%.9g)",
-                       (long long)schedule->warmup_steps, (double)schedule->warmup_from);
+        (void)ls_plain_text(text + used, size - (size_t)used, ", warmup_steps=%lld, warmup_from=%.9g)",
+                            (long long)schedule->warmup_steps, (double)schedule->warmup_from);
 }

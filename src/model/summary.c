@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "model/layer.h"
 #include "model/network.h"
+#include "base/plain.h"
 
 /* 2260546 as "2,260,546". */
 static const char *with_commas(size_t number, char text[32]) {
@@ -52,8 +53,8 @@ static void print_node(FILE *out, const struct ls_network *network, const struct
 
 static void print_total(FILE *out, const char *what, size_t count) {
     char text[32];
-    (void)fprintf(out, "%s params: %s (%.2f MB)\n", what, with_commas(count, text),
-                  (double)count * sizeof(float) / (1 << 20));
+    (void)ls_plain_print(out, "%s params: %s (%.2f MB)\n", what, with_commas(count, text),
+                         (double)count * sizeof(float) / (1 << 20));
 }
 
 static void print_all(FILE *out, const struct ls_network *network) {

@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "base/read_file.h"
 #include "base/status.h"
+#include "base/plain.h"
 
 struct csv_log {
     ls_callback callback;
@@ -107,7 +108,7 @@ static ls_status put_row(void *context, const ls_callback_call *call) {
     if (status) return status;
     (void)fprintf(log->out, "%d", call->epoch);
     for (size_t i = 0; i < call->log_count; i++)
-        (void)fprintf(log->out, "%c%.9g", log->options.separator, call->logs[i].value);
+        (void)ls_plain_print(log->out, "%c%.9g", log->options.separator, call->logs[i].value);
     (void)fputc('\n', log->out);
     return fflush(log->out) ? fail_csv_log_path(log, "write") : LS_OK;
 }

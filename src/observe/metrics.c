@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plain.h"
 
 struct metric {
     const char *name, *type, *unit, *help;
@@ -38,7 +39,7 @@ static void print_family(FILE *out, const char *name, const char *type, const ch
 
 static void print_gauge(FILE *out, const char *name, const char *unit, const char *help, double value) {
     print_family(out, name, "gauge", unit, help);
-    (void)fprintf(out, "lockstep_%s %.9g\n", name, value);
+    (void)ls_plain_print(out, "lockstep_%s %.9g\n", name, value);
 }
 
 static double seconds_of(int64_t nanoseconds) {
@@ -51,12 +52,13 @@ static void print_durations(FILE *out, const char *name, const char *help, const
     print_family(out, name, "histogram", "seconds", help);
     for (int i = 0; i < LS_DURATION_BOUNDS; i++) {
         total += ls_activity_get(&durations->counts[i]);
-        (void)fprintf(out, "lockstep_%s_bucket{le=\"%.9g\"} %lld\n", name, seconds_of(bound), (long long)total);
+        (void)ls_plain_print(out, "lockstep_%s_bucket{le=\"%.9g\"} %lld\n", name, seconds_of(bound), (long long)total);
         bound = ls_durations_next(i, bound);
     }
     total += ls_activity_get(&durations->counts[LS_DURATION_BOUNDS]);
-    (void)fprintf(out, "lockstep_%s_bucket{le=\"+Inf\"} %lld\nlockstep_%s_count %lld\nlockstep_%s_sum %.9g\n", name,
-                  (long long)total, name, (long long)total, name, seconds_of(ls_activity_get(&durations->sum)));
+    (void)ls_plain_print(out, "lockstep_%s_bucket{le=\"+Inf\"} %lld\nlockstep_%s_count %lld\nlockstep_%s_sum %.9g\n",
+                         name, (long long)total, name, (long long)total, name,
+                         seconds_of(ls_activity_get(&durations->sum)));
 }
 
 static void print_metric(FILE *out, const struct metric *metric, const struct ls_activity *activity) {

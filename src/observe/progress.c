@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/plain.h"
 
 #define CELLS  20
 #define REDRAW (50 * LS_MILLISECOND)
@@ -73,7 +74,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct ls_progress *progre
     size_t room = sizeof(progress->text) - progress->used;
     va_list arguments;
     va_start(arguments, format);
-    int size = vsnprintf(progress->text + progress->used, room, format, arguments);
+    int size = ls_plain_list(progress->text + progress->used, room, format, arguments);
     va_end(arguments);
     progress->used += size < 0 ? 0 : (size_t)size < room ? (size_t)size : room - 1;
 }

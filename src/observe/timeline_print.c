@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "observe/chrome.h"
+#include "base/plain.h"
 
 /* ---- merged ---- */
 
@@ -95,7 +96,8 @@ static void print_clock(FILE *out, const struct ls_timeline_rank *rank) {
     if (!rank->aligned)
         (void)snprintf(text, sizeof(text), "unknown");
     else
-        (void)snprintf(text, sizeof(text), "%+.3f ±%.3f", (double)rank->offset / 1e6, (double)rank->uncertainty / 1e6);
+        (void)ls_plain_text(text, sizeof(text), "%+.3f ±%.3f", (double)rank->offset / 1e6,
+                            (double)rank->uncertainty / 1e6);
     (void)fprintf(out, "  %-17s", text);
 }
 
@@ -107,8 +109,8 @@ static void print_rank(FILE *out, const struct ls_timeline *timeline, int index)
         return;
     }
     print_clock(out, rank);
-    (void)fprintf(out, " %9lld %11.3f %11.3f %11.3f %11.3f  ", (long long)rank->came_last, rank->late / 1e6,
-                  rank->compute / 1e6, rank->wait / 1e6, rank->wire / 1e6);
+    (void)ls_plain_print(out, " %9lld %11.3f %11.3f %11.3f %11.3f  ", (long long)rank->came_last, rank->late / 1e6,
+                         rank->compute / 1e6, rank->wait / 1e6, rank->wire / 1e6);
     print_call(out, timeline, last_call(rank));
     (void)fprintf(out, "\n");
 }
@@ -182,13 +184,13 @@ static void print_json_rank(FILE *out, const struct ls_timeline *timeline, int i
                   standings[stands(rank, latest)]);
     if (rank->file) {
         if (rank->aligned)
-            (void)fprintf(out, ", \"clock_offset_ms\": %.6f, \"clock_uncertainty_ms\": %.6f",
-                          (double)rank->offset / 1e6, (double)rank->uncertainty / 1e6);
-        (void)fprintf(out,
-                      ", \"came_last\": %lld, \"late_ms\": %.6f, \"compute_ms\": %.6f, \"wait_ms\": %.6f, "
-                      "\"wire_ms\": %.6f",
-                      (long long)rank->came_last, rank->late / 1e6, rank->compute / 1e6, rank->wait / 1e6,
-                      rank->wire / 1e6);
+            (void)ls_plain_print(out, ", \"clock_offset_ms\": %.6f, \"clock_uncertainty_ms\": %.6f",
+                                 (double)rank->offset / 1e6, (double)rank->uncertainty / 1e6);
+        (void)ls_plain_print(out,
+                             ", \"came_last\": %lld, \"late_ms\": %.6f, \"compute_ms\": %.6f, \"wait_ms\": %.6f, "
+                             "\"wire_ms\": %.6f",
+                             (long long)rank->came_last, rank->late / 1e6, rank->compute / 1e6, rank->wait / 1e6,
+                             rank->wire / 1e6);
         print_json_call(out, "last", last_call(rank));
         (void)fprintf(out, ", \"error\": ");
         ls_json_put_ascii(out, rank->file->reason);

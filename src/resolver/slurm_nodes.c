@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/plain.h"
 
 #define NAME_MOST 256
 
@@ -84,7 +85,7 @@ static ls_status expand_bracket(struct list *list, const char *at, const char *e
 /* The rest of one name, from at to end, behind the used characters of name. */
 static ls_status expand_from(struct list *list, const char *at, const char *end, char *name, size_t used) {
     for (; at < end && *at != '['; at++) {
-        bool fine = isalnum((unsigned char)*at) || strchr("-._:", *at);
+        bool fine = ls_plain_is_letter(*at) || isdigit((unsigned char)*at) || strchr("-._:", *at);
         if (!fine) return fail_at(list, at, "a character that no name of a host has");
         if (used + 1 >= NAME_MOST) return fail_at(list, at, "a name of more than 255 characters");
         name[used++] = *at;
@@ -98,7 +99,7 @@ static const char *end_of_name(const char *at) {
     for (bool inside = false; *at; at++) {
         if (*at == '[') inside = true;
         if (*at == ']') inside = false;
-        if (!inside && (*at == ',' || isspace((unsigned char)*at))) break;
+        if (!inside && (*at == ',' || ls_plain_is_space(*at))) break;
     }
     return at;
 }

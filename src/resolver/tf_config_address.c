@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "resolver/tf_config_json.h"
+#include "base/plain.h"
 
 #define HOST_SIZE  253 /* bytes of a host name, as in the DNS */
 #define LABEL_SIZE 63  /* bytes between two dots */
@@ -126,7 +126,7 @@ static const char *label_problem(const char *label, size_t size) {
     if (*label == '-') return "a part of the host starts with '-'";
     for (size_t i = 0; i < size; i++) {
         if ((unsigned char)label[i] > 0x7F) return "the host has letters outside ASCII; write its xn-- form";
-        if (!isalnum((unsigned char)label[i]) && label[i] != '-' && label[i] != '_')
+        if (!ls_plain_is_letter(label[i]) && !isdigit((unsigned char)label[i]) && label[i] != '-' && label[i] != '_')
             return "the host has a character that no host name has (letters, digits, '-', '_', '.')";
     }
     return NULL;
@@ -202,7 +202,7 @@ char *ls_tf_config_address_canonical(const char *host, int port) {
         return text;
     }
     (void)snprintf(text, size, "%.*s:%d", (int)strlen(host) - has_trailing_dot(host), host, port);
-    for (char *c = text; *c; c++) *c = (char)tolower((unsigned char)*c);
+    for (char *c = text; *c; c++) *c = ls_plain_lower(*c);
     return text;
 }
 
@@ -217,7 +217,7 @@ bool ls_tf_config_address_is_loopback(const char *host) {
     if (inet_pton(AF_INET6, host, &six) == 1) return is_loopback_ipv6(&six);
     if (inet_pton(AF_INET, host, &four) == 1) return ntohl(four.s_addr) >> 24 == 127 || four.s_addr == 0;
     size_t size = strlen(host) - has_trailing_dot(host), tail = sizeof("localhost") - 1;
-    if (size < tail || strncasecmp(host + size - tail, "localhost", tail)) return false;
+    if (size < tail || !ls_plain_same_piece(host + size - tail, tail, "localhost")) return false;
     return size == tail || host[size - tail - 1] == '.';
 }
 

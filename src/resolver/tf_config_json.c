@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
+
 static const cJSON *node(const struct ls_tf_config_json *json) {
     return (const cJSON *)json;
 }
@@ -15,6 +17,7 @@ static const struct ls_tf_config_json *view(const cJSON *item) {
 }
 
 struct ls_tf_config_json *ls_tf_config_json_parse(const char *text, size_t size) {
+    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
     return (struct ls_tf_config_json *)cJSON_ParseWithLengthOpts(text, size, NULL, false);
 }
 
@@ -68,7 +71,7 @@ struct ls_quoted ls_tf_config_json_quote(const struct ls_tf_config_json *json) {
     case LS_JSON_STRING:
         return ls_tf_config_json_quote_text(ls_tf_config_json_string(json));
     case LS_JSON_NUMBER:
-        (void)snprintf(quoted.text, sizeof(quoted.text), "%.15g", ls_tf_config_json_number(json));
+        (void)ls_plain_text(quoted.text, sizeof(quoted.text), "%.15g", ls_tf_config_json_number(json));
         break;
     case LS_JSON_BOOL:
         (void)snprintf(quoted.text, sizeof(quoted.text), "%s", cJSON_IsTrue(node(json)) ? "true" : "false");

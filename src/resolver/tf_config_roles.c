@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "resolver/tf_config_private.h"
+#include "base/plain.h"
 
 static const struct {
     const char *name, *hint;
@@ -40,9 +40,9 @@ enum ls_task_type ls_tf_config_roles_parse(const char *name) {
 
 const char *ls_tf_config_roles_hint(const char *name) {
     for (int type = LS_TASK_CHIEF; type < LS_TASK_TYPES; type++)
-        if (!strcasecmp(name, ls_cluster_view_type_name((enum ls_task_type)type))) return "write it in lower case";
+        if (ls_plain_same(name, ls_cluster_view_type_name((enum ls_task_type)type))) return "write it in lower case";
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (!strcasecmp(name, others[i].name)) return others[i].hint;
+        if (ls_plain_same(name, others[i].name)) return others[i].hint;
     return "use one of chief, worker, ps, evaluator";
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "resolver/tf_config_json.h"
+#include "base/plain.h"
 
 #define NUMBER_SIZE 62 /* characters; cJSON cuts longer ones */
 
@@ -74,7 +75,7 @@ static const struct {
 static const char *find_hint(const char *at) {
     for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
         if (!strncmp(at, hints[i].start, strlen(hints[i].start))) return hints[i].hint;
-    if (isalpha((unsigned char)*at) || *at == '_')
+    if (ls_plain_is_letter(*at) || *at == '_')
         return "a word without double quotes (removed by a shell? put the whole text in single quotes there)";
     return NULL;
 }

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -13,6 +12,7 @@
 #include "resolver/tf_config_cluster.h"
 #include "resolver/tf_config_private.h"
 #include "resolver/tf_config_roles.h"
+#include "base/plain.h"
 
 #define WARNING_LIMIT 16 /* more of them would not be read */
 
@@ -20,7 +20,7 @@ ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, 
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
+    (void)ls_plain_list(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (!config->warnings) config->warnings = ls_alloc_array(WARNING_LIMIT, sizeof(*config->warnings));
     if (!config->warnings) return ls_fail_memory("warnings", WARNING_LIMIT * sizeof(*config->warnings));
@@ -40,7 +40,7 @@ static ls_status warn_key(const struct ls_tf_reader *reader, const char *key) {
     static const char *const meant[] = {"cluster", "task", "sparseCluster"};
     if (is_known_key(key)) return LS_OK;
     for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++)
-        if (!strcasecmp(key, meant[i]))
+        if (ls_plain_same(key, meant[i]))
             return ls_tf_config_warn(reader->config, "the key %s is ignored; write it \"%s\"",
                                      ls_tf_config_json_quote_text(key).text, meant[i]);
     if (!reader->cluster && ls_tf_config_roles_parse(key))

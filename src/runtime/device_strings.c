@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/status.h"
+#include "base/plain.h"
 
 struct text {
     const char *at;
@@ -15,7 +15,7 @@ struct text {
 };
 
 static bool is(struct text text, const char *word) {
-    return text.length == (int)strlen(word) && !strncasecmp(text.at, word, strlen(word));
+    return ls_plain_same_piece(text.at, (size_t)text.length, word);
 }
 
 static bool is_number(struct text text, int number) {

@@ -19,6 +19,7 @@
 #include "runtime/http_server.h"
 #include "runtime/service_notify.h"
 #include "store/keeper.h"
+#include "base/plain.h"
 
 /* Of the links, and of those for letters: no process set has so great a number. */
 #define CHANNEL      (UINT32_MAX - 1)
@@ -308,8 +309,8 @@ static bool has_served(struct ls_serving *server, int64_t since, char *why, size
     look_for_company(server, &entered, &alone);
     int used = snprintf(why, size, "%s was asked to stop", name_of(server));
     if (!entered || (alone && now >= server->alone_since + LS_STOP_TIMEOUT)) return true;
-    (void)snprintf(why + used, size - (size_t)used,
-                   ", and its workers have not left within the %g s of LOCKSTEP_STOP_GRACE", grace);
+    (void)ls_plain_text(why + used, size - (size_t)used,
+                        ", and its workers have not left within the %g s of LOCKSTEP_STOP_GRACE", grace);
     return now >= ls_deadline_after(since, grace);
 }
 

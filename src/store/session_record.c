@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/plain.h"
 
 struct ls_session_record {
     FILE *file;
@@ -46,7 +47,7 @@ ls_status ls_session_record_open(const char *path, const struct ls_session *sess
 ls_status ls_session_record_add(struct ls_session_record *record, int64_t ticket, float factor,
                                 const int64_t *versions) {
     if (!record) return LS_OK;
-    (void)fprintf(record->file, "%lld %.9g", (long long)ticket, (double)factor);
+    (void)ls_plain_print(record->file, "%lld %.9g", (long long)ticket, (double)factor);
     for (int s = 0; s < record->servers; s++) (void)fprintf(record->file, " %lld", (long long)versions[s]);
     (void)fprintf(record->file, "\n");
     return check_written(record);

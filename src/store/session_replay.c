@@ -10,6 +10,7 @@
 #include "base/read_file.h"
 #include "base/status.h"
 #include "store/tickets.h"
+#include "base/plain.h"
 
 struct decision {
     int64_t ticket;
@@ -71,7 +72,7 @@ static bool read_decision(struct ls_session_replay *replay, char *line) {
     if (place == replay->count || !read_number(&line, &ticket) || ticket < 0 || ticket >= replay->count ||
         replay->places[ticket] >= 0)
         return false;
-    float factor = strtof(line, &end);
+    float factor = (float)ls_plain_number(line, &end);
     bool good = end != line && factor >= 0 && factor <= 1;
     line = end;
     for (int s = 0; s < replay->servers && good; s++) {

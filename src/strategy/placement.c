@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/memory.h"
 #include "device/gpu.h"
@@ -16,6 +15,7 @@
 #include "strategy/replica.h"
 #include "strategy/strategy.h"
 #include "strategy/variable.h"
+#include "base/plain.h"
 
 /* ---- replicas on this worker ---- */
 
@@ -47,7 +47,7 @@ static ls_status append(ls_strategy *strategy, struct ls_device *const *devices,
 static ls_status open_list(const ls_strategy *strategy, struct ls_device **devices, int *count) {
     const char *list = strategy->options.devices ? strategy->options.devices : strategy->runtime->settings.devices;
     int threads = strategy->options.threads_per_replica ? strategy->options.threads_per_replica : 1;
-    const char *trouble = strcasecmp(list, "auto") ? NULL : ls_gpu_trouble();
+    const char *trouble = ls_plain_same(list, "auto") ? ls_gpu_trouble() : NULL;
     bool speaks = strategy->runtime->tasks <= LS_LOG_FEW || !strategy->runtime->local_rank; /* for its host */
     if (trouble) ls_log_shared(&strategy->runtime->log, speaks, LS_LOG_WARNING, "computing on the CPU: %s", trouble);
     LS_CLEANUP(ls_free_pointer) char *plain = ls_strdup(list);

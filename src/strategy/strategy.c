@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/option_names.h"
 #include "base/memory.h"
@@ -22,6 +21,7 @@
 #include "strategy/placement.h"
 #include "strategy/reduce.h"
 #include "strategy/replica.h"
+#include "base/plain.h"
 
 enum { MOST_COPIES = 16, MOST_DELAY = 64 };
 
@@ -138,8 +138,8 @@ static void announce_meetings(const ls_strategy *strategy) {
     char outer[80] = "", fragments[112] = "";
     if (!local->sync_every) return;
     if (local->outer_learning_rate > 0)
-        (void)snprintf(outer, sizeof(outer), "; outer learning rate %g, momentum %g",
-                       (double)local->outer_learning_rate, (double)local->outer_momentum);
+        (void)ls_plain_text(outer, sizeof(outer), "; outer learning rate %g, momentum %g",
+                            (double)local->outer_learning_rate, (double)local->outer_momentum);
     if (local->fragments > 1 || local->fragment_delay > 0)
         (void)snprintf(fragments, sizeof(fragments), "; %d fragment%s, each used %d step%s after its meeting begins",
                        local->fragments ? local->fragments : 1, local->fragments > 1 ? "s" : "", local->fragment_delay,
@@ -246,7 +246,7 @@ ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, co
     LS_NEED(strategy);
     ls_status status = ls_options_copy("ls_central_storage_options", &own, sizeof(own), central);
     if (status) return status;
-    if (own.parameter_device && strcasecmp(own.parameter_device, "cpu:0") != 0)
+    if (own.parameter_device && !ls_plain_same(own.parameter_device, "cpu:0"))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "CentralStorageStrategy: parameter_device '%.80s' is not CPU:0, where all replicas read the "
                        "parameters; leave it out",

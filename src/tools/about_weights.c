@@ -11,6 +11,7 @@
 #include "collective/broadcast.h"
 #include "strategy/strategy.h"
 #include "weights/weights.h"
+#include "base/plain.h"
 
 enum { LONGEST = 1 << 24 }; /* bytes of the text */
 
@@ -57,6 +58,7 @@ static ls_status read_classes(const cJSON *object, ls_tools_about *about) {
 }
 
 static ls_status read_about(const char *path, ls_tools_about *about) {
+    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
     cJSON *object = cJSON_Parse(about->text);
     if (!cJSON_IsObject(object)) {
         cJSON_Delete(object);

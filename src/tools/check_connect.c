@@ -13,6 +13,7 @@
 #include "resolver/cluster_view.h"
 #include "resolver/resolver.h"
 #include "tools/probe.h"
+#include "base/plain.h"
 
 /* The finding about one task. */
 struct finding {
@@ -80,8 +81,8 @@ static void print_check_connect_json(FILE *out, int rank, const struct ls_probe 
         print_member(out, "phase", finding->phase);
         print_member(out, "says_it_is", finding->task);
         print_member(out, "cluster", finding->cluster);
-        (void)fprintf(out, ", \"generation\": %lld, \"round_trip_ms\": %.3f",
-                      (long long)ls_probe_number(probe, "generation"), (double)probe->round_trip / 1e6);
+        (void)ls_plain_print(out, ", \"generation\": %lld, \"round_trip_ms\": %.3f",
+                             (long long)ls_probe_number(probe, "generation"), (double)probe->round_trip / 1e6);
     }
     (void)fputc('}', out);
 }
@@ -89,7 +90,7 @@ static void print_check_connect_json(FILE *out, int rank, const struct ls_probe 
 static void print_check_connect_text(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
     char trip[32] = "-";
     if (probe->state == LS_PROBE_ANSWERED)
-        (void)snprintf(trip, sizeof(trip), "%.3f ms", (double)probe->round_trip / 1e6);
+        (void)ls_plain_text(trip, sizeof(trip), "%.3f ms", (double)probe->round_trip / 1e6);
     (void)fprintf(out, "%4d  %-10s  %-24s  %10s  %-7s  %-12s  %s%s\n", rank, probe->task->name, probe->task->address,
                   trip, *finding->version ? finding->version : "-", *finding->cluster ? finding->cluster : "-",
                   *finding->why ? finding->why : "fine, ", *finding->why ? "" : finding->phase);

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "lockstep/tools.h"
 #include "resolver/slurm_nodes.h"
+#include "base/plain.h"
 
 #define SLOTS_MOST 1024
 #define HOSTS_MOST 1024
@@ -29,7 +30,7 @@ __attribute__((format(printf, 2, 3))) static ls_status fail(const struct reader 
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
+    (void)ls_plain_list(text, sizeof(text), format, arguments);
     va_end(arguments);
     return ls_fail(LS_INVALID_ARGUMENT, "%.300s: %s", reader->where, text);
 }
@@ -89,7 +90,7 @@ static ls_status split_address(const struct reader *reader, char *text, char **n
     size_t plain = strspn(text + 1, "0123456789abcdefABCDEF:.");
     bool fine = strchr(text, ':') && (!text[1 + plain] || text[1 + plain] == '%');
     for (const char *zone = text + 1 + plain; *zone; zone++)
-        fine = fine && (isalnum((unsigned char)*zone) || strchr("%._-", *zone));
+        fine = fine && (ls_plain_is_letter(*zone) || isdigit((unsigned char)*zone) || strchr("%._-", *zone));
     if (!fine) return fail(reader, "'%.80s]' is no IPv6 address", text);
     *name = text + 1;
     *rest = close + 1;
@@ -100,7 +101,7 @@ static ls_status check_name(const struct reader *reader, const char *name) {
     if (!*name) return fail(reader, "a host's name is missing");
     size_t fine = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
     if (*name == '-') return fail(reader, "'%.80s' is no name of a host: '-' is in it, and begins it", name);
-    if (!isprint((unsigned char)name[fine]) && name[fine])
+    if ((name[fine] < ' ' || name[fine] > '~') && name[fine])
         return fail(reader, "a host's name has byte 0x%02x: letters, digits, '.', '-' and '_' are in it",
                     (unsigned char)name[fine]);
     if (name[fine]) return fail(reader, "'%.80s' is no name of a host: '%c' is in it", name, name[fine]);

@@ -19,6 +19,7 @@
 #include "device/device.h"
 #include "device/gpu.h"
 #include "runtime/communicator.h"
+#include "base/plain.h"
 
 #ifndef LS_BUILD_LIBRARIES
 #define LS_BUILD_LIBRARIES "libraries of unknown versions"
@@ -75,8 +76,8 @@ typedef void print_deadline_fn(FILE *to, const ls_tools_deadline *deadline, bool
 
 static void print_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
     if (first) (void)fprintf(to, "  %-16s %7s  %-27s  %s\n", "name", "seconds", "set by", "waits for: then");
-    (void)fprintf(to, "  %-16s %7g  %-27s  %s: %s\n", deadline->name, deadline->seconds,
-                  deadline->setting ? deadline->setting : "-", deadline->waits, deadline->then);
+    (void)ls_plain_print(to, "  %-16s %7g  %-27s  %s: %s\n", deadline->name, deadline->seconds,
+                         deadline->setting ? deadline->setting : "-", deadline->waits, deadline->then);
 }
 
 static void each_deadline(FILE *to, const struct ls_settings *settings, const ls_tools_deadline *more, size_t count,
@@ -124,7 +125,7 @@ static void put_setting(FILE *to, const struct ls_setting_info *info, bool first
 static void put_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
     put_info(to, first ? "{" : ", {", "name", deadline->name);
     put_info(to, ", ", "setting", deadline->setting);
-    (void)fprintf(to, ", \"seconds\": %g", deadline->seconds);
+    (void)ls_plain_print(to, ", \"seconds\": %g", deadline->seconds);
     put_info(to, ", ", "waits", deadline->waits);
     put_info(to, ", ", "then", deadline->then);
     (void)fputc('}', to);

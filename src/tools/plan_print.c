@@ -10,6 +10,7 @@
 #include "store/stripes.h"
 #include "tools/plan_wire.h"
 #include "train/fragments.h"
+#include "base/plain.h"
 
 /* A server's elements of one variable, and of all. Tables come behind the variables. */
 struct kept {
@@ -128,7 +129,7 @@ static void put_task(const struct ls_tools_planning *planning, int rank, FILE *o
 
 static void put_seconds(const char *name, double seconds, FILE *out) {
     if (seconds > 0)
-        (void)fprintf(out, ", \"%s\": %.9g", name, seconds);
+        (void)ls_plain_print(out, ", \"%s\": %.9g", name, seconds);
     else
         (void)fprintf(out, ", \"%s\": null", name);
 }
@@ -162,7 +163,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     (void)fprintf(out, ", \"planned_bytes\": %lld, \"arena_bytes\": %lld, \"load\": ",
                   (long long)planning->memory.planned_bytes, (long long)planning->memory.arena_bytes);
     if (planning->keeps)
-        (void)fprintf(out, "%.6g", load_of_servers(planning));
+        (void)ls_plain_print(out, "%.6g", load_of_servers(planning));
     else
         (void)fputs("null", out);
     put_seconds("compute_seconds", planning->compute, out);
@@ -184,9 +185,9 @@ static double mega(size_t bytes) {
 static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
     const ls_model *model = planning->model;
     const ls_local_sgd_options *local = &planning->strategy->local;
-    (void)fprintf(out, "model     %zu variables, %zu parameters (%.3f MB), %d moments each\n", model->built.part_count,
-                  count_parameters(planning), mega(4 * count_parameters(planning)),
-                  ls_optimizer_moments(&model->progress.step.rule));
+    (void)ls_plain_print(out, "model     %zu variables, %zu parameters (%.3f MB), %d moments each\n",
+                         model->built.part_count, count_parameters(planning), mega(4 * count_parameters(planning)),
+                         ls_optimizer_moments(&model->progress.step.rule));
     (void)fprintf(out, "strategy  %s: %d worker%s of %d replica%s, %d parameter server%s; %lld rows a step\n",
                   planning->serves && !planning->stores ? "parameter-server (hybrid)" : planning->options->kind,
                   planning->workers, planning->workers == 1 ? "" : "s", planning->devices,
@@ -198,9 +199,9 @@ static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
                       (long long)planning->terms.tables[t].rows, (long long)planning->terms.tables[t].width,
                       ls_tools_plan_touched(planning, 0, &planning->terms.tables[t]));
     if (planning->meets)
-        (void)fprintf(out, "meetings  every %d steps, %d fragment%s; at once a link carries %.3f MB\n",
-                      local->sync_every, local->fragments ? local->fragments : 1, local->fragments > 1 ? "s" : "",
-                      mega(planning->beside->sent + planning->behind->sent));
+        (void)ls_plain_print(out, "meetings  every %d steps, %d fragment%s; at once a link carries %.3f MB\n",
+                             local->sync_every, local->fragments ? local->fragments : 1,
+                             local->fragments > 1 ? "s" : "", mega(planning->beside->sent + planning->behind->sent));
 }
 
 static void print_tasks(const struct ls_tools_planning *planning, FILE *out) {
@@ -214,10 +215,10 @@ static void print_tasks(const struct ls_tools_planning *planning, FILE *out) {
             (void)snprintf(replicas, sizeof(replicas), "%d", planning->first[r]);
         else if (works)
             (void)snprintf(replicas, sizeof(replicas), "%d to %d", planning->first[r], planning->first[r + 1] - 1);
-        (void)fprintf(out, "%-12s %5d %-14s %8lld %12.3f %12.3f %12.3f\n", name, r, replicas,
-                      works ? (long long)rows_of(planning, r) : 0, mega(planning->round[r].sent),
-                      mega(planning->round[r].received),
-                      mega(works ? planning->worker_bytes : memory_of(planning, r - planning->workers)));
+        (void)ls_plain_print(out, "%-12s %5d %-14s %8lld %12.3f %12.3f %12.3f\n", name, r, replicas,
+                             works ? (long long)rows_of(planning, r) : 0, mega(planning->round[r].sent),
+                             mega(planning->round[r].received),
+                             mega(works ? planning->worker_bytes : memory_of(planning, r - planning->workers)));
     }
     (void)fprintf(out, "Bytes are those of %d step%s, each way, where each task has a link of its own.\n",
                   planning->meets ? planning->strategy->local.sync_every : 1,
@@ -228,8 +229,8 @@ static void print_server(const struct ls_tools_planning *planning, int server, F
     struct kept kept = kept_by(planning, server);
     char name[32];
     name_task(planning, planning->workers + server, name);
-    (void)fprintf(out, "%-12s %zu elements of %zu variables; its part takes %.3f MB\n", name, kept.own, kept.variables,
-                  mega(part_of(planning, server)));
+    (void)ls_plain_print(out, "%-12s %zu elements of %zu variables; its part takes %.3f MB\n", name, kept.own,
+                         kept.variables, mega(part_of(planning, server)));
     for (size_t v = 0; kept.of && v < kept.count; v++)
         if (kept.of[v]) (void)fprintf(out, "    %-32s %12zu\n", variable_name(planning, v), kept.of[v]);
     ls_free(kept.of);
@@ -237,26 +238,26 @@ static void print_server(const struct ls_tools_planning *planning, int server, F
 
 static void print_servers(const struct ls_tools_planning *planning, FILE *out) {
     if (!planning->keeps) return;
-    (void)fprintf(out, "\nServers, %d cop%s of each element, the largest part %.3f times the mean:\n", planning->copies,
-                  planning->copies == 1 ? "y" : "ies", load_of_servers(planning));
+    (void)ls_plain_print(out, "\nServers, %d cop%s of each element, the largest part %.3f times the mean:\n",
+                         planning->copies, planning->copies == 1 ? "y" : "ies", load_of_servers(planning));
     for (int s = 0; s < planning->servers; s++) print_server(planning, s, out);
 }
 
 static void print_end(const struct ls_tools_planning *planning, FILE *out) {
     double step = ls_plan_wire_step(planning);
-    (void)fprintf(out, "\na replica's memory  %.3f MB planned, of them %.3f MB for layers\n",
-                  mega((size_t)planning->memory.planned_bytes), mega((size_t)planning->memory.arena_bytes));
+    (void)ls_plain_print(out, "\na replica's memory  %.3f MB planned, of them %.3f MB for layers\n",
+                         mega((size_t)planning->memory.planned_bytes), mega((size_t)planning->memory.arena_bytes));
     if (planning->algorithm) (void)fprintf(out, "all-reduce          %s, without measurements\n", planning->algorithm);
     if (planning->compute > 0)
-        (void)fprintf(out, "computing           %.3f ms a step, measured here%s\n", 1e3 * planning->compute,
-                      planning->terms.table_count ? " with whole tables: servers take a part of it" : "");
+        (void)ls_plain_print(out, "computing           %.3f ms a step, measured here%s\n", 1e3 * planning->compute,
+                             planning->terms.table_count ? " with whole tables: servers take a part of it" : "");
     if (planning->options->bits > 0)
-        (void)fprintf(out, "wire                %.3f ms for these bytes at %g Mbit/s\n",
-                      1e3 * ls_plan_wire_seconds(planning, planning->round), planning->options->bits / 1e6);
+        (void)ls_plain_print(out, "wire                %.3f ms for these bytes at %g Mbit/s\n",
+                             1e3 * ls_plan_wire_seconds(planning, planning->round), planning->options->bits / 1e6);
     if (step > 0)
-        (void)fprintf(out, "a step              %.3f ms at least%s, %.0f examples a second\n", 1e3 * step,
-                      planning->compute > 0 ? "" : " (computing is not measured: --measure)",
-                      (double)planning->batch / step);
+        (void)ls_plain_print(out, "a step              %.3f ms at least%s, %.0f examples a second\n", 1e3 * step,
+                             planning->compute > 0 ? "" : " (computing is not measured: --measure)",
+                             (double)planning->batch / step);
 }
 
 void ls_plan_print(const struct ls_tools_planning *planning, FILE *out) {

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "cluster/net/preface.h"
 #include "cluster/credentials.h"
+#include "base/plain.h"
 
 #define ANSWER_MAX ((size_t)1 << 20)
 static const char first_line[] = "lockstep=1\n", last_line[] = "\nend=1\n";
@@ -124,10 +125,10 @@ static void give_up_probe(struct ls_probe *probe, double seconds) {
     bool connected = probe->fd >= 0;
     if (probe->state != LS_PROBE_UNDER_WAY) return;
     if (connected)
-        (void)snprintf(why, sizeof(why), "somebody listens there, but does not answer within %g s", seconds);
+        (void)ls_plain_text(why, sizeof(why), "somebody listens there, but does not answer within %g s", seconds);
     else
-        (void)snprintf(why, sizeof(why), "%s within %g s",
-                       probe->dial.fd >= 0 ? "no answer" : "its name is not resolved", seconds);
+        (void)ls_plain_text(why, sizeof(why), "%s within %g s",
+                            probe->dial.fd >= 0 ? "no answer" : "its name is not resolved", seconds);
     finish_probe(probe, connected ? LS_PROBE_SILENT : LS_PROBE_UNREACHABLE, why);
 }
 

@@ -16,6 +16,7 @@
 #include "resolver/cluster_view.h"
 #include "resolver/tf_config.h"
 #include "tools/probe.h"
+#include "base/plain.h"
 
 #define ASK_SECONDS ((double)LS_TOP_TIMEOUT / (double)LS_SECOND) /* for answers */
 #define NOTABLE     0.05 /* share of the time that others wait, from which a rank is called a straggler */
@@ -157,7 +158,7 @@ static const char *amount(char text[32], double bytes) {
     static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
     int unit = 0;
     for (; bytes >= 999.5 && unit < 4; unit++) bytes /= 1000;
-    (void)snprintf(text, 32, "%.*f %s", unit && bytes < 99.5 ? 1 : 0, bytes, units[unit]);
+    (void)ls_plain_text(text, 32, "%.*f %s", unit && bytes < 99.5 ? 1 : 0, bytes, units[unit]);
     return text;
 }
 
@@ -176,15 +177,15 @@ static void print_text_row(FILE *out, const struct table *table, int rank) {
     char phase[32], moved[32], rate[32], memory[32], step[32] = "-";
     (void)fprintf(out, "%4d", rank);
     if (!row->known) return print_unknown(out, row);
-    if (row->steps > 0) (void)snprintf(step, sizeof(step), "%.2f", 1e3 * row->seconds / (double)row->steps);
-    (void)fprintf(
+    if (row->steps > 0) (void)ls_plain_text(step, sizeof(step), "%.2f", 1e3 * row->seconds / (double)row->steps);
+    (void)ls_plain_print(
         out, "  %-10s  %-7s %8lld %9s %7.1f%% %7.1f%% %7.1f%% %9lld %9s %9s/s %9s %8.0f s %9lld", row->now->task->name,
         ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "step"), step,
         100 * (1 - row->inside), 100 * (row->inside - table->least), 100 * table->least,
         (long long)ls_probe_number(row->now, "collectives"), amount(moved, (double)ls_probe_number(row->now, "bytes")),
         amount(rate, (double)row->bytes / row->seconds), amount(memory, (double)ls_probe_number(row->now, "resident")),
         up_seconds(row->now), (long long)ls_probe_number(row->now, "restarts"));
-    if (row->stuck >= 1) (void)fprintf(out, "  in one collective since %.1f s", row->stuck);
+    if (row->stuck >= 1) (void)ls_plain_print(out, "  in one collective since %.1f s", row->stuck);
     (void)fprintf(out, "\n");
 }
 
@@ -193,7 +194,7 @@ static void print_text_server(FILE *out, const struct row *row) {
     char phase[32], moved[32], rate[32], memory[32];
     (void)fprintf(out, "   -");
     if (!row->known) return print_unknown(out, row);
-    (void)fprintf(
+    (void)ls_plain_print(
         out, "  %-10s  %-7s %46s %9lld %9s %9s/s %9s %8.0f s\n", row->now->task->name,
         ls_probe_text(row->now, "phase", phase, sizeof(phase)), "", (long long)ls_probe_number(row->now, "collectives"),
         amount(moved, (double)ls_probe_number(row->now, "bytes")), amount(rate, (double)row->bytes / row->seconds),
@@ -216,8 +217,8 @@ static void print_top_text(FILE *out, const struct table *table) {
     for (int i = 0; i < table->config->num_servers; i++)
         print_text_server(out, &table->rows[table->config->num_workers + i]);
     if (table->straggler >= 0)
-        (void)fprintf(out, "straggler: rank %d, for which others wait %.0f%% of the time\n", table->straggler,
-                      100 * (table->most - table->least));
+        (void)ls_plain_print(out, "straggler: rank %d, for which others wait %.0f%% of the time\n", table->straggler,
+                             100 * (table->most - table->least));
     else if (table->unknown)
         (void)fprintf(out, "%d did not answer: the others may be waiting for it\n", table->unknown);
     else
@@ -230,19 +231,20 @@ static void print_json_row(FILE *out, const struct table *table, int rank) {
     (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s\", \"known\": %s", rank ? ", " : "", rank, row->now->task->name,
                   row->known ? "true" : "false");
     if (row->known) {
-        (void)fprintf(out,
-                      ", \"phase\": \"%s\", \"generation\": %lld, \"step\": %lld, \"steps\": %lld, \"seconds\": %.6f, "
-                      "\"compute\": %.6f, \"wait\": %.6f, \"wire\": %.6f",
-                      ls_probe_text(row->now, "phase", phase, sizeof(phase)),
-                      (long long)ls_probe_number(row->now, "generation"), (long long)ls_probe_number(row->now, "step"),
-                      (long long)row->steps, row->seconds, 1 - row->inside, row->inside - table->least, table->least);
-        (void)fprintf(out,
-                      ", \"collectives\": %lld, \"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, "
-                      "\"up\": %.3f, \"restarts\": %lld, \"present_collective_seconds\": %.6f",
-                      (long long)ls_probe_number(row->now, "collectives"),
-                      (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
-                      (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now),
-                      (long long)ls_probe_number(row->now, "restarts"), row->stuck);
+        (void)ls_plain_print(
+            out,
+            ", \"phase\": \"%s\", \"generation\": %lld, \"step\": %lld, \"steps\": %lld, \"seconds\": %.6f, "
+            "\"compute\": %.6f, \"wait\": %.6f, \"wire\": %.6f",
+            ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "generation"),
+            (long long)ls_probe_number(row->now, "step"), (long long)row->steps, row->seconds, 1 - row->inside,
+            row->inside - table->least, table->least);
+        (void)ls_plain_print(
+            out,
+            ", \"collectives\": %lld, \"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, "
+            "\"up\": %.3f, \"restarts\": %lld, \"present_collective_seconds\": %.6f",
+            (long long)ls_probe_number(row->now, "collectives"), (long long)ls_probe_number(row->now, "bytes"),
+            (double)row->bytes / row->seconds, (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now),
+            (long long)ls_probe_number(row->now, "restarts"), row->stuck);
     }
     (void)fputc('}', out);
 }
@@ -252,14 +254,14 @@ static void print_json_server(FILE *out, const struct row *row, bool first) {
     (void)fprintf(out, "%s{\"task\": \"%s\", \"known\": %s", first ? "" : ", ", row->now->task->name,
                   row->known ? "true" : "false");
     if (row->known)
-        (void)fprintf(out,
-                      ", \"phase\": \"%s\", \"generation\": %lld, \"seconds\": %.6f, \"collectives\": %lld, "
-                      "\"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, \"up\": %.3f",
-                      ls_probe_text(row->now, "phase", phase, sizeof(phase)),
-                      (long long)ls_probe_number(row->now, "generation"), row->seconds,
-                      (long long)ls_probe_number(row->now, "collectives"),
-                      (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
-                      (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now));
+        (void)ls_plain_print(out,
+                             ", \"phase\": \"%s\", \"generation\": %lld, \"seconds\": %.6f, \"collectives\": %lld, "
+                             "\"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, \"up\": %.3f",
+                             ls_probe_text(row->now, "phase", phase, sizeof(phase)),
+                             (long long)ls_probe_number(row->now, "generation"), row->seconds,
+                             (long long)ls_probe_number(row->now, "collectives"),
+                             (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
+                             (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now));
     (void)fputc('}', out);
 }
 

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "data/describe.h"
 #include "train/training_state.h"
+#include "base/plain.h"
 
 /* Appends a dataset's lines, each with prefix. */
 static ls_status describe_data(FILE *out, const char *prefix, const ls_dataset *data) {
@@ -46,7 +47,7 @@ static ls_status describe_evaluation(FILE *out, const struct subject *subject) {
 
 static void describe_class_weight(FILE *out, const ls_class_weight *list) {
     for (const ls_class_weight *at = list; at && at->label >= 0; at++)
-        (void)fprintf(out, "%s%d:%.9g", at == list ? "class_weight=" : " ", at->label, (double)at->weight);
+        (void)ls_plain_print(out, "%s%d:%.9g", at == list ? "class_weight=" : " ", at->label, (double)at->weight);
     if (list) (void)fprintf(out, "\n");
 }
 
@@ -67,12 +68,13 @@ static ls_status describe_training(FILE *out, const struct subject *subject) {
 }
 
 static void describe_meetings(FILE *out, const ls_local_sgd_options *local) {
-    (void)fprintf(out,
-                  "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\nfragments=%d\n"
-                  "fragment_delay=%d\nfragment_alpha=%.9g\n",
-                  local->sync_every, (double)local->outer_learning_rate, (double)local->outer_momentum,
-                  local->local_moments ? "yes" : "no", local->fragments ? local->fragments : 1, local->fragment_delay,
-                  (double)local->fragment_alpha);
+    (void)ls_plain_print(
+        out,
+        "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\nfragments=%d\n"
+        "fragment_delay=%d\nfragment_alpha=%.9g\n",
+        local->sync_every, (double)local->outer_learning_rate, (double)local->outer_momentum,
+        local->local_moments ? "yes" : "no", local->fragments ? local->fragments : 1, local->fragment_delay,
+        (double)local->fragment_alpha);
 }
 
 /* Delayed steps drain where a checkpoint may be due. */

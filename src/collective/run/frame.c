@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "collective/schedule/reduction.h"
+#include "base/plain.h"
 
 #define MAGIC   UINT32_C(0x4643534C) /* "LSCF" */
 #define VERSION 2
@@ -190,7 +191,7 @@ static void field_text(const struct ls_frame *frame, const struct field *field, 
                        char text[LS_FRAME_NAME + 2]) {
     uint64_t value = field_value(frame, field);
     if (field->offset == offsetof(struct ls_frame, prescale) || field->offset == offsetof(struct ls_frame, postscale))
-        (void)snprintf(text, LS_FRAME_NAME + 2, "%.17g", ls_float_bits_double(value));
+        (void)ls_plain_text(text, LS_FRAME_NAME + 2, "%.17g", ls_float_bits_double(value));
     else if (field->offset == offsetof(struct ls_frame, name_digest))
         (void)snprintf(text, LS_FRAME_NAME + 2, "'%s'", frame->name);
     else if (field->offset == offsetof(struct ls_frame, algorithm))

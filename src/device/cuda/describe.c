@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "device/cuda/cuda.h"
+#include "base/plain.h"
 
 /* NULL, or why device index cannot be used. */
 static const char *refuse_describe(int index) {
@@ -38,7 +39,7 @@ __attribute__((format(printf, 4, 5))) static void put(char *text, size_t size, s
     va_list arguments;
     if (*used >= size) return;
     va_start(arguments, format);
-    int more = vsnprintf(text + *used, size - *used, format, arguments);
+    int more = ls_plain_list(text + *used, size - *used, format, arguments);
     va_end(arguments);
     if (more > 0) *used += (size_t)more;
 }

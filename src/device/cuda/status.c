@@ -6,6 +6,7 @@
 
 #include "device/cuda/cuda.h"
 #include "device/cuda/host.h"
+#include "base/plain.h"
 
 static const struct ls_plugin_host *host; /* set once, before anything else is called */
 
@@ -25,7 +26,7 @@ ls_status ls_fail(ls_status status, const char *format, ...) {
     char message[LS_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(message, sizeof(message), format, arguments);
+    (void)ls_plain_list(message, sizeof(message), format, arguments);
     va_end(arguments);
     host->set_error(message);
     return status;
@@ -35,7 +36,7 @@ ls_status ls_fail_context(ls_status status, const char *format, ...) {
     char context[LS_ERROR_SIZE / 2];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(context, sizeof(context), format, arguments);
+    (void)ls_plain_list(context, sizeof(context), format, arguments);
     va_end(arguments);
     return ls_fail(status, "%s: %s", context, ls_error());
 }
