@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
+/* TEST and VALIDATION stand in for each other where a source has but one of them. */
+typedef enum ls_split { LS_TRAIN = 0, LS_TEST, LS_VALIDATION } ls_split;
 /* Keras' subset: of a dataset with a validation_split. */
 typedef enum ls_part { LS_PART_TRAINING = 0, LS_PART_VALIDATION } ls_part;
 typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
@@ -122,7 +123,7 @@ LS_API ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset
 /* Ten words of 10,000, as integers (ls_arrays.ids), frequent ones first; 4 classes, which are topics. */
 LS_API ls_status ls_dataset_words(const ls_dataset_options *options, ls_dataset **dataset);
 /* image_dataset_from_directory: folder/CLASS/NAME.jpg, .jpeg or .png, classes numbered in the order of their names. With
- * folder/train and folder/test (or validation) for the splits. Resized, in [0, 1]. */
+ * folder/train, folder/validation and folder/test for the splits, of which one may stand in for the other. Resized, in [0, 1]. */
 LS_API ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
 /* Files NAME.tfrecord* of tf.train.Example in folder, packed by gzip, by zlib or not, of the split that their names say: image (or
  * image/encoded) and label (or image/class/label), as tensorflow_datasets writes cats_vs_dogs, MNIST and CIFAR-10; or
@@ -179,6 +180,8 @@ LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
 LS_API ls_status ls_dataset_label(const ls_dataset *dataset, int64_t example, int32_t *label);
 /* The path of an example's own file, NULL where it has none. example is from 0 to below ls_dataset_count. Borrowed. */
 LS_API const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example);
+/* The split that it reads: the other of TEST and VALIDATION where the source has none of its own. */
+LS_API ls_split ls_dataset_split(const ls_dataset *dataset);
 LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */
 LS_API void ls_dataset_free(ls_dataset *dataset);
 

@@ -108,7 +108,7 @@ const struct ls_option ls_transport_option[] = {
     {0}};
 
 void ls_take_part(ls_dataset_options *options) {
-    if (!(options->validation_split > 0) || options->split != LS_TEST) return;
+    if (!(options->validation_split > 0) || options->split == LS_TRAIN) return;
     options->split = LS_TRAIN;
     options->part = LS_PART_VALIDATION;
 }

@@ -31,14 +31,14 @@ static const char more[] =
 
 struct conversion {
     const char *dataset, *output;
-    int format, split; /* split: LS_TRAIN, LS_TEST, or both */
+    int format, split; /* split: an ls_split, or all */
     ls_dataset_options data;
     ls_write_options write;
 };
 
-enum { BOTH = LS_TEST + 1 };
+enum { ALL = LS_VALIDATION + 1 };
 static const char *const formats[] = {"jpeg", "png", "tfrecord", "npy", "npz", NULL}; /* ls_file_format from 1 */
-static const char *const splits[] = {"train", "test", "both", NULL};
+static const char *const splits[] = {"train", "test", "validation", "all", "both", NULL};
 
 static bool read_word(const struct ls_command_line *line, const struct ls_option *option, const char *text,
                       void *field) {
@@ -58,7 +58,8 @@ static const struct ls_option rows[] = {
      "DIR/train/CLASS/...; npy or npz: NumPy's arrays x_train, y_train",
      AT(format), 1, .words = formats, .read = read_word},
     {"output", "DIR", "made if it is not there", AT(output)},
-    {"split", NULL, "which split (default both)", AT(split), LS_TRAIN, .words = splits, .read = read_word},
+    {"split", NULL, "which split (default all that are there; both is the same)", AT(split), LS_TRAIN, .words = splits,
+     .read = read_word},
     {"name", "NAME", "of TFRecord files: NAME-train.tfrecord-00000-of-00001 (default: the dataset's kind)",
      AT(write.name)},
     {"shards", "N", "TFRecord files a split (default 1)", AT(write.shards), 1, 99999},
@@ -69,15 +70,17 @@ static const struct ls_option_table tables[] = {{"options", ls_dataset_option, o
                                                 {NULL, ls_data_options, offsetof(struct conversion, data)},
                                                 {0}};
 
+/* Of all splits, one that stands in for another is not written under the other's name. */
 static ls_status convert_split(struct conversion *conversion, ls_split split) {
     ls_dataset *dataset = NULL;
     ls_dataset_options options = conversion->data;
     options.split = split;
     ls_take_part(&options);
     ls_status status = ls_dataset_open(conversion->dataset, &options, &dataset);
-    if (!status)
+    bool stands_in = !status && conversion->split >= ALL && ls_dataset_split(dataset) != options.split;
+    if (!status && !stands_in)
         status = ls_dataset_write(dataset, (ls_file_format)conversion->format, conversion->output, &conversion->write);
-    if (!status) {
+    if (!status && !stands_in) {
         (void)printf("%s: %lld examples", splits[split], (long long)ls_dataset_count(dataset));
         if (ls_dataset_num_damaged(dataset))
             (void)printf(", %lld damaged ones left out", (long long)ls_dataset_num_damaged(dataset));
@@ -87,12 +90,12 @@ static ls_status convert_split(struct conversion *conversion, ls_split split) {
     return status;
 }
 
-/* If both splits are converted, a dataset without a test split is no error. */
+/* A dataset without a test and a validation split is no error where all are converted. */
 static ls_status convert(struct conversion *conversion) {
-    bool both = conversion->split == BOTH;
-    ls_status status = convert_split(conversion, both ? LS_TRAIN : (ls_split)conversion->split);
-    if (status || !both) return status;
-    status = convert_split(conversion, LS_TEST);
+    if (conversion->split < ALL) return convert_split(conversion, (ls_split)conversion->split);
+    ls_status status = convert_split(conversion, LS_TRAIN);
+    if (!status && !(conversion->data.validation_split > 0)) status = convert_split(conversion, LS_VALIDATION);
+    if (!status) status = convert_split(conversion, LS_TEST);
     if (status != LS_NOT_FOUND) return status;
     (void)printf("test: none\n");
     return LS_OK;
@@ -110,7 +113,7 @@ static int convert_weights(const struct ls_command_line *line, char **paths, int
 int convert_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep convert", argc, argv, about, more, tables, 0};
     struct conversion conversion = {
-        .split = BOTH, .data = {.size = sizeof(ls_dataset_options)}, .write = {.size = sizeof(ls_write_options)}};
+        .split = ALL, .data = {.size = sizeof(ls_dataset_options)}, .write = {.size = sizeof(ls_write_options)}};
     int code = ls_options_read(&line, &conversion);
     if (code >= 0) return code;
     if (line.next < argc && !conversion.dataset && !conversion.format && !conversion.output)

@@ -22,7 +22,7 @@ void ls_saved_model_begin(struct ls_saved_model *saved) {
     };
 }
 
-static const char *const splits[] = {"train", "test", NULL};
+static const char *const splits[] = {"train", "test", "validation", NULL};
 
 const struct ls_option ls_saved_options[] = {
     {"weights", "WHAT",

@@ -34,7 +34,7 @@ struct outcome {
 
 /* The split that training validates with, in the order of its source. */
 static void validate_with(ls_dataset_options *options) {
-    options->split = LS_TEST;
+    options->split = LS_VALIDATION;
     if (!(options->validation_split > 0)) options->limit = options->skip = 0;
     options->shuffle = LS_SHUFFLE_NEVER;
     options->drop_remainder = false;
@@ -50,10 +50,9 @@ static ls_status open_data(const struct ls_train_options *training, ls_dataset *
     options.maps = training->augment.test;
     status = ls_dataset_open(training->dataset, &options, validation);
     if (status == LS_NOT_FOUND)
-        (void)fprintf(
-            stderr,
-            "lockstep train: there is no test split; --validation-split 0.2 keeps a fifth of each class apart for "
-            "it, and --no-validation trains without one\n");
+        (void)fprintf(stderr, "lockstep train: there is no validation or test split; --validation-split 0.2 keeps a "
+                              "fifth of each class apart for "
+                              "it, and --no-validation trains without one\n");
     return status;
 }
 

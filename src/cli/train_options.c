@@ -88,7 +88,8 @@ static const struct ls_option data_rows[] = {
     {"cache", NULL, "keep examples in memory once they are read", AT(data.cache), true},
     {"shuffle-buffer", "N", "shuffle as tf.data does with a buffer of N (default: the whole data)",
      AT(data.shuffle_buffer), 1, INT64_C(1) << 40},
-    {"no-validation", NULL, "do not evaluate on the test split after each epoch", AT(validate), false},
+    {"no-validation", NULL, "do not evaluate on the validation split (the test split without one) after each epoch",
+     AT(validate), false},
     {"prefetch", "N", "steps read ahead (default 2)", AT(data.prefetch), 1, 1024},
     {0}};
 static const struct ls_option training_rows[] = {

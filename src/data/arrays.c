@@ -113,6 +113,7 @@ ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_dataset_optio
     struct arrays *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a dataset", sizeof(*made));
     *made = filled;
+    if (options) made->source.split = options->split;
     return ls_dataset_from_source(&made->source, options, dataset);
 }
 

@@ -11,6 +11,7 @@
 #include "data/reader.h"
 #include "data/sources.h"
 #include "data/dataset.h"
+#include "data/role.h"
 
 #define CLASSES   10
 #define MAX_FILES 5
@@ -117,7 +118,8 @@ ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *optio
                                          .classes = CLASSES,
                                          .bytes = true,
                                          .in_memory = true};
-    status = read_files(cifar10, folder, filled.split);
+    cifar10->source.split = ls_role_of_two(filled.split);
+    status = read_files(cifar10, folder, cifar10->source.split);
     if (!status) return ls_dataset_from_source(&cifar10->source, &filled, dataset);
     free_cifar10(&cifar10->source);
     return status;

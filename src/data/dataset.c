@@ -63,7 +63,7 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_number("batch_size", copy.batch_size);
     if (!status) status = check_number("repeat", copy.repeat);
     if (!status) status = check_number("limit", copy.limit);
-    if (!status) status = check_choice("split", (int)copy.split, LS_TEST);
+    if (!status) status = check_choice("split", (int)copy.split, LS_VALIDATION);
     if (!status) status = check_choice("shuffle", (int)copy.shuffle, LS_SHUFFLE_NEVER);
     if (!status) status = check_sharding(&copy);
     if (!status) status = check_number("skip", copy.skip);
@@ -277,6 +277,11 @@ const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example) 
 const char *ls_dataset_transform(const ls_dataset *dataset) {
     LS_NEED_OR(NULL, dataset);
     return dataset->source->transform;
+}
+
+ls_split ls_dataset_split(const ls_dataset *dataset) {
+    LS_NEED_OR(LS_TRAIN, dataset);
+    return dataset->source->split;
 }
 
 int64_t ls_dataset_num_damaged(const ls_dataset *dataset) {

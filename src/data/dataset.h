@@ -35,6 +35,7 @@ struct ls_source {
     int classes;     /* 0 where targets are numbers */
     bool unlabelled; /* labels are all 0 and say nothing: for predict alone. classes is 0 */
     int64_t count;
+    ls_split split;  /* that is read; another may have been asked for */
     bool bytes;      /* features are bytes / 255, exactly */
     bool integers;   /* features are int32, in the place of floats */
     bool slow;       /* reading is worth threads of its own */

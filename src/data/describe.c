@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "data/dataset.h"
 #include "base/plain.h"
+#include "data/role.h"
 
 #define SAMPLES      16                  /* examples looked into, */
 #define SAMPLE_BYTES ((int64_t)16 << 20) /* and as many as have so much together where they are in memory */
@@ -76,8 +77,8 @@ static void describe_targets(const struct ls_source *source, char *text, size_t 
     (void)snprintf(text, size, "%s%s", what, kind->weighted ? ", weighted" : "");
 }
 
-static void print_choices(const ls_dataset_options *options, FILE *out) {
-    static const char *const splits[] = {[LS_TRAIN] = "train", [LS_TEST] = "test"};
+static void print_choices(const ls_dataset *dataset, FILE *out) {
+    const ls_dataset_options *options = &dataset->options;
     static const char *const shuffles[] = {
         [LS_SHUFFLE_EACH_EPOCH] = "each-epoch", [LS_SHUFFLE_ONCE] = "once", [LS_SHUFFLE_NEVER] = "never"};
     static const char *const divisions[] = {
@@ -93,7 +94,7 @@ static void print_choices(const ls_dataset_options *options, FILE *out) {
                                         [LS_HINT_ROWS] = "rows",
                                         [LS_HINT_BATCHES] = "batches"};
     (void)fprintf(out, "split=%s\nshuffle=%s\ndivision=%s\nauto_shard=%s\nshard_hint=%s\ndrop_remainder=%s\n",
-                  splits[options->split], shuffles[options->shuffle], divisions[options->division],
+                  ls_role_name(dataset->source->split), shuffles[options->shuffle], divisions[options->division],
                   shards[options->auto_shard], hints[options->shard_hint], options->drop_remainder ? "yes" : "no");
 }
 
@@ -110,7 +111,7 @@ static ls_status print(const ls_dataset *dataset, FILE *out) {
     (void)fprintf(out, "dataset=%s\nexamples=%lld\nshape=%s%s\nclasses=%s\nsample_sha256=%s\n", source->kind,
                   (long long)dataset->count, shape, source->integers ? " of integers" : "", targets, digest);
     if (source->names_sha256[0]) (void)fprintf(out, "names_sha256=%s\n", own_data ? "any" : source->names_sha256);
-    print_choices(options, out);
+    print_choices(dataset, out);
     (void)ls_plain_print(out,
                          "batch_size=%lld\nseed=%llu\nrepeat=%lld\nskip=%lld\nshuffle_buffer=%lld\ninterleave=%lld\n"
                          "block_length=%lld\nvalidation_split=%.17g\npart=%s\nmaps=",

@@ -12,6 +12,7 @@
 #include "data/pixels.h"
 #include "data/sources.h"
 #include "data/dataset.h"
+#include "data/role.h"
 
 #define TRAIN_COUNT 60000
 #define TEST_COUNT  10000
@@ -76,15 +77,16 @@ ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **data
                        (long long)MAX_COUNT);
     struct digits *digits = ls_alloc(sizeof(*digits));
     if (!digits) return ls_fail_memory("a dataset", sizeof(*digits));
-    int64_t count = filled.limit ? filled.limit : filled.split == LS_TEST ? TEST_COUNT : TRAIN_COUNT;
+    int64_t count = filled.limit ? filled.limit : filled.split != LS_TRAIN ? TEST_COUNT : TRAIN_COUNT;
     digits->source = (struct ls_source){.ops = &digits_ops,
                                         .kind = "digits",
+                                        .split = ls_role_of_two(filled.split),
                                         .shape = LS_SHAPE(LS_DRAW_SIDE, LS_DRAW_SIDE, 1),
                                         .classes = 10,
                                         .count = count,
                                         .bytes = true};
     digits->seed = filled.seed;
-    digits->stream = ls_random_stream(filled.split == LS_TEST ? "digits/test" : "digits/train");
+    digits->stream = ls_random_stream(filled.split != LS_TRAIN ? "digits/test" : "digits/train");
     status = allocate_digits(digits);
     if (!status) return ls_dataset_from_source(&digits->source, &filled, dataset);
     free_digits(&digits->source);

@@ -14,6 +14,7 @@
 #include "data/image.h"
 #include "data/picture.h"
 #include "data/reader.h"
+#include "data/role.h"
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "base/plain.h"
@@ -152,12 +153,64 @@ static ls_status add_class(struct images *images, const char *folder, int32_t la
     return status;
 }
 
-/* All class folders below folder; one that is no class of the training split is a mistake. */
-static ls_status add_classes(struct images *images, const char *folder) {
+/* The folders below one: a folder each split, and classes. */
+struct layout {
+    const char *folder;
+    struct ls_names folders;
+    const char *splits[LS_ROLES]; /* borrow from folders; NULL: there is none */
+};
+
+static void free_layout(struct layout *layout) {
+    ls_files_names_free(&layout->folders);
+}
+
+static ls_status has_folders(const char *folder, const char *name, bool *has) {
+    LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, name);
+    LS_CLEANUP(ls_files_names_free) struct ls_names folders = {0};
+    ls_status status = path ? ls_files_names_list(path, LS_NAMES_FOLDERS, &folders) : ls_fail_memory("a file name", 0);
+    *has = folders.count > 0;
+    return status;
+}
+
+static int role_of(const char *name) {
+    return ls_role_of_word(name, strlen(name));
+}
+
+/* A folder of a split's name that has no classes is a class where none is named as the training split. */
+static ls_status find_layout(const char *folder, struct layout *layout) {
+    bool trained = false;
+    layout->folder = folder;
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &layout->folders);
+    const struct ls_names *names = &layout->folders;
+    for (int64_t i = 0; i < names->count; i++) trained = trained || role_of(names->names[i]) == LS_TRAIN;
+    for (int64_t i = 0; i < names->count && !status; i++) {
+        int role = role_of(names->names[i]);
+        bool is_one = trained;
+        if (role == LS_ROLE_NONE) continue;
+        if (!trained) status = has_folders(folder, names->names[i], &is_one);
+        if (status || !is_one) continue;
+        if (layout->splits[role])
+            return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' has both '%s' and '%s': leave one %s split in it", folder,
+                           layout->splits[role], names->names[i], ls_role_name((ls_split)role));
+        layout->splits[role] = names->names[i];
+    }
+    return status;
+}
+
+static bool is_split(const struct layout *layout, const char *name) {
+    for (int role = 0; layout && role < LS_ROLES; role++)
+        if (layout->splits[role] && !strcmp(layout->splits[role], name)) return true;
+    return false;
+}
+
+/* All class folders below folder, but for the layout's splits; one that is no class of the training split is a mistake.
+ */
+static ls_status add_classes(struct images *images, const char *folder, const struct layout *layout) {
     LS_CLEANUP(ls_files_names_free) struct ls_names folders = {0};
     ls_status status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
     for (int64_t i = 0; i < folders.count && !status; i++) {
         int64_t label = ls_files_names_find(&images->classes, folders.names[i]);
+        if (is_split(layout, folders.names[i])) continue;
         if (label < 0)
             return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' has class '%s', which the training images do not have",
                            folder, folders.names[i]);
@@ -191,24 +244,6 @@ static ls_status digest_names(struct images *images) {
     return status;
 }
 
-static const char *const train_names[] = {"train", NULL};
-static const char *const test_names[] = {"test", "validation", "val", NULL};
-
-/* The first of names that is a folder in folder; NULL with LS_OK when none is. */
-static ls_status find_split(const char *folder, const char *const *names, char **path) {
-    for (*path = NULL; *names; names++) {
-        char *candidate = ls_reader_path_join(folder, *names);
-        if (!candidate) return ls_fail_memory("a file name", 0);
-        bool there = false;
-        ls_status status = ls_file_is(candidate, LS_NAMES_FOLDERS, &there);
-        if (there) *path = candidate;
-        if (there) return LS_OK;
-        ls_free(candidate);
-        if (status) return status;
-    }
-    return LS_OK;
-}
-
 ls_status ls_images_present(const char *folder, bool *present) {
     LS_CLEANUP(ls_files_names_free) struct ls_names folders = {0};
     ls_status status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
@@ -216,20 +251,37 @@ ls_status ls_images_present(const char *folder, bool *present) {
     return status;
 }
 
-/* Classes are those of the training split, so that both splits number them alike. */
-static ls_status list_images(struct images *images, const char *folder, ls_split split) {
-    LS_CLEANUP(ls_free_pointer) char *train = NULL, *test = NULL;
-    ls_status status = find_split(folder, train_names, &train);
-    if (!status) status = find_split(folder, test_names, &test);
+/* Classes are those of the training split, so that all splits number them alike. */
+static ls_status name_classes(struct images *images, const struct layout *layout, ls_split split) {
+    const char *train = layout->splits[LS_TRAIN];
+    int64_t capacity = 0;
+    ls_status status = LS_OK;
+    for (int64_t i = 0; !train && i < layout->folders.count && !status; i++)
+        if (!is_split(layout, layout->folders.names[i]))
+            status = ls_files_names_add(&images->classes, &capacity, ls_strdup(layout->folders.names[i]));
+    const char *from = train ? train : layout->splits[split];
+    if (status || images->classes.count || !from) return status;
+    LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(layout->folder, from);
+    return path ? ls_files_names_list(path, LS_NAMES_FOLDERS, &images->classes) : ls_fail_memory("a file name", 0);
+}
+
+/* *split becomes the one that is read. */
+static ls_status list_images(struct images *images, const char *folder, ls_split *split) {
+    LS_CLEANUP(free_layout) struct layout layout = {0};
+    bool there[LS_ROLES];
+    ls_status status = find_layout(folder, &layout);
     if (status) return status;
-    if (split == LS_TEST && !test)
+    for (int role = 0; role < LS_ROLES; role++) there[role] = layout.splits[role] != NULL;
+    *split = ls_role_choose(*split, there);
+    if (*split != LS_TRAIN && !there[*split])
         return ls_fail(LS_NOT_FOUND, "folder '%s' has no folder test, validation or val", folder);
-    const char *classes = train ? train : split == LS_TEST ? test : folder;
-    status = ls_files_names_list(classes, LS_NAMES_FOLDERS, &images->classes);
-    if (!status) status = add_classes(images, split == LS_TEST ? test : classes);
+    LS_CLEANUP(ls_free_pointer)
+    char *read = there[*split] ? ls_reader_path_join(folder, layout.splits[*split]) : ls_strdup(folder);
+    if (!read) return ls_fail_memory("a file name", 0);
+    status = name_classes(images, &layout, *split);
+    if (!status) status = add_classes(images, read, there[*split] ? NULL : &layout);
     if (status || images->source.count) return status;
-    return ls_fail(LS_NOT_FOUND, "folder '%s' holds no CLASS/NAME.jpg, .jpeg or .png",
-                   split == LS_TEST ? test : classes);
+    return ls_fail(LS_NOT_FOUND, "folder '%s' holds no CLASS/NAME.jpg, .jpeg or .png", read);
 }
 
 static ls_status settle_images(struct images *images, const char *path, const ls_dataset_options *options) {
@@ -286,8 +338,9 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
     if (status) return status;
     struct images *images = ls_alloc(sizeof(*images));
     if (!images) return ls_fail_memory("a dataset", sizeof(*images));
-    images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .slow = true};
-    return open_images(images, list_images(images, folder, filled.split), &filled, dataset);
+    images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .split = filled.split, .slow = true};
+    status = list_images(images, folder, &images->source.split);
+    return open_images(images, status, &filled, dataset);
 }
 
 ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_options *options, ls_dataset **dataset) {
@@ -297,6 +350,7 @@ ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_opti
                                         .kind = "images",
                                         .slow = true,
                                         .unlabelled = true,
+                                        .split = options->split,
                                         .others = paths->others,
                                         .unread = paths->unread};
     ls_status status = LS_OK;

@@ -15,6 +15,7 @@
 #include "data/reader.h"
 #include "data/sources.h"
 #include "data/dataset.h"
+#include "data/role.h"
 
 #define LEAST_CLASSES 10
 
@@ -150,7 +151,8 @@ ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options
     struct mnist *mnist = ls_alloc(sizeof(*mnist));
     if (!mnist) return ls_fail_memory("a dataset", sizeof(*mnist));
     mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist", .bytes = true, .in_memory = true};
-    status = read_files(mnist, folder, filled.split);
+    mnist->source.split = ls_role_of_two(filled.split);
+    status = read_files(mnist, folder, mnist->source.split);
     if (status) {
         free_mnist(&mnist->source);
         return status;

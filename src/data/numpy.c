@@ -1,5 +1,5 @@
 /* NumPy's arrays as examples: x, y and maybe sample_weight of a split, from .npy files, from an .npz a split, or from
- * one .npz with both splits (Keras' mnist.npz). Kept as they are in the file, converted when read. Reading changes
+ * one .npz with all splits (Keras' mnist.npz). Kept as they are in the file, converted when read. Reading changes
  * nothing, so any number of threads may. */
 #include "data/numpy.h"
 
@@ -14,6 +14,7 @@
 #include "data/files.h"
 #include "data/npy.h"
 #include "data/reader.h"
+#include "data/role.h"
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "data/zip.h"
@@ -59,10 +60,6 @@ static void free_arrays(struct ls_source *source) {
 
 static const struct ls_source_ops numpy_ops = {.read = read_numpy_example, .free = free_arrays};
 
-static const char *split_name(ls_split split) {
-    return split == LS_TEST ? "test" : "train";
-}
-
 /* The place of a split's arrays: members of an archive, or files of a folder. */
 struct place {
     char path[4096];  /* of the archive, or of the folder */
@@ -75,21 +72,66 @@ static void close_place(struct place *place) {
     ls_free(place->archive);
 }
 
-/* An .npz file, or a folder of SPLIT.npz or of .npy files. */
-static ls_status open_place(const char *path, ls_split split, struct place *place) {
-    bool folder = false, archive = false;
-    ls_status status = ls_file_is(path, LS_NAMES_FOLDERS, &folder);
+static bool has_name(const struct ls_names *names, const char *format, const char *word) {
+    char name[32];
+    (void)snprintf(name, sizeof(name), format, word);
+    for (int64_t i = 0; i < names->count; i++)
+        if (!strcmp(names->names[i], name)) return true;
+    return false;
+}
+
+/* Of each role the word that WORD.npz, in a folder, or x_WORD.npy has; NULL without one. */
+static ls_status find_words(const char *path, const struct ls_names *names, bool folder, const char *words[LS_ROLES]) {
+    for (int role = 0; role < LS_ROLES; role++) {
+        const char *word;
+        words[role] = NULL;
+        for (size_t i = 0; (word = ls_role_word((ls_split)role, i)); i++) {
+            if (!(folder && has_name(names, "%s.npz", word)) && !has_name(names, "x_%s.npy", word)) continue;
+            if (words[role])
+                return ls_fail(LS_INVALID_ARGUMENT, "'%s' has both x_%s and x_%s: leave one %s split in it", path,
+                               words[role], word, ls_role_name((ls_split)role));
+            words[role] = word;
+        }
+    }
+    return LS_OK;
+}
+
+/* *split becomes the one that is there. *word says it; a name of the split where none is there. */
+static ls_status choose_word(const char *path, const struct ls_names *names, bool folder, ls_split *split,
+                             const char **word) {
+    const char *words[LS_ROLES];
+    bool there[LS_ROLES];
+    ls_status status = find_words(path, names, folder, words);
     if (status) return status;
-    place->split = split_name(split);
-    int length = folder ? snprintf(place->path, sizeof(place->path), "%s/%s.npz", path, place->split)
-                        : snprintf(place->path, sizeof(place->path), "%s", path);
+    for (int role = 0; role < LS_ROLES; role++) there[role] = words[role] != NULL;
+    *split = ls_role_choose(*split, there);
+    *word = there[*split] ? words[*split] : ls_role_name(ls_role_of_two(*split));
+    return LS_OK;
+}
+
+static ls_status read_archive(struct place *place, ls_split *split) {
+    LS_CLEANUP(ls_files_names_free) struct ls_names members = {0};
+    size_t count = 0;
+    ls_status status = ls_file_read(place->path, &place->archive, &place->size);
+    if (!status) status = ls_zip_list(place->path, place->archive, place->size, &members.names, &count);
+    members.count = (int64_t)count;
+    return status ? status : choose_word(place->path, &members, false, split, &place->split);
+}
+
+/* An .npz file, or a folder of SPLIT.npz or of .npy files. */
+static ls_status open_place(const char *path, ls_split *split, struct place *place) {
+    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0};
+    bool folder = false;
+    ls_status status = ls_file_is(path, LS_NAMES_FOLDERS, &folder);
+    if (!status && folder) status = ls_files_names_list(path, LS_NAMES_FILES, &files);
+    if (!status && folder) status = choose_word(path, &files, true, split, &place->split);
+    if (status) return status;
+    bool archive = folder && has_name(&files, "%s.npz", place->split);
+    int length = archive ? snprintf(place->path, sizeof(place->path), "%s/%s.npz", path, place->split)
+                         : snprintf(place->path, sizeof(place->path), "%s", path);
     if (length >= (int)sizeof(place->path))
         return ls_fail(LS_INVALID_ARGUMENT, "the path '%.80s...' is too long", path);
-    if (folder) status = ls_file_is(place->path, LS_NAMES_FILES, &archive);
-    if (status) return status;
-    if (!folder || archive) return ls_file_read(place->path, &place->archive, &place->size);
-    (void)snprintf(place->path, sizeof(place->path), "%s", path);
-    return LS_OK;
+    return folder && !archive ? LS_OK : read_archive(place, split);
 }
 
 /* The array NAME_SPLIT. */
@@ -109,14 +151,12 @@ static ls_status read_array(const struct place *place, const char *name, uint8_t
 }
 
 ls_status ls_numpy_present(const char *folder, ls_split split, bool *present) {
-    char archive[32], array[32];
-    (void)snprintf(archive, sizeof(archive), "%s.npz", split_name(split));
-    (void)snprintf(array, sizeof(array), "x_%s.npy", split_name(split));
-    LS_CLEANUP(ls_free_pointer) char *one = ls_reader_path_join(folder, archive);
-    LS_CLEANUP(ls_free_pointer) char *other = ls_reader_path_join(folder, array);
-    if (!one || !other) return ls_fail_memory("a file name", 0);
-    ls_status status = ls_file_is(one, LS_NAMES_FILES, present);
-    return status || *present ? status : ls_file_is(other, LS_NAMES_FILES, present);
+    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0};
+    const char *word = NULL;
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
+    if (!status) status = choose_word(folder, &files, true, &split, &word);
+    if (!status) *present = has_name(&files, "%s.npz", word) || has_name(&files, "x_%s.npy", word);
+    return status;
 }
 
 /* The number of examples, which each array has as its first axis. */
@@ -203,7 +243,7 @@ static ls_status take_ids(const struct place *place, struct arrays *arrays) {
 
 static ls_status read_arrays(struct arrays *arrays, const char *path, const ls_dataset_options *options) {
     LS_CLEANUP(close_place) struct place place = {.archive = NULL};
-    ls_status status = open_place(path, options->split, &place);
+    ls_status status = open_place(path, &arrays->source.split, &place);
     if (!status) status = read_array(&place, "x", &arrays->x_bytes, &arrays->x);
     if (!status) status = take_features(&place, arrays);
     if (!status && options->ids) status = take_ids(&place, arrays);
@@ -238,7 +278,7 @@ static ls_status read_x_of_archive(const struct place *place, uint8_t **bytes, s
 }
 
 static ls_status read_unlabelled(struct arrays *arrays, const char *path, const ls_dataset_options *options) {
-    LS_CLEANUP(close_place) struct place place = {.split = split_name(options->split)};
+    LS_CLEANUP(close_place) struct place place = {.split = ls_role_name(options->split)};
     const char *dot = strrchr(path, '.');
     size_t length = 0;
     (void)snprintf(place.path, sizeof(place.path), "%s", path);
@@ -258,8 +298,8 @@ static ls_status open_arrays(const char *path, bool unlabelled, const ls_dataset
                              ls_dataset **dataset) {
     struct arrays *arrays = ls_alloc(sizeof(*arrays));
     if (!arrays) return ls_fail_memory("a dataset", sizeof(*arrays));
-    arrays->source =
-        (struct ls_source){.ops = &numpy_ops, .kind = "numpy", .in_memory = true, .unlabelled = unlabelled};
+    arrays->source = (struct ls_source){
+        .ops = &numpy_ops, .kind = "numpy", .split = options->split, .in_memory = true, .unlabelled = unlabelled};
     ls_status status = (unlabelled ? read_unlabelled : read_arrays)(arrays, path, options);
     if (!status) return ls_dataset_from_source(&arrays->source, options, dataset);
     free_arrays(&arrays->source);

@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "data/table.h"
 #include "data/tfrecord.h"
+#include "data/role.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text);
@@ -21,9 +22,10 @@ static bool ends_with(const char *text, const char *end) {
 
 static ls_status open_folder(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
     bool mnist = false, cifar10 = false, numpy = false, tfrecord = false, images = false,
-         test = options->split == LS_TEST;
-    ls_status status = ls_mnist_present(folder, options->split, &mnist);
-    if (!status) status = ls_cifar10_present(folder, options->split, &cifar10);
+         test = options->split != LS_TRAIN;
+    ls_split of_two = ls_role_of_two(options->split);
+    ls_status status = ls_mnist_present(folder, of_two, &mnist);
+    if (!status) status = ls_cifar10_present(folder, of_two, &cifar10);
     if (!status) status = ls_numpy_present(folder, options->split, &numpy);
     if (!status) status = ls_tfrecord_present(folder, &tfrecord);
     if (!status) status = ls_images_present(folder, &images);

@@ -10,6 +10,7 @@
 #include "data/pixels.h"
 #include "data/sources.h"
 #include "data/dataset.h"
+#include "data/role.h"
 
 #define DEFAULT_SIDE 64
 #define TRAIN_COUNT  2000
@@ -152,13 +153,14 @@ ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **data
     int64_t width = filled.image_width ? filled.image_width : DEFAULT_SIDE;
     shapes->source = (struct ls_source){.ops = &shapes_ops,
                                         .kind = "shapes",
+                                        .split = ls_role_of_two(filled.split),
                                         .shape = LS_SHAPE(height, width, 3),
                                         .classes = 2,
-                                        .count = filled.split == LS_TEST ? TEST_COUNT : TRAIN_COUNT,
+                                        .count = filled.split != LS_TRAIN ? TEST_COUNT : TRAIN_COUNT,
                                         .bytes = true,
                                         .slow = true};
     if (filled.limit) shapes->source.count = filled.limit;
     shapes->seed = filled.seed;
-    shapes->stream = ls_random_stream(filled.split == LS_TEST ? "shapes/test" : "shapes/train");
+    shapes->stream = ls_random_stream(filled.split != LS_TRAIN ? "shapes/test" : "shapes/train");
     return ls_dataset_from_source(&shapes->source, &filled, dataset);
 }

@@ -21,6 +21,7 @@
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "base/plain.h"
+#include "data/role.h"
 
 struct records {
     struct ls_source source;
@@ -201,22 +202,6 @@ static ls_status open_shard(struct records *records, const char *path, bool tole
     return LS_OK;
 }
 
-/* True if word stands in name as a whole: letters come neither before nor behind. */
-static bool has_word(const char *name, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = name; (at = strstr(at, word)); at += length)
-        if ((at == name || !ls_plain_is_letter(at[-1])) && !ls_plain_is_letter(at[length])) return true;
-    return false;
-}
-
-static bool names_a_split(const char *name, ls_split split) {
-    static const char *const test[] = {"test", "validation", "val", "valid", "dev", "eval"};
-    if (split == LS_TRAIN) return has_word(name, "train") || has_word(name, "training");
-    for (size_t i = 0; i < sizeof(test) / sizeof(test[0]); i++)
-        if (has_word(name, test[i])) return true;
-    return false;
-}
-
 /* "a.tfrecord", "a.tfrecord-00000-of-00001", Kaggle's "a.tfrec", and ImageNet's "train-00000-of-00002". */
 static bool is_record_name(const char *name) {
     const char *of = strstr(name, "-of-");
@@ -226,14 +211,18 @@ static bool is_record_name(const char *name) {
     return of && of[-6] == '-' && strlen(of) == 9 && strspn(of + 4, "0123456789") == 5;
 }
 
-/* Which names are of the split; where none names a split, all are of the training split. */
-static bool is_chosen(const struct ls_names *names, int64_t i, ls_split split) {
-    bool any = false;
-    if (!is_record_name(names->names[i])) return false;
-    for (int64_t j = 0; j < names->count; j++)
-        any = any || (is_record_name(names->names[j]) &&
-                      (names_a_split(names->names[j], LS_TRAIN) || names_a_split(names->names[j], LS_TEST)));
-    return any ? names_a_split(names->names[i], split) : split == LS_TRAIN;
+/* The roles that the names of records mean; where none means one, all are of the training split. */
+static void find_roles(const struct ls_names *names, bool there[LS_ROLES]) {
+    for (int64_t i = 0; i < names->count; i++) {
+        int role = is_record_name(names->names[i]) ? ls_role_of_name(names->names[i]) : LS_ROLE_NONE;
+        if (role != LS_ROLE_NONE) there[role] = true;
+    }
+}
+
+static bool is_chosen(const char *name, const bool there[LS_ROLES], ls_split split) {
+    bool any = there[LS_TRAIN] || there[LS_TEST] || there[LS_VALIDATION];
+    if (!is_record_name(name)) return false;
+    return any ? ls_role_of_name(name) == (int)split : split == LS_TRAIN;
 }
 
 /* Of a file: its name, and how many records it has. */
@@ -248,15 +237,22 @@ static void free_digest(struct ls_digest **digest) {
 }
 
 static ls_status open_shards(struct records *records, const char *folder, const ls_dataset_options *options) {
+    bool there[LS_ROLES] = {false};
     LS_CLEANUP(ls_files_names_free) struct ls_names names = {0};
     LS_CLEANUP(free_digest) struct ls_digest *digest = NULL;
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &names);
     if (!status) status = ls_digest_new(&digest);
     if (status) return status;
+    find_roles(&names, there);
+    records->source.split = ls_role_choose(options->split, there);
     records->shards = ls_alloc_array((size_t)names.count + 1, sizeof(*records->shards));
     if (!records->shards) return ls_fail_memory("a list of files", (size_t)names.count * sizeof(struct shard));
     for (int64_t i = 0; i < names.count && !status; i++) {
-        if (!is_chosen(&names, i, options->split)) continue;
+        bool other = is_record_name(names.names[i]) && ls_role_of_name(names.names[i]) == LS_ROLE_NONE;
+        if (!is_chosen(names.names[i], there, records->source.split)) {
+            records->source.others += other;
+            continue;
+        }
         LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, names.names[i]);
         if (!path) return ls_fail_memory("a file name", 0);
         status = open_shard(records, path, options->damage == LS_DAMAGE_SKIPPED);
@@ -264,7 +260,7 @@ static ls_status open_shards(struct records *records, const char *folder, const 
     }
     if (status || records->source.count) return status ? status : ls_digest_hex(digest, records->source.names_sha256);
     return ls_fail(LS_NOT_FOUND, "folder '%s' has no records in files NAME.tfrecord of the %s split", folder,
-                   options->split == LS_TEST ? "test (or validation)" : "train");
+                   options->split == LS_TRAIN ? "train" : "test (or validation)");
 }
 
 ls_status ls_tfrecord_present(const char *folder, bool *present) {

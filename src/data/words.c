@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "data/dataset.h"
+#include "data/role.h"
 
 enum { TOPICS = 4, LENGTH = 10, VOCABULARY = 10000, OCTAVES = 14 /* 2^14 > VOCABULARY */ };
 #define TRAIN_COUNT 20000
@@ -58,12 +59,13 @@ ls_status ls_dataset_words(const ls_dataset_options *options, ls_dataset **datas
     if (!words) return ls_fail_memory("a dataset", sizeof(*words));
     words->source = (struct ls_source){.ops = &words_ops,
                                        .kind = "words",
+                                       .split = ls_role_of_two(filled.split),
                                        .shape = LS_SHAPE(LENGTH),
                                        .classes = TOPICS,
-                                       .count = filled.split == LS_TEST ? TEST_COUNT : TRAIN_COUNT,
+                                       .count = filled.split != LS_TRAIN ? TEST_COUNT : TRAIN_COUNT,
                                        .integers = true};
     if (filled.limit) words->source.count = filled.limit;
     words->seed = filled.seed;
-    words->stream = ls_random_stream(filled.split == LS_TEST ? "words/test" : "words/train");
+    words->stream = ls_random_stream(filled.split != LS_TRAIN ? "words/test" : "words/train");
     return ls_dataset_from_source(&words->source, &filled, dataset);
 }

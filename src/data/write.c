@@ -11,6 +11,7 @@
 #include "data/png.h"
 #include "data/sources.h"
 #include "data/staging.h"
+#include "data/role.h"
 
 #define DEFAULT_QUALITY 95
 #define MAX_SHARDS      99999
@@ -87,7 +88,7 @@ ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, con
     struct ls_write write = {.dataset = dataset,
                              .format = format,
                              .next = opened->skip,
-                             .split = opened->split == LS_TEST || opened->part == LS_PART_VALIDATION ? "test" : "train",
+                             .split = ls_role_name(opened->part == LS_PART_VALIDATION ? LS_TEST : opened->split),
                              .copy = dataset->source->ops->encoded && !resized};
     if (!ops) return ls_fail(LS_INVALID_ARGUMENT, "format %d: there are 1 to %d", (int)format, LS_FORMAT_NPZ);
     if (dataset->source->unlabelled)

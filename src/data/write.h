@@ -7,7 +7,7 @@
 struct ls_write {
     const ls_dataset *dataset; /* borrowed */
     ls_file_format format;
-    const char *folder, *split; /* "train" or "test" */
+    const char *folder, *split; /* "train", "test" or "validation" */
     ls_write_options options;   /* defaults filled in */
     bool copy;                  /* images that are encoded already are taken as they are */
     int64_t next, done;         /* the source's example that comes; how many have been written */

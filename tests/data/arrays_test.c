@@ -57,7 +57,7 @@ START_TEST(bad_options_are_refused) {
     ck_assert_fails(make(LS_DATASET(.repeat = -2), &dataset), LS_INVALID_ARGUMENT, "repeat is -2");
     ck_assert_fails(make(LS_DATASET(.repeat = INT64_C(1) << 47), &dataset), LS_INVALID_ARGUMENT, "an epoch has more");
     ck_assert_fails(make(LS_DATASET(.limit = -3), &dataset), LS_INVALID_ARGUMENT, "limit is -3");
-    ck_assert_fails(make(LS_DATASET(.split = 2), &dataset), LS_INVALID_ARGUMENT, "split is 2");
+    ck_assert_fails(make(LS_DATASET(.split = 3), &dataset), LS_INVALID_ARGUMENT, "split is 3");
     ck_assert_fails(make(LS_DATASET(.shuffle = 3), &dataset), LS_INVALID_ARGUMENT, "shuffle is 3");
     ck_assert_fails(make(LS_DATASET(.division = 2), &dataset), LS_INVALID_ARGUMENT, "division is 2");
     ck_assert_fails(make(LS_DATASET(.auto_shard = 4), &dataset), LS_INVALID_ARGUMENT, "auto_shard is 4");
