@@ -16,9 +16,10 @@
 
 struct ls_record_file {
     char *path;     /* owns */
-    int fd;         /* -1: in memory */
-    uint8_t *bytes; /* owns: what a gzipped file holds */
+    int fd;         /* -1: in memory, or opened for each reading */
+    uint8_t *bytes; /* owns: what a packed file holds */
     uint64_t size;
+    struct timespec written; /* of a plain file */
     struct place {
         uint64_t offset, length; /* of the record; of its bytes */
     } * places;                  /* owns */
@@ -30,13 +31,29 @@ static bool header_is_good(const uint8_t header[LS_RECORD_HEADER]) {
     return ls_record_frame_header_read(header, &length);
 }
 
+static ls_status read_anew(const struct ls_record_file *file, uint64_t offset, uint8_t *bytes, size_t size) {
+    struct stat info;
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return ls_read_file_fail("open", file->path);
+    ls_status status = LS_OK;
+    if (fstat(fd, &info))
+        status = ls_read_file_fail("open", file->path);
+    else if ((uint64_t)info.st_size != file->size || info.st_mtim.tv_sec != file->written.tv_sec ||
+             info.st_mtim.tv_nsec != file->written.tv_nsec)
+        status =
+            ls_fail(LS_FAILED_PRECONDITION, "'%s' was written while the dataset was open: open it anew", file->path);
+    else
+        status = ls_read_file_at(fd, file->path, offset, bytes, size);
+    (void)close(fd);
+    return status;
+}
+
 /* The bytes are there: the caller has compared with the size. */
 static ls_status read_at(const struct ls_record_file *file, uint64_t offset, uint8_t *bytes, size_t size) {
-    if (file->fd < 0) {
-        memcpy(bytes, file->bytes + offset, size);
-        return LS_OK;
-    }
-    return ls_read_file_at(file->fd, file->path, offset, bytes, size);
+    if (file->fd >= 0) return ls_read_file_at(file->fd, file->path, offset, bytes, size);
+    if (!file->bytes) return read_anew(file, offset, bytes, size);
+    memcpy(bytes, file->bytes + offset, size);
+    return LS_OK;
 }
 
 static ls_status add_place(struct ls_record_file *file, struct place place) {
@@ -135,6 +152,7 @@ static ls_status open_record_file(struct ls_record_file *file, const char *path)
     file->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (file->fd < 0 || fstat(file->fd, &info)) return ls_read_file_fail("open", path);
     file->size = (uint64_t)info.st_size;
+    file->written = info.st_mtim;
     return unpack_packed(file);
 }
 
@@ -156,9 +174,14 @@ ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_
     return status;
 }
 
+void ls_record_file_close(struct ls_record_file *file) {
+    if (file->fd >= 0) (void)close(file->fd);
+    file->fd = -1;
+}
+
 void ls_record_file_free(struct ls_record_file *file) {
     if (!file) return;
-    if (file->fd >= 0) (void)close(file->fd);
+    ls_record_file_close(file);
     ls_free(file->path);
     ls_free(file->bytes);
     ls_free(file->places);

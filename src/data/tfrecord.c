@@ -23,6 +23,8 @@
 #include "base/plain.h"
 #include "data/role.h"
 
+enum { KEPT_OPEN = 64 }; /* shards of a dataset; the others are opened when they are read */
+
 struct records {
     struct ls_source source;
     struct shard {
@@ -194,6 +196,7 @@ static ls_status open_shard(struct records *records, const char *path, bool tole
     struct shard *shard = &records->shards[records->shard_count];
     ls_status status = ls_record_file_open(path, tolerant, &shard->file, &broken);
     if (status) return status;
+    if (records->shard_count >= KEPT_OPEN) ls_record_file_close(shard->file);
     if (broken) records->source.damaged++;
     ls_free(broken);
     shard->first = records->source.count;

@@ -1,6 +1,7 @@
 /* TFRecord files of Examples: TensorFlow's own, ours there and back, and damaged ones. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/crc32c.h"
 #include "base/memory.h"
@@ -83,6 +84,35 @@ START_TEST(files_of_a_split_follow_their_names) {
     assert_ok(ls_dataset_tfrecord(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
     ck_assert_fails(dataset->source->ops->read(dataset->source, 2, features, LS_LABELS(&label)), LS_DATA_LOSS,
                     "has label 2: it must be 0 to 1");
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+/* More shards than descriptors; one that is written meanwhile is not taken for the old one. */
+START_TEST(shards_beyond_the_limit_of_descriptors) {
+    enum { SHARDS = 100, LIMIT = 92 };
+    struct rlimit limit;
+    ls_dataset *dataset;
+    float features[12];
+    int32_t label;
+    char name[64];
+    folder_clear();
+    for (int i = 0; i < SHARDS; i++) {
+        (void)snprintf(name, sizeof(name), "pets-%05d-of-%05d", i, SHARDS);
+        copy_golden("plain.tfrecord", name);
+    }
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = LIMIT;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_ok(ls_dataset_tfrecord(folder_path(), NULL, &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), (int64_t)SHARDS * 5);
+    for (int64_t i = SHARDS * 5 - 1; i >= 0; i -= 7) {
+        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label)));
+        ck_assert_int_eq(label, i % 5 % 3);
+    }
+    folder_write(name, "another", 7, false);
+    ck_assert_fails(dataset->source->ops->read(dataset->source, SHARDS * 5 - 1, features, LS_LABELS(&label)),
+                    LS_FAILED_PRECONDITION, "was written while the dataset was open");
     ls_dataset_free(dataset);
 }
 END_TEST
@@ -170,6 +200,7 @@ int main(void) {
     tcase_add_test(tests, checksums_equal_rfc_3720);
     tcase_add_test(tests, files_of_tensorflow_are_read);
     tcase_add_test(tests, files_of_a_split_follow_their_names);
+    tcase_add_test(tests, shards_beyond_the_limit_of_descriptors);
     tcase_add_test(tests, every_damage_is_found);
     tcase_add_test(tests, damaged_records_are_left_out);
     tcase_add_test(tests, other_examples_are_refused);
