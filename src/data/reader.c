@@ -110,10 +110,16 @@ void ls_reader_free(struct ls_reader *reader) {
 }
 
 bool ls_reader_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length) {
-    z_stream stream = {
-        .next_in = (Bytef *)packed, .avail_in = (uInt)size, .next_out = output, .avail_out = (uInt)length};
-    if (size > UINT32_MAX || length > UINT32_MAX || inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
-    bool whole = inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.total_out == length;
+    z_stream stream = {.next_in = (Bytef *)packed, .next_out = output};
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
+    int code = Z_OK;
+    while (code == Z_OK) {
+        size_t left = size - (size_t)(stream.next_in - packed), free = length - (size_t)(stream.next_out - output);
+        stream.avail_in = (uInt)(left < LARGEST_READ ? left : LARGEST_READ);
+        stream.avail_out = (uInt)(free < LARGEST_READ ? free : LARGEST_READ);
+        code = inflate(&stream, Z_NO_FLUSH);
+    }
+    bool whole = code == Z_STREAM_END && stream.next_out == output + length;
     (void)inflateEnd(&stream);
     return whole;
 }

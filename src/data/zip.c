@@ -1,4 +1,5 @@
-/* ZIP by its central directory at the end. Each file's header, sizes and CRC-32 are compared with what is there. */
+/* ZIP by its central directory at the end, with the records of ZIP64 (APPNOTE 4.3.14, 4.5.3) where a number has no room
+ * in the old ones. Each file's header, sizes and CRC-32 are compared with what is there. */
 #include "data/zip.h"
 
 #include <errno.h>
@@ -15,14 +16,19 @@
 #define LOCAL_SIZE    30
 #define CENTRAL_SIZE  46
 #define END_SIZE      22
+#define LOCATOR_MAGIC 0x07064B50U /* of ZIP64's end record, before the old one */
+#define END64_MAGIC   0x06064B50U
+#define LOCATOR_SIZE  20
+#define END64_SIZE    56
+#define EXTRA64       1 /* the extra field of an entry */
 #define MAX_COMMENT   65535
 #define MAX_FILES     65535
 #define STORED        0
 #define DEFLATED      8
 #define ENCRYPTED     1U
 
-static uint32_t get(const uint8_t *bytes, size_t at, int size) {
-    uint32_t value = 0;
+static uint64_t get(const uint8_t *bytes, size_t at, int size) {
+    uint64_t value = 0;
     for (int i = size; i-- > 0;) value = value << 8 | bytes[at + (size_t)i];
     return value;
 }
@@ -38,7 +44,8 @@ struct archive {
 };
 /* One file, as the central directory has it. */
 struct member {
-    uint32_t flags, method, crc, packed, unpacked, offset;
+    uint32_t flags, method, crc;
+    uint64_t packed, unpacked, offset;
 };
 
 static ls_status fail_at(const struct archive *archive, size_t offset, const char *what) {
@@ -46,9 +53,9 @@ static ls_status fail_at(const struct archive *archive, size_t offset, const cha
                    offset, archive->size);
 }
 
-/* The end record: behind it there is at most a comment. The comment may be up to 65,535 bytes, and its length is in the
- * record itself, so the mark is looked for from the end backwards. Archives are read from behind, because what is in
- * front of the first file may be anything. */
+/* The place of the end record: behind it there is at most a comment. The comment may be up to 65,535 bytes, and its
+ * length is in the record itself, so the mark is looked for from the end backwards. Archives are read from behind,
+ * because what is in front of the first file may be anything. */
 static ls_status find_end(const struct archive *archive, size_t *end) {
     size_t lowest = archive->size > END_SIZE + MAX_COMMENT ? archive->size - END_SIZE - MAX_COMMENT : 0;
     if (archive->size < END_SIZE) return fail_at(archive, archive->size, "it ends");
@@ -60,49 +67,113 @@ static ls_status find_end(const struct archive *archive, size_t *end) {
     return fail_at(archive, archive->size, "no end record before the end");
 }
 
+/* The entries of the directory lie in [at, end), count of them. */
+struct directory {
+    size_t at, end;
+    uint64_t count;
+};
+
+/* ZIP64's end record has them; an archive without one has them in the old one. */
+static ls_status find_directory64(const struct archive *archive, size_t end, struct directory *directory) {
+    if (end < LOCATOR_SIZE || get(archive->bytes, end - LOCATOR_SIZE, 4) != LOCATOR_MAGIC) return LS_OK;
+    size_t locator = end - LOCATOR_SIZE;
+    uint64_t at = get(archive->bytes, locator + 8, 8);
+    if (locator < END64_SIZE || at > locator - END64_SIZE || get(archive->bytes, (size_t)at, 4) != END64_MAGIC)
+        return fail_at(archive, locator, "a bad place of ZIP64's end record");
+    *directory = (struct directory){(size_t)get(archive->bytes, (size_t)at + 48, 8), (size_t)at,
+                                    get(archive->bytes, (size_t)at + 32, 8)};
+    return LS_OK;
+}
+
+static ls_status find_directory(const struct archive *archive, struct directory *directory) {
+    size_t end = 0;
+    ls_status status = find_end(archive, &end);
+    if (status) return status;
+    *directory = (struct directory){(size_t)get(archive->bytes, end + 16, 4), end, get(archive->bytes, end + 10, 2)};
+    if (directory->at == UINT32_MAX || directory->count == UINT16_MAX || get(archive->bytes, end + 12, 4) == UINT32_MAX)
+        status = find_directory64(archive, end, directory);
+    if (!status && directory->count > archive->size / CENTRAL_SIZE)
+        status = fail_at(archive, end, "more files than there is room for");
+    return status;
+}
+
 /* An entry of the directory: where its name lies, and where the next one begins. */
 struct entry {
     size_t name, length, next;
+    uint64_t packed, unpacked, offset;
 };
+
+/* Of numbers that have no room in an entry ZIP64's extra field has 8 bytes each, in this order. */
+static bool read_extra(const struct archive *archive, size_t at, struct entry *entry) {
+    uint64_t *const numbers[] = {&entry->unpacked, &entry->packed, &entry->offset};
+    while (entry->next - at >= 4) {
+        size_t kind = get(archive->bytes, at, 2), left = get(archive->bytes, at + 2, 2);
+        at += 4;
+        if (entry->next - at < left) return false;
+        for (size_t i = 0; kind == EXTRA64 && i < 3; i++) {
+            if (*numbers[i] != UINT32_MAX) continue;
+            if (left < 8) return false;
+            *numbers[i] = get(archive->bytes, at, 8);
+            at += 8;
+            left -= 8;
+        }
+        at += left;
+    }
+    return true;
+}
 
 static ls_status read_entry(const struct archive *archive, size_t end, size_t at, struct entry *entry) {
     if (at > end || end - at < CENTRAL_SIZE || get(archive->bytes, at, 4) != CENTRAL_MAGIC)
         return fail_at(archive, at, "a bad entry of the directory");
-    size_t length = get(archive->bytes, at + 28, 2);
-    size_t extra = get(archive->bytes, at + 30, 2) + (size_t)get(archive->bytes, at + 32, 2);
-    if (end - at - CENTRAL_SIZE < length + extra) return fail_at(archive, at, "a bad entry of the directory");
-    *entry = (struct entry){at + CENTRAL_SIZE, length, at + CENTRAL_SIZE + length + extra};
+    size_t length = get(archive->bytes, at + 28, 2), extra = get(archive->bytes, at + 30, 2);
+    size_t comment = get(archive->bytes, at + 32, 2);
+    if (end - at - CENTRAL_SIZE < length + extra + comment) return fail_at(archive, at, "a bad entry of the directory");
+    *entry = (struct entry){at + CENTRAL_SIZE,
+                            length,
+                            at + CENTRAL_SIZE + length + extra,
+                            get(archive->bytes, at + 20, 4),
+                            get(archive->bytes, at + 24, 4),
+                            get(archive->bytes, at + 42, 4)};
+    if (!read_extra(archive, entry->name + length, entry))
+        return fail_at(archive, at, "a bad extra field of an entry of the directory");
+    entry->next += comment;
     return LS_OK;
 }
 
 static ls_status find_member(const struct archive *archive, const char *name, struct member *member) {
-    size_t end = 0;
+    struct directory directory;
     struct entry entry;
-    ls_status status = find_end(archive, &end);
+    ls_status status = find_directory(archive, &directory);
     if (status) return status;
-    size_t at = get(archive->bytes, end + 16, 4), count = get(archive->bytes, end + 10, 2);
-    for (size_t i = 0; i < count; i++, at = entry.next) {
-        status = read_entry(archive, end, at, &entry);
+    size_t at = directory.at;
+    for (uint64_t i = 0; i < directory.count; i++, at = entry.next) {
+        status = read_entry(archive, directory.end, at, &entry);
         if (status) return status;
         if (entry.length != strlen(name) || memcmp(archive->bytes + entry.name, name, entry.length) != 0) continue;
         const uint8_t *found = archive->bytes + at;
-        *member = (struct member){get(found, 8, 2),  get(found, 10, 2), get(found, 16, 4),
-                                  get(found, 20, 4), get(found, 24, 4), get(found, 42, 4)};
+        *member = (struct member){(uint32_t)get(found, 8, 2),
+                                  (uint32_t)get(found, 10, 2),
+                                  (uint32_t)get(found, 16, 4),
+                                  entry.packed,
+                                  entry.unpacked,
+                                  entry.offset};
         return LS_OK;
     }
     return ls_fail(LS_NOT_FOUND, "'%s' holds no file '%s'", archive->path, name);
 }
 
 /* Files that lie in each other would be more than the archive has room for. */
-static ls_status list_members(const struct archive *archive, size_t end, char **names, size_t *count) {
-    size_t at = get(archive->bytes, end + 16, 4), wanted = get(archive->bytes, end + 10, 2), packed = 0;
+static ls_status list_members(const struct archive *archive, const struct directory *directory, char **names,
+                              size_t *count) {
+    size_t at = directory->at;
+    uint64_t room = archive->size;
     struct entry entry;
-    for (size_t i = 0; i < wanted; i++, at = entry.next) {
-        ls_status status = read_entry(archive, end, at, &entry);
+    for (uint64_t i = 0; i < directory->count; i++, at = entry.next) {
+        ls_status status = read_entry(archive, directory->end, at, &entry);
         if (status) return status;
-        packed += get(archive->bytes, at + 20, 4);
-        if (packed > archive->size || memchr(archive->bytes + entry.name, 0, entry.length))
+        if (entry.packed > room || memchr(archive->bytes + entry.name, 0, entry.length))
             return fail_at(archive, at, "a bad entry of the directory");
+        room -= entry.packed;
         char *name = ls_alloc(entry.length + 1);
         if (!name) return ls_fail_memory("the names in an archive", entry.length);
         memcpy(name, archive->bytes + entry.name, entry.length);
@@ -113,12 +184,13 @@ static ls_status list_members(const struct archive *archive, size_t end, char **
 
 ls_status ls_zip_list(const char *archive_path, const uint8_t *bytes, size_t size, char ***names, size_t *count) {
     const struct archive archive = {archive_path, bytes, size};
-    size_t end = 0, listed = 0;
-    ls_status status = find_end(&archive, &end);
+    struct directory directory;
+    size_t listed = 0;
+    ls_status status = find_directory(&archive, &directory);
     if (status) return status;
-    char **made = ls_alloc_array(get(bytes, end + 10, 2), sizeof(*made));
-    if (!made) return ls_fail_memory("the names in an archive", get(bytes, end + 10, 2) * sizeof(*made));
-    status = list_members(&archive, end, made, &listed);
+    char **made = ls_alloc_array((size_t)directory.count, sizeof(*made));
+    if (!made) return ls_fail_memory("the names in an archive", (size_t)directory.count * sizeof(*made));
+    status = list_members(&archive, &directory, made, &listed);
     if (status) {
         while (listed) ls_free(made[--listed]);
         ls_free(made);
@@ -135,15 +207,14 @@ static ls_status check_member(const struct archive *archive, const char *name, c
     if (member->method != STORED && member->method != DEFLATED)
         return ls_fail(LS_UNIMPLEMENTED, "file '%s' of '%s' is packed by method %u: only deflate is read", name,
                        archive->path, member->method);
-    if (member->packed == UINT32_MAX || member->unpacked == UINT32_MAX || member->offset == UINT32_MAX)
-        return ls_fail(LS_UNIMPLEMENTED, "file '%s' of '%s' has 4 GiB or more: use .npy files", name, archive->path);
     return LS_OK;
 }
 
 /* Finds the place of the file's bytes. */
 static ls_status find_bytes(const struct archive *archive, const struct member *member, const uint8_t **packed) {
-    size_t at = member->offset, header;
-    if (at > archive->size || archive->size - at < LOCAL_SIZE || get(archive->bytes, at, 4) != LOCAL_MAGIC)
+    uint64_t begin = member->offset;
+    size_t at = (size_t)begin, header;
+    if (begin > archive->size || archive->size - at < LOCAL_SIZE || get(archive->bytes, at, 4) != LOCAL_MAGIC)
         return fail_at(archive, at, "no file header");
     header = LOCAL_SIZE + get(archive->bytes, at + 26, 2) + (size_t)get(archive->bytes, at + 28, 2);
     if (archive->size - at < header || archive->size - at - header < member->packed)

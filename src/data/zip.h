@@ -5,7 +5,7 @@
 
 /* Unpacks one file of an archive: *output is freed with ls_free. archive is its path, for messages. NOT_FOUND when it
  * holds no file of that name; DATA_LOSS naming the offset for what is damaged; UNIMPLEMENTED for other methods than
- * stored and deflate, encryption, and more than 4 GiB. */
+ * stored and deflate, and encryption. ZIP64 is read. */
 ls_status ls_zip_read(const char *archive, const uint8_t *bytes, size_t size, const char *name, uint8_t **output,
                       size_t *length);
 

@@ -28,6 +28,12 @@ static void parse(const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const names[] = {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"};
     parse(data, size);
+    char **members = NULL;
+    size_t count = 0;
+    if (!ls_zip_list("input", data, size, &members, &count)) {
+        for (size_t i = 0; i < count; i++) ls_free(members[i]);
+        ls_free(members);
+    }
     for (int i = 0; i < 4; i++) {
         uint8_t *output = NULL;
         size_t length = 0;
