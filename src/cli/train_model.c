@@ -76,6 +76,8 @@ static int count_outputs(const struct ls_train_model *choice, const ls_dataset *
     int64_t count = 1;
     if (choice->outputs) return choice->outputs;
     if (!ls_dataset_targets(data, &shape)) return ls_dataset_num_classes(data);
+    if (choice->rules.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY && ls_dataset_whole_classes(data))
+        return ls_dataset_whole_classes(data);
     for (int i = 0; i < shape.rank; i++) count *= shape.dims[i];
     return count < 1 << 24 ? (int)count : 1 << 24;
 }

@@ -8,6 +8,7 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "data/class_count.h"
 #include "data/sources.h"
 
 struct arrays {
@@ -83,6 +84,13 @@ static ls_status check_given(const ls_arrays *given) {
     return ls_fail(LS_INVALID_ARGUMENT, "count %lld: a dataset needs 1 example or more", (long long)given->count);
 }
 
+static void count_numbers(struct arrays *arrays) {
+    const ls_arrays *given = &arrays->given;
+    bool go_on = ls_target_width(&arrays->source.targets) == 1;
+    for (int64_t i = 0; i < given->count && go_on; i++)
+        go_on = ls_class_count_number(&arrays->source.whole, i, given->targets[i]);
+}
+
 static ls_status fill_arrays(struct arrays *arrays) {
     const ls_arrays *given = &arrays->given;
     bool numbers = given->targets != NULL;
@@ -101,6 +109,7 @@ static ls_status fill_arrays(struct arrays *arrays) {
                                         .integers = given->ids != NULL,
                                         .in_memory = true,
                                         .targets = {numbers, given->target_shape, given->sample_weights != NULL}};
+    if (!status && numbers) count_numbers(arrays);
     return status;
 }
 

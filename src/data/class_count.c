@@ -19,6 +19,15 @@ void ls_class_count_add(struct ls_class_count *count, int64_t label, int64_t exa
     count->example = example;
 }
 
+bool ls_class_count_number(struct ls_whole_numbers *whole, int64_t example, float value) {
+    if (!(value >= 0 && value < (float)LS_MAX_CLASSES && value == (float)(int)value)) {
+        *whole = (struct ls_whole_numbers){0, example, value};
+        return false;
+    }
+    if ((int)value >= whole->classes) whole->classes = (int)value + 1;
+    return true;
+}
+
 ls_status ls_class_count_end(struct ls_class_count *count, const char *path, struct ls_source *source) {
     struct ls_settings settings;
     ls_free(ls_steal(count->seen));

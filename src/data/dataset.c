@@ -279,6 +279,11 @@ const char *ls_dataset_transform(const ls_dataset *dataset) {
     return dataset->source->transform;
 }
 
+int ls_dataset_whole_classes(const ls_dataset *dataset) {
+    LS_NEED_OR(0, dataset);
+    return dataset->source->whole.classes;
+}
+
 ls_split ls_dataset_split(const ls_dataset *dataset) {
     LS_NEED_OR(LS_TRAIN, dataset);
     return dataset->source->split;

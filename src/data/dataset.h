@@ -28,6 +28,12 @@ struct ls_source_ops {
     /* The path of an example's own file. NULL where examples have none. */
     const char *(*path)(const struct ls_source *source, int64_t index);
 };
+/* Numbers, one an example, as classes: whole, and from 0. */
+struct ls_whole_numbers {
+    int classes;     /* 0: one of them is none, or there are several an example */
+    int64_t example; /* the first that is none */
+    float value;     /* 0 where numbers were not looked at */
+};
 struct ls_source {
     const struct ls_source_ops *ops;
     const char *kind; /* "mnist", "digits", ... for messages */
@@ -46,9 +52,10 @@ struct ls_source {
     char names_sha256[65]; /* of the files' names, and of sizes where they are known; "": there are none to compare */
     /* of counted classes: those that occur, and an example that has the greatest label; otherwise 0 */
     int64_t occurring, greatest_at;
-    int64_t others;        /* files beside the examples', of kinds that are not read */
-    int64_t unread;        /* of these, images by their names */
-    const char *transform; /* ls_dataset_transform's; borrowed from the source of the table */
+    struct ls_whole_numbers whole; /* where targets are numbers in memory */
+    int64_t others;                /* files beside the examples', of kinds that are not read */
+    int64_t unread;                /* of these, images by their names */
+    const char *transform;         /* ls_dataset_transform's; borrowed from the source of the table */
 };
 struct ls_dataset {
     struct ls_source *source;   /* owns */

@@ -189,6 +189,15 @@ static ls_status take_labels(const struct place *place, struct arrays *arrays) {
     return status;
 }
 
+static void count_numbers(struct arrays *arrays) {
+    bool go_on = arrays->y.count == arrays->source.count;
+    for (int64_t i = 0; i < arrays->y.count && go_on; i++) {
+        float value;
+        ls_npy_floats(&arrays->y, i, 1, false, &value);
+        go_on = ls_class_count_number(&arrays->source.whole, i, value);
+    }
+}
+
 /* All else are numbers: of a regression, or one-hot rows. */
 static ls_status take_targets(const struct place *place, struct arrays *arrays) {
     const struct ls_npy *y = &arrays->y;
@@ -197,6 +206,7 @@ static ls_status take_targets(const struct place *place, struct arrays *arrays) 
     kind->numbers = true;
     kind->shape = (ls_shape){y->shape.rank - 1, {0}};
     for (int i = 0; i < kind->shape.rank; i++) kind->shape.dims[i] = y->shape.dims[i + 1];
+    count_numbers(arrays);
     if (y->count > 0) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "'%s': y_%s holds no numbers", place->path, place->split);
 }

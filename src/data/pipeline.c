@@ -22,6 +22,7 @@ struct ls_pipeline {
     const ls_dataset *dataset;           /* borrows */
     const ls_class_weight *class_weight; /* borrows */
     struct ls_target_kind targets;       /* the dataset's, with weights where classes have some */
+    bool takes_classes;                  /* of numbers */
     struct ls_division_plan plan;
     int64_t whole;   /* rows of a whole global batch, of which plan.batch may be a portion */
     int64_t *totals; /* owns; NULL if all workers have the same rows */
@@ -368,13 +369,22 @@ const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipel
     return &pipeline->targets;
 }
 
+void ls_pipeline_take_classes(struct ls_pipeline *pipeline) {
+    if (!pipeline->targets.numbers || ls_target_width(&pipeline->targets) != 1) return;
+    pipeline->takes_classes = true;
+    pipeline->targets.numbers = false;
+}
+
 static void apply_class_weight(const struct ls_pipeline *pipeline, int64_t rows, const struct ls_targets *targets) {
     if (pipeline->class_weight) ls_class_weight_apply(pipeline->class_weight, &pipeline->targets, rows, targets);
 }
 
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,
                            const struct ls_targets *targets) {
-    ls_status status = ls_read_ahead_take(pipeline->ahead, 0, local_replica, (struct ls_read_rows){features, *targets});
+    const struct ls_read_rows place = {features, ls_targets_place(targets, pipeline->takes_classes)};
+    ls_status status = ls_read_ahead_take(pipeline->ahead, 0, local_replica, place);
+    if (!status && pipeline->takes_classes)
+        status = ls_targets_make_classes(targets, ls_pipeline_rows(pipeline, local_replica));
     if (!status) apply_class_weight(pipeline, ls_pipeline_rows(pipeline, local_replica), targets);
     return status;
 }
@@ -386,9 +396,11 @@ ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int lo
     ls_status status = ls_read_ahead_find(pipeline->ahead, place, local_replica, &found);
     if (status) return status;
     *features = found.features;
-    ls_targets_copy(&pipeline->dataset->source->targets, &found.targets, rows, targets);
-    apply_class_weight(pipeline, rows, targets);
-    return LS_OK;
+    const struct ls_targets read = ls_targets_place(targets, pipeline->takes_classes);
+    ls_targets_copy(&pipeline->dataset->source->targets, &found.targets, rows, &read);
+    if (pipeline->takes_classes) status = ls_targets_make_classes(targets, rows);
+    if (!status) apply_class_weight(pipeline, rows, targets);
+    return status;
 }
 
 struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline) {

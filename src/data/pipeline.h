@@ -38,6 +38,8 @@ int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline);
 int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
 /* The kind of the examples' targets. */
 const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipeline);
+/* Numbers, one an example, become labels; INVALID_ARGUMENT of the reading that finds one which is no class. */
+void ls_pipeline_take_classes(struct ls_pipeline *pipeline);
 /* Reads the present step's examples of one replica: features (rows, shape...), targets, host memory. Any thread. */
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,
                            const struct ls_targets *targets);

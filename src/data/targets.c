@@ -7,6 +7,7 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/class_count.h"
 
 int64_t ls_target_width(const struct ls_target_kind *kind) {
     return kind->numbers ? ls_shape_count(&kind->shape) : 1;
@@ -49,6 +50,25 @@ void ls_targets_copy(const struct ls_target_kind *kind, const struct ls_targets 
     else
         memcpy(to->labels, from->labels, count * sizeof(*to->labels));
     if (kind->weighted) memcpy(to->weights, from->weights, count * sizeof(*to->weights));
+}
+
+struct ls_targets ls_targets_place(const struct ls_targets *targets, bool become_labels) {
+    if (!become_labels) return *targets;
+    return (struct ls_targets){.numbers = (float *)(void *)targets->labels, .weights = targets->weights};
+}
+
+ls_status ls_targets_make_classes(const struct ls_targets *targets, int64_t rows) {
+    struct ls_whole_numbers whole = {0};
+    for (int64_t r = 0; r < rows; r++) {
+        float number;
+        memcpy(&number, &targets->labels[r], sizeof(number));
+        if (!ls_class_count_number(&whole, r, number))
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "row %lld has target %g, which is no class: classes are whole numbers from 0", (long long)r,
+                           (double)number);
+        targets->labels[r] = (int32_t)number;
+    }
+    return LS_OK;
 }
 
 void ls_target_text(const struct ls_target_kind *kind, char *text, size_t size) {

@@ -90,6 +90,8 @@ void ls_inputs_forget(ls_model *model) {
 void ls_input_use_pipeline(ls_model *model, struct ls_pipeline *pipeline) {
     if (model->progress.pipeline != pipeline) ls_inputs_forget(model);
     model->progress.pipeline = pipeline;
+    if (pipeline && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY)
+        ls_pipeline_take_classes(pipeline);
 }
 
 /* The pipeline's targets: labels or numbers in targets, sample weights in weights. */

@@ -29,17 +29,28 @@ static bool fits(const ls_shape *target, const ls_shape *output) {
     return ls_shape_equal(&longer, &shorter);
 }
 
+/* Of numbers that are no classes, for the loss that compares classes. */
+static ls_status refuse_numbers(const struct ls_source *source) {
+    char have[128];
+    if (!(source->whole.value == 0))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "the dataset's targets are numbers, and sparse_categorical_crossentropy takes them as classes "
+                       "where all are whole and from 0: example %lld has %g; take mean_squared_error for a regression",
+                       (long long)source->whole.example, (double)source->whole.value);
+    ls_shape_text(&source->targets.shape, have, sizeof(have));
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "the dataset's targets are numbers of shape %s, and sparse_categorical_crossentropy needs class "
+                   "numbers: bring integers, one an example; or take categorical_crossentropy for one-hot rows, "
+                   "mean_squared_error for a regression",
+                   have);
+}
+
 static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
     const ls_shape *target = &data->source->targets.shape, *output = ls_network_output_shape(model->built.network);
     char have[128], want[128];
     ls_shape_text(target, have, sizeof(have));
     ls_shape_text(output, want, sizeof(want));
-    if (model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "the dataset's targets are numbers of shape %s, and sparse_categorical_crossentropy needs class "
-                       "numbers: bring integers, one an example; or take categorical_crossentropy for one-hot rows, "
-                       "mean_squared_error for a regression",
-                       have);
+    if (model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY) return refuse_numbers(data->source);
     if (!fits(target, output))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset's targets have shape %s, the model's outputs %s: make them alike", have, want);
@@ -48,8 +59,8 @@ static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
                    want, ls_objective_loss_name(model->spec.objective.loss));
 }
 
-static ls_status check_classes(const ls_model *model, const ls_dataset *data) {
-    int outputs = ls_network_outputs(model->built.network), classes = ls_dataset_num_classes(data);
+static ls_status check_classes(const ls_model *model, int classes) {
+    int outputs = ls_network_outputs(model->built.network);
     const struct ls_objective *objective = &model->spec.objective;
     const ls_shape *shape = ls_network_output_shape(model->built.network);
     char text[128];
@@ -79,7 +90,9 @@ static ls_status check_input(const ls_model *model, const ls_dataset *data) {
     if (data->source->integers != integers)
         return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples are %s, the model was built for %s",
                        data->source->integers ? "integers" : "floats", integers ? "integers" : "floats");
-    return data->source->targets.numbers ? check_numbers(model, data) : check_classes(model, data);
+    if (!data->source->targets.numbers) return check_classes(model, ls_dataset_num_classes(data));
+    bool whole = data->source->whole.classes && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    return whole ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
 }
 
 static ls_status allocate_blob(struct ls_device *device, size_t count, float **blob) {

@@ -310,6 +310,91 @@ static ls_status differ(struct worker *worker) {
     return st;
 }
 
+/* Classes as integers, as floats, and as floats of an axis of 1. */
+struct form {
+    int axes; /* of floats; -1: integers */
+    bool weighted;
+    char digests[MAX_WORKERS][65];
+    double correct;
+};
+static float classes[EXAMPLES];
+static int32_t labels[EXAMPLES];
+
+static ls_status open_classes(const struct form *form, ls_dataset **data) {
+    ls_arrays given = {.size = sizeof(given), .count = EXAMPLES, .features = &features[0][0], .shape = LS_SHAPE(WIDTH)};
+    if (form->axes < 0) {
+        given.labels = labels;
+        given.classes = OUTPUTS;
+    } else {
+        given.targets = classes;
+        given.target_shape = (ls_shape){form->axes, {1}};
+    }
+    return ls_dataset_from_arrays(&given, LS_DATASET(.batch_size = 18, .seed = 4), data);
+}
+
+static ls_status train_classes(struct worker *worker) {
+    struct form *form = worker->context;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_result result = {0};
+    ls_status st = open_classes(form, &data);
+    if (!st) st = ls_model_new(worker->strategy, LS_LAYERS(ls_dense(9, LS_RELU), ls_dense(OUTPUTS)), &model);
+    if (!st) st = ls_model_compile(model, (ls_optimizer)ls_adam(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st)
+        st = ls_model_fit(model, data,
+                          LS_FIT(.epochs = 3, .validation_data = data, .verbose = -1,
+                                 .class_weight = form->weighted ? LS_CLASS_WEIGHT({1, 2.5F}) : NULL),
+                          &result);
+    if (!st) st = ls_model_weights_sha256(model, form->digests[worker->rank]);
+    if (!worker->rank) form->correct = result.accuracy;
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+static void fill_classes(void) {
+    fill();
+    for (int i = 0; i < EXAMPLES; i++) {
+        labels[i] = i * 7 % OUTPUTS;
+        classes[i] = (float)labels[i];
+    }
+}
+
+START_TEST(whole_floats_are_classes) {
+    struct form wanted = {.axes = -1, .weighted = _i};
+    struct worker_cluster cluster = {.count = 2, .devices = {2, 1}, .fn = train_classes, .context = &wanted};
+    fill_classes();
+    run_workers_ok(&cluster);
+    for (int axes = 0; axes < 2; axes++) {
+        struct form form = {.axes = axes, .weighted = _i};
+        cluster.context = &form;
+        run_workers_ok(&cluster);
+        ck_assert_str_eq(form.digests[0], wanted.digests[0]);
+        ck_assert_str_eq(form.digests[1], wanted.digests[0]);
+        ck_assert(form.correct == wanted.correct);
+    }
+}
+END_TEST
+
+/* The first of them is named. */
+START_TEST(floats_that_are_no_classes_are_named) {
+    static const float others[] = {0.5F, -1, NAN, INFINITY, 1e9F, 2.0000002F};
+    for (int i = 0; i < 6; i++) {
+        struct form form = {0};
+        struct worker_cluster cluster = {.count = 1, .devices = {1}, .fn = train_classes, .context = &form};
+        char place[64];
+        fill_classes();
+        classes[7 * (i + 1)] = others[i];
+        classes[EXAMPLES - 1] = 0.75F;
+        run_workers(&cluster);
+        (void)snprintf(place, sizeof(place), "whole and from 0: example %d has %g", 7 * (i + 1), (double)others[i]);
+        ck_assert_int_eq(cluster.workers[0].status, LS_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(cluster.workers[0].error, place), "'%s' does not say '%s'", cluster.workers[0].error,
+                      place);
+    }
+}
+END_TEST
+
 START_TEST(workers_with_different_targets_are_refused) {
     int what = _i;
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = differ, .context = &what};
@@ -336,6 +421,8 @@ int main(void) {
     tcase_add_test(tests, a_custom_loop_reads_targets);
     tcase_add_test(tests, a_shape_that_does_not_fit_is_named);
     tcase_add_test(tests, class_weights_need_classes);
+    tcase_add_loop_test(tests, whole_floats_are_classes, 0, 2);
+    tcase_add_test(tests, floats_that_are_no_classes_are_named);
     tcase_add_loop_test(tests, workers_with_different_targets_are_refused, 0, 2);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
