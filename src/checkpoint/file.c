@@ -125,7 +125,7 @@ ls_status ls_checkpoint_file_find(const struct ls_loaded *loaded, const char *na
     char text[200];
     const struct ls_safetensor *tensor = ls_safetensors_find(&loaded->file, name);
     if (!tensor) return ls_fail(LS_INVALID_ARGUMENT, "it has no tensor '%s'", name);
-    if (strcmp(tensor->type, "F32") != 0 || !ls_shape_equal(&tensor->shape, shape)) {
+    if (tensor->unread || strcmp(tensor->type, "F32") != 0 || !ls_shape_equal(&tensor->shape, shape)) {
         ls_shape_text(&tensor->shape, text, sizeof(text));
         return ls_fail(LS_INVALID_ARGUMENT, "its tensor '%s' is %s %s", name, tensor->type, text);
     }

@@ -55,7 +55,7 @@ static ls_status place_tensors(struct ls_safetensors *file) {
         size_t bytes;
         if (i && !strcmp(tensor->name, tensor[-1].name))
             return ls_fail(LS_INVALID_ARGUMENT, "tensor '%s' is there twice", tensor->name);
-        if (!type_size(tensor->type) || !count_bytes(tensor->type, &tensor->shape, &bytes) ||
+        if (tensor->unread || !type_size(tensor->type) || !count_bytes(tensor->type, &tensor->shape, &bytes) ||
             __builtin_add_overflow(file->size, bytes, &tensor->end))
             return ls_fail(LS_INVALID_ARGUMENT, "tensor '%s': no such type or shape", tensor->name);
         tensor->begin = file->size;
@@ -120,14 +120,20 @@ static bool read_safetensors_number(const cJSON *item, size_t *number) {
     return true;
 }
 
-static bool read_shape(const cJSON *list, ls_shape *shape) {
+/* And the bytes that they make of an element's; false where they are too many to be counted. */
+static bool read_extents(const cJSON *list, struct ls_safetensor *tensor, size_t *bytes) {
+    bool few = true;
     if (!cJSON_IsArray(list)) return false;
-    *shape = (ls_shape){0};
-    for (const cJSON *item = list->child; item; item = item->next) {
+    for (const cJSON *item = list->child; item; item = item->next, tensor->extents++) {
         size_t extent;
-        if (shape->rank == LS_MAX_RANK || !read_safetensors_number(item, &extent)) return false;
-        shape->dims[shape->rank++] = (int64_t)extent;
+        if (!read_safetensors_number(item, &extent)) return false;
+        few = few && !__builtin_mul_overflow(*bytes, extent, bytes);
+        if (tensor->extents < LS_MAX_RANK) tensor->shape.dims[tensor->shape.rank++] = (int64_t)extent;
     }
+    if (!few) *bytes = SIZE_MAX;
+    if (tensor->extents <= LS_MAX_RANK) return true;
+    tensor->shape = (ls_shape){0};
+    tensor->unread = true;
     return true;
 }
 
@@ -139,14 +145,15 @@ static bool read_offsets(const cJSON *list, size_t *begin, size_t *end) {
 
 static ls_status read_tensor(const cJSON *item, struct ls_safetensor *tensor) {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "dtype");
-    size_t bytes;
-    if (!cJSON_IsObject(item) || !cJSON_IsString(type) || !type_size(type->valuestring))
-        return ls_fail(LS_DATA_LOSS, "tensor '%.80s' has no known dtype", item->string);
+    if (!cJSON_IsObject(item) || !cJSON_IsString(type))
+        return ls_fail(LS_DATA_LOSS, "tensor '%.80s' has no dtype", item->string);
     *tensor = (struct ls_safetensor){.name = item->string, .type = type->valuestring};
-    if (!read_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), &tensor->shape))
-        return ls_fail(LS_DATA_LOSS, "tensor '%.80s' has no shape of at most %d extents", item->string, LS_MAX_RANK);
+    size_t element = type_size(tensor->type), bytes = element;
+    tensor->unread = !element;
+    if (!read_extents(cJSON_GetObjectItemCaseSensitive(item, "shape"), tensor, &bytes))
+        return ls_fail(LS_DATA_LOSS, "tensor '%.80s' has no shape of whole numbers", item->string);
     if (!read_offsets(cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), &tensor->begin, &tensor->end) ||
-        !count_bytes(tensor->type, &tensor->shape, &bytes) || bytes != tensor->end - tensor->begin)
+        (element && bytes != tensor->end - tensor->begin))
         return ls_fail(LS_DATA_LOSS, "tensor '%.80s' has data_offsets that do not fit its shape", item->string);
     return LS_OK;
 }

@@ -8,9 +8,11 @@
 
 struct ls_safetensor {
     const char *name;
-    const char *type; /* "F32", "U8", ... */
-    ls_shape shape;
+    const char *type;  /* "F32", "U8", ... */
+    ls_shape shape;    /* () where unread says so of the extents */
     size_t begin, end; /* in the data */
+    bool unread;       /* its type is not known here, or it has more extents than a shape has: only its place is */
+    int extents;       /* of those that are read from a file */
 };
 struct ls_safetensors_text {
     const char *name, *value;
@@ -25,8 +27,8 @@ struct ls_safetensors {
 };
 
 /* The file's first bytes, up to the data. Puts the tensors in the format's order (larger elements first, then by name)
- * and fills in begin, end, data and size. The caller frees *header with ls_free. INVALID_ARGUMENT for an unknown type
- * or a name that occurs twice. */
+ * and fills in begin, end, data and size. The caller frees *header with ls_free. INVALID_ARGUMENT for an unknown type,
+ * a tensor that is unread, or a name that occurs twice. */
 ls_status ls_safetensors_header(struct ls_safetensors *file, char **header);
 /* Reads the header of a whole file in memory. Tensors come in the order of their bytes. DATA_LOSS tells why the bytes
  * are no such file. The texts live until ls_safetensors_free, and do not point into bytes. */

@@ -48,7 +48,8 @@ static ls_status parse_shape(const char *name, const char *text, ls_shape *shape
     if (!text || *text++ != '(') return fail_header(name, "has no shape");
     for (shape->rank = 0; *text != ')'; shape->rank++) {
         char *end;
-        if (shape->rank == LS_MAX_RANK) return fail_header(name, "has more axes than can be read");
+        if (shape->rank == LS_MAX_RANK)
+            return ls_fail(LS_UNIMPLEMENTED, "'%s' has more than %d axes", name, LS_MAX_RANK);
         text += strspn(text, " ");
         long long extent = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
         if (extent < 0 || extent == INT64_MAX) return fail_header(name, "has a bad shape");

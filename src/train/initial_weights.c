@@ -148,8 +148,8 @@ static ls_status compare_initial_weights(const struct ls_initial_weights *initia
         return ls_fail(LS_INVALID_ARGUMENT, "'%s' has no variable '%s' %s; its first one is '%s'" WAY_OUT,
                        initial->path, variable->name, want, initial->weights.items[0].name);
     if (weight->unread[0])
-        return ls_fail(LS_INVALID_ARGUMENT, "'%s': variable '%s' is of type %s: floats are read" WAY_OUT, initial->path,
-                       variable->name, weight->unread);
+        return ls_fail(LS_UNIMPLEMENTED, "'%s': variable '%s' is %s: floats of at most %d axes are read" WAY_OUT,
+                       initial->path, variable->name, weight->unread, LS_MAX_RANK);
     if (ls_shape_equal(&weight->shape, &variable->shape)) return LS_OK;
     ls_shape_text(&weight->shape, have, sizeof(have));
     return ls_fail(LS_INVALID_ARGUMENT, "'%s': variable '%s' has shape %s, the model's has %s" WAY_OUT, initial->path,

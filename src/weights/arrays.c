@@ -56,7 +56,7 @@ static ls_status take_array(const char *member, const struct ls_npy *npy, struct
     item->shape = npy->shape;
     item->values = npy->values;
     if (npy->kind != 'f') {
-        (void)snprintf(item->unread, sizeof(item->unread), "%c%d", npy->kind, npy->item);
+        (void)snprintf(item->unread, sizeof(item->unread), "of type %c%d", npy->kind, npy->item);
         item->values = NULL;
     } else if (!plain) {
         float *floats = ls_alloc_array((size_t)npy->count + 1, sizeof(*floats));
@@ -65,6 +65,13 @@ static ls_status take_array(const char *member, const struct ls_npy *npy, struct
         ls_free(item->own);
         item->values = item->own = (uint8_t *)floats;
     }
+    return LS_OK;
+}
+
+/* A member that is packed or made as none is that is read here. */
+static ls_status leave_unread(struct ls_weight *item) {
+    ls_free(item->own);
+    *item = (struct ls_weight){.unread = "of an unknown kind"};
     return LS_OK;
 }
 
@@ -78,6 +85,7 @@ static ls_status add_member(const char *path, struct ls_weights *weights, const 
     ls_status status = ls_zip_read(path, weights->bytes, weights->size, member, &item.own, &size);
     if (!status) status = ls_npy_parse(member, item.own, size, &npy);
     if (!status) status = take_array(member, &npy, &item);
+    if (status == LS_UNIMPLEMENTED) status = leave_unread(&item);
     if (status) {
         ls_free(item.own);
         return status;
@@ -121,6 +129,10 @@ static ls_status take_tensor(const char *path, const struct ls_safetensor *tenso
         size_t size;
         float (*read)(const uint8_t *at);
     } known[] = {{"F16", 2, read_f16}, {"BF16", 2, read_bf16}, {"F64", 8, read_f64}};
+    if (tensor->extents > LS_MAX_RANK) {
+        (void)snprintf(item->unread, sizeof(item->unread), "of %d axes", tensor->extents);
+        return LS_OK;
+    }
     if (!strcmp(tensor->type, "F32")) item->values = bytes;
     for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++) {
         if (strcmp(tensor->type, known[k].type) != 0) continue;
@@ -130,7 +142,7 @@ static ls_status take_tensor(const char *path, const struct ls_safetensor *tenso
         for (size_t i = 0; i < count; i++) floats[i] = known[k].read(bytes + i * known[k].size);
         item->values = item->own = (uint8_t *)floats;
     }
-    if (!item->values) (void)snprintf(item->unread, sizeof(item->unread), "%.7s", tensor->type);
+    if (!item->values) (void)snprintf(item->unread, sizeof(item->unread), "of type %.40s", tensor->type);
     return LS_OK;
 }
 
@@ -270,7 +282,7 @@ ls_status ls_weights_arrays_write(const char *path, const struct ls_weights *wei
     ls_status status = ls_weights_arrays_check_path(path);
     for (size_t i = 0; !status && i < weights->count; i++)
         if (weights->items[i].unread[0])
-            status = ls_fail(LS_UNIMPLEMENTED, "'%.200s' is of type %s: floats are read", weights->items[i].name,
-                             weights->items[i].unread);
+            status = ls_fail(LS_UNIMPLEMENTED, "'%.200s' is %s: floats of at most %d axes are read",
+                             weights->items[i].name, weights->items[i].unread, LS_MAX_RANK);
     return status ? status : find_writer(path)(path, weights);
 }

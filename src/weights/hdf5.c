@@ -139,7 +139,7 @@ void ls_hdf5_shape(struct ls_hdf5 *file, uint64_t at, ls_shape *shape) {
     uint64_t version = ls_hdf5_number(file, at, 1), rank = ls_hdf5_number(file, at + 1, 1);
     *shape = (ls_shape){0};
     if (version < 1 || version > 2) ls_hdf5_fault(file, LS_DATA_LOSS, at, "no dataspace");
-    if (rank > LS_MAX_RANK) ls_hdf5_fault(file, LS_UNIMPLEMENTED, at, "an array of more than 8 axes");
+    if (rank > LS_MAX_RANK) ls_hdf5_fault(file, LS_UNIMPLEMENTED, at, "of more than 8 axes");
     for (uint64_t i = 0; !file->fault && i < rank; i++) {
         uint64_t extent = ls_hdf5_number(file, at + (version == 1 ? 8 : 4) + i * WORD, WORD);
         if (extent > INT64_MAX) ls_hdf5_fault(file, LS_DATA_LOSS, at, "an extent beyond all files");

@@ -36,6 +36,7 @@ struct ls_hdf5_array {
     bool present; /* false: the object is no array */
     ls_shape shape;
     const uint8_t *values; /* float32, little-endian, row by row, at any address; borrowed from the bytes */
+    const char *unread;    /* NULL; or why values and shape are not there: "in chunks, as compressed ones are" */
 };
 
 struct ls_hdf5_texts {

@@ -18,12 +18,12 @@ enum layout_class { COMPACT = 0, CONTIGUOUS, CHUNKED };
 static void check_float32(struct ls_hdf5 *file, uint64_t at) {
     uint64_t type = ls_hdf5_number(file, at, 1) & 15, order = ls_hdf5_number(file, at + 1, 1) & 0x41;
     if (type != CLASS_FLOAT || order || ls_hdf5_number(file, at + 4, 4) != sizeof(float))
-        ls_hdf5_fault(file, LS_UNIMPLEMENTED, at, "an array of another type than little-endian float32");
+        ls_hdf5_fault(file, LS_UNIMPLEMENTED, at, "of another type than little-endian float32");
 }
 
 static void find_values(struct ls_hdf5 *file, uint64_t at, uint64_t size, struct ls_hdf5_array *array) {
     uint64_t version = ls_hdf5_number(file, at, 1), kind = ls_hdf5_number(file, at + 1, 1), place = at + 4, room = 0;
-    if (version < 3 || version > 4) ls_hdf5_fault(file, LS_UNIMPLEMENTED, at, "an array of another layout");
+    if (version < 3 || version > 4) ls_hdf5_fault(file, LS_UNIMPLEMENTED, at, "of another layout");
     if (kind == COMPACT) {
         room = ls_hdf5_number(file, at + 2, 2);
     } else if (kind == CONTIGUOUS) {
@@ -31,7 +31,7 @@ static void find_values(struct ls_hdf5 *file, uint64_t at, uint64_t size, struct
         room = ls_hdf5_number(file, at + 10, 8);
     } else {
         ls_hdf5_fault(file, LS_UNIMPLEMENTED, at,
-                      kind == CHUNKED ? "an array in chunks, as compressed ones are" : "an array of another layout");
+                      kind == CHUNKED ? "in chunks, as compressed ones are" : "of another layout");
     }
     if (!file->fault && size != room)
         ls_hdf5_fault(file, LS_DATA_LOSS, at, "an array whose bytes do not fit its shape");
@@ -53,6 +53,10 @@ ls_status ls_hdf5_values_read(struct ls_hdf5 *file, uint64_t object, struct ls_h
             ls_hdf5_fault(file, LS_DATA_LOSS, object, "a shape beyond all files");
         else if (!file->fault)
             find_values(file, layout.at, size, &read);
+    }
+    if (read.present && file->fault == LS_UNIMPLEMENTED) { /* of this array alone */
+        read = (struct ls_hdf5_array){.present = true, .unread = file->what};
+        file->fault = LS_OK;
     }
     if (!file->fault) *array = read;
     return ls_hdf5_status(file);

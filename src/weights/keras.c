@@ -17,6 +17,12 @@
 
 /* ---- names ---- */
 
+static ls_status add_array(struct ls_weights *weights, char *name, const struct ls_hdf5_array *array) {
+    struct ls_weight item = {.name = name, .shape = array->shape, .values = array->values};
+    if (array->unread) (void)snprintf(item.unread, sizeof(item.unread), "%s", array->unread);
+    return ls_weights_add(weights, &item);
+}
+
 /* Of "model/dense/kernel:0" the last two parts, without the number: "dense/kernel"; a lone "kernel" is the layer's. */
 static ls_status add_by_path(struct ls_weights *weights, const char *layer, const char *path,
                              const struct ls_hdf5_array *array) {
@@ -29,7 +35,7 @@ static ls_status add_by_path(struct ls_weights *weights, const char *layer, cons
     int written = last ? snprintf(name, sizeof(name), "%.*s", length, start)
                        : snprintf(name, sizeof(name), "%s/%.*s", layer, length, start);
     if (written >= NAME_SIZE) return ls_fail(LS_UNIMPLEMENTED, "the name '%.80s...' is too long", path);
-    return ls_weights_add(weights, &(struct ls_weight){.name = name, .shape = array->shape, .values = array->values});
+    return add_array(weights, name, array);
 }
 
 /* What Keras' layers call their variables, in the order in which they keep them. */
@@ -133,7 +139,7 @@ static ls_status add_variable(struct ls_hdf5 *file, const char *layer, const cha
     const char *known = digit ? variable_name(group, (uint64_t)(number[0] - '0'), variables->count) : NULL;
     if (snprintf(name, sizeof(name), "%s/%s", layer, known ? known : number) >= NAME_SIZE)
         return ls_fail(LS_UNIMPLEMENTED, "'%s': the name of layer '%.80s...' is too long", file->path, layer);
-    return ls_weights_add(weights, &(struct ls_weight){.name = name, .shape = array.shape, .values = array.values});
+    return add_array(weights, name, &array);
 }
 
 /* The variables of one layer: object is its group vars, group the name of the group above. */

@@ -2,7 +2,8 @@
  *   .safetensors           Lockstep's own, its checkpoints' too (without what is the optimizer's), Hugging Face's
  *   .npz                   an array a variable
  *   .h5, .weights.h5, .keras   Keras'
- * Floats of 16 and 64 bits become float32; the values of other types are not read. */
+ * Floats of 16 and 64 bits become float32. The values of other types, and of more than LS_MAX_RANK axes, are not read.
+ */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -11,7 +12,7 @@ struct ls_weight {
     ls_shape shape;
     const uint8_t *values; /* float32, little-endian, row by row, at any address; borrowed from the bytes or from own */
     uint8_t *own;          /* NULL if none */
-    char unread[8];        /* "": it is read; else its type, as "I64", and values is NULL */
+    char unread[64];       /* "": it is read; else "of type I64" or "of 9 axes", and values is NULL */
 };
 struct ls_weights {
     struct ls_weight *items; /* owns; by name, each once */

@@ -29,6 +29,11 @@ static void write_again(struct ls_safetensors *file) {
     struct ls_safetensors back;
     LS_CLEANUP(ls_free_pointer) char *header = NULL;
     size_t size = file->size;
+    for (size_t i = 0; i < file->tensor_count; i++) {
+        if (!file->tensors[i].unread) continue;
+        require(ls_safetensors_header(file, &header) == LS_INVALID_ARGUMENT && !header);
+        return;
+    }
     require(ls_safetensors_header(file, &header) == LS_OK && file->size == size);
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = ls_alloc(file->data + file->size);
     require(bytes != NULL);

@@ -1,12 +1,16 @@
 /* A model that begins with Keras' weights: all of them on every worker, and what does not fit is one named error. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/shape.h"
+#include "data/files.h"
 #include "harness.h"
 #include "strategy/workers.h"
+#include "weights/arrays.h"
 
 #define FILE_NAME(name) WEIGHTS_GOLDEN "/" name
 
@@ -92,7 +96,7 @@ START_TEST(what_does_not_fit_is_named) {
         {FILE_NAME("missing.h5"), "missing.h5", 2, 2},
         {FILE_NAME("other.npz"), "has no variable 'Conv1/kernel' (3, 3, 1, 2)", 2, 2},
         {FILE_NAME("surplus.npz"), "has variable 'surplus/bias' (4), the model has not", 2, 2},
-        {FILE_NAME("chunks.h5"), "in chunks", 2, 2},
+        {FILE_NAME("chunks.h5"), "has no variable 'Conv1/kernel'", 2, 2},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct job job = {.path = bad[i].path, .classes = bad[i].classes, .first = bad[i].first};
@@ -128,6 +132,47 @@ START_TEST(what_does_not_fit_is_skipped) {
     ck_assert_int_eq(cluster.workers[0].status, LS_INVALID_ARGUMENT);
     ck_assert_msg(strstr(cluster.workers[0].error, "has none of the model's 15 variables"), "%s",
                   cluster.workers[0].error);
+}
+END_TEST
+
+/* The file with another type in the place of one variable's: "F32" becomes "F9Z". */
+static void write_other_type(const char *path, const char *name) {
+    struct ls_weights weights;
+    uint8_t *bytes;
+    size_t size;
+    char start[200];
+    assert_ok(ls_weights_read(FILE_NAME("weights.npz"), &weights));
+    assert_ok(ls_weights_arrays_write(path, &weights));
+    ls_weights_free(&weights);
+    assert_ok(ls_file_read(path, &bytes, &size));
+    int length = snprintf(start, sizeof(start), "\"%s\":{\"dtype\":\"", name);
+    uint8_t *at = memmem(bytes, size, start, (size_t)length);
+    ck_assert_ptr_nonnull(at);
+    memcpy(at + length, "F9Z", 3);
+    assert_ok(ls_file_write(path, bytes, size));
+    ls_free(bytes);
+}
+
+/* A variable whose type is not known is one error by its name, or keeps its value. */
+START_TEST(a_type_that_is_not_read_refuses_its_variable_alone) {
+    static const char *const names[] = {"Conv1/kernel", "bn_Conv1/beta", "predictions/bias"};
+    char folder[] = "/tmp/lockstep-initial-XXXXXX", path[64], wanted[100];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/w.safetensors", folder);
+    for (int i = 0; i < 3; i++) {
+        struct job job = {.path = path, .classes = 2, .first = 2};
+        struct worker_cluster cluster = {.count = 1, .devices = {1}, .fn = evaluate, .context = &job};
+        write_other_type(path, names[i]);
+        run_workers(&cluster);
+        (void)snprintf(wanted, sizeof(wanted), "variable '%s' is of type F9Z", names[i]);
+        ck_assert_int_eq(cluster.workers[0].status, LS_UNIMPLEMENTED);
+        ck_assert_msg(strstr(cluster.workers[0].error, wanted), "%s", cluster.workers[0].error);
+        job.skip_mismatch = true;
+        run_workers_ok(&cluster);
+        ck_assert_int_eq(job.matching, 14);
+    }
+    (void)unlink(path);
+    (void)rmdir(folder);
 }
 END_TEST
 
@@ -235,6 +280,7 @@ int main(void) {
     tcase_add_loop_test(tests, all_workers_begin_alike, 0, FILES);
     tcase_add_test(tests, what_does_not_fit_is_named);
     tcase_add_test(tests, what_does_not_fit_is_skipped);
+    tcase_add_test(tests, a_type_that_is_not_read_refuses_its_variable_alone);
     tcase_add_test(tests, all_load_or_none);
     tcase_add_test(tests, names_that_were_counted_on_are_found);
     tcase_add_test(tests, loading_comes_first);
