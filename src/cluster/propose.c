@@ -162,6 +162,11 @@ void ls_propose_describe(struct ls_cluster *cluster, char *text, size_t size) {
                        cluster->peers[cluster->next.follows]->name);
     if (cluster->phase != LS_PHASE_CONVENING) return;
     int count = find_present(cluster);
+    if (cluster->elastic.ledger.count == LS_LEDGER_MOST) {
+        (void)snprintf(text, size, "room in the ledger: attempts of %d workers to form a group have failed",
+                       LS_LEDGER_MOST);
+        return;
+    }
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
         if (ls_peer_connected(peer) && !cluster->next.present[peer->rank] && !ls_servers_has(cluster, peer->rank)) {
             (void)snprintf(text, size, "%s to end its step", peer->name);
@@ -198,9 +203,15 @@ void ls_propose_renew(struct ls_proposal *proposal, uint64_t number) {
         .number = number, .roster = proposal->roster, .hosts = proposal->hosts, .ledger = proposal->ledger};
 }
 
+/* The convener's earlier attempts are over: it can begin this one alone, and what of them it has entered is in the
+ * proposal's ledger. So a ledger does not grow with attempts that fail. */
 bool ls_propose_keep(struct ls_cluster *cluster) {
-    struct ls_rosters known = ls_quorum_rosters(&cluster->proposal.ledger);
-    return !cluster->elastic.least || ls_quorum_add_all(&cluster->elastic.ledger, &known);
+    const struct ls_proposal *proposal = &cluster->proposal;
+    struct ls_rosters known = ls_quorum_rosters(&proposal->ledger);
+    int convener = (int)(proposal->number % (uint64_t)cluster->size);
+    if (!cluster->elastic.least) return true;
+    ls_quorum_drop_own(&cluster->elastic.ledger, convener, proposal->roster[convener], 0);
+    return ls_quorum_add_all(&cluster->elastic.ledger, &known);
 }
 
 static void find_hosts(struct ls_cluster *cluster) {

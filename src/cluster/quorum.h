@@ -5,7 +5,7 @@
 
 #include "cluster/closed.h"
 
-#define LS_LEDGER_MOST 64 /* rosters; only attempts that fail make it longer than one */
+#define LS_LEDGER_MOST 64 /* rosters; only attempts of several conveners that fail make it longer than two */
 
 /* Rosters one after the other, as they cross the wire: count numbers, count * size incarnations; 0 where a rank is not
  * on a roster. */

@@ -213,6 +213,7 @@ static void fill_settings(struct fleet *fleet) {
     settings->join_timeout = config->join_timeout > 0 ? config->join_timeout : 60;
     settings->collective_timeout = 60;
     settings->rejoin_timeout = config->elastic ? 4 : 60;
+    if (config->rejoin_timeout > 0) settings->rejoin_timeout = settings->collective_timeout = config->rejoin_timeout;
     settings->exit_timeout = 30;
     settings->report_interval = 5;
     settings->host_streams = config->streams;

@@ -15,6 +15,7 @@ struct fleet_config {
     uint64_t seed;
     const char *elastic;    /* LOCKSTEP_ELASTIC; NULL: none */
     double join_timeout;    /* seconds; 0: 60 */
+    double rejoin_timeout;  /* seconds; 0: 4 where elastic, else 60 */
     double spread;          /* seconds within which the tasks start; 0: 1 */
     int absent;             /* the rank that never starts; -1: none */
     enum ls_choice streams; /* LOCKSTEP_HOST_STREAMS, ... */
@@ -49,6 +50,7 @@ struct fleet {
     uint64_t generation;
     int members, entered;
     int64_t begun_at, formed_at, position; /* when all had entered; 0: not yet; when the first one had */
+    uint64_t tried;                        /* a joiner that was killed in its attempt */
     bool split;                            /* elastic: two generations were whole at one time */
 };
 void fleet_begin(struct fleet *fleet, const struct fleet_config *config);

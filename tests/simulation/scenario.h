@@ -18,7 +18,7 @@ struct scenario_result {
 enum scenario_absent { ABSENT_NOBODY, ABSENT_DEPUTY, ABSENT_ANY };
 struct scenario {
     const char *name;
-    const char *elastic; /* "half": LOCKSTEP_ELASTIC is half of the workers; NULL: all are needed */
+    const char *elastic; /* "half", "all": so many workers are LOCKSTEP_ELASTIC's least; NULL: nothing is elastic */
     int least;           /* workers */
     double slack;        /* virtual seconds that it may take at most */
     int messages;        /* that a worker may send at most, ... */
