@@ -14,7 +14,7 @@ void ls_plain_end(locale_t *before) {
 }
 
 int ls_plain_print(FILE *out, const char *format, ...) {
-    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
+    LS_PLAIN;
     va_list arguments;
     va_start(arguments, format);
     int length = vfprintf(out, format, arguments);
@@ -23,7 +23,7 @@ int ls_plain_print(FILE *out, const char *format, ...) {
 }
 
 int ls_plain_list(char *text, size_t size, const char *format, va_list arguments) {
-    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
+    LS_PLAIN;
     return vsnprintf(text, size, format, arguments);
 }
 
@@ -36,7 +36,7 @@ int ls_plain_text(char *text, size_t size, const char *format, ...) {
 }
 
 double ls_plain_number(const char *text, char **end) {
-    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
+    LS_PLAIN;
     return strtod(text, end);
 }
 

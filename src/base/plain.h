@@ -26,7 +26,7 @@ bool ls_plain_is_letter(char c);
 bool ls_plain_is_space(char c);
 char ls_plain_lower(char c);
 
-/* The thread has the locale C until ls_plain_end, for a library that formats by itself:
- *     LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin(); */
 locale_t ls_plain_begin(void);
 void ls_plain_end(locale_t *before);
+/* The thread has the locale C until the block ends, for a library that formats by itself. */
+#define LS_PLAIN LS_CLEANUP(ls_plain_end) __attribute__((unused)) locale_t plain_before = ls_plain_begin()

@@ -215,7 +215,7 @@ static ls_status read_items(const cJSON *root, struct ls_safetensors *file) {
 static ls_status read_header(const char *text, size_t size, struct ls_safetensors *file) {
     const char *end = NULL;
     if (text[0] != '{') return ls_fail(LS_DATA_LOSS, "the header does not begin with '{'");
-    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
+    LS_PLAIN;
     file->tree = cJSON_ParseWithLengthOpts(text, size, &end, false);
     if (!file->tree) return ls_fail(LS_DATA_LOSS, "the header is no JSON");
     for (; end < text + size; end++)

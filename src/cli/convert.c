@@ -94,7 +94,8 @@ static ls_status convert_split(struct conversion *conversion, ls_split split) {
 static ls_status convert(struct conversion *conversion) {
     if (conversion->split < ALL) return convert_split(conversion, (ls_split)conversion->split);
     ls_status status = convert_split(conversion, LS_TRAIN);
-    if (!status && !(conversion->data.validation_split > 0)) status = convert_split(conversion, LS_VALIDATION);
+    if (status) return status;
+    if (!(conversion->data.validation_split > 0)) status = convert_split(conversion, LS_VALIDATION);
     if (!status) status = convert_split(conversion, LS_TEST);
     if (status != LS_NOT_FOUND) return status;
     (void)printf("test: none\n");

@@ -202,7 +202,7 @@ static void free_json(cJSON **json) {
 
 static ls_status parse(const char *text, size_t size, struct ls_timeline_file *file) {
     const char *end = text;
-    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin(); // labels and cJSON format numbers
+    LS_PLAIN; // labels and cJSON format numbers
     LS_CLEANUP(free_json) cJSON *root = size ? cJSON_ParseWithLengthOpts(text, size, &end, false) : NULL;
     size_t at = end >= text && (size_t)(end - text) <= size ? (size_t)(end - text) : size;
     while (root && at < size && strchr(" \t\r\n", text[at]) && text[at]) at++;

@@ -17,7 +17,7 @@ static const struct ls_tf_config_json *view(const cJSON *item) {
 }
 
 struct ls_tf_config_json *ls_tf_config_json_parse(const char *text, size_t size) {
-    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
+    LS_PLAIN;
     return (struct ls_tf_config_json *)cJSON_ParseWithLengthOpts(text, size, NULL, false);
 }
 

@@ -58,7 +58,7 @@ static ls_status read_classes(const cJSON *object, ls_tools_about *about) {
 }
 
 static ls_status read_about(const char *path, ls_tools_about *about) {
-    LS_CLEANUP(ls_plain_end) locale_t before = ls_plain_begin();
+    LS_PLAIN;
     cJSON *object = cJSON_Parse(about->text);
     if (!cJSON_IsObject(object)) {
         cJSON_Delete(object);

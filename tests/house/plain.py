@@ -10,7 +10,7 @@ FOLLOWS = ("vprintf", "vfprintf", "vdprintf", "vsnprintf", "vsprintf", "strtod",
 SETS = ("setlocale", "newlocale", "uselocale") # in the command too
 FORMATS = re.compile(r"\b(?:[fsd]|sn|as)?printf\s*\(|\b[fs]?scanf\s*\(")
 FLOAT = re.compile(r"%[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?[lL]?[aefgAEFG]")
-WITHIN = re.compile(r"\b(?:vasprintf|cJSON_Parse\w*|cJSON_Print\w*)\s*\(") # between ls_plain_begin and ls_plain_end
+WITHIN = re.compile(r"\b(?:vasprintf|cJSON_Parse\w*|cJSON_Print\w*)\s*\(") # where the thread has the locale C
 LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 
 
@@ -34,8 +34,8 @@ def faults(path, text, is_library):
     for call in FORMATS.finditer(text) if is_library else ():
         if FLOAT.search("".join(LITERAL.findall(argument_text(text, call.end()))).replace("%%", "")):
             found.append((call.start(), "a float in " + call.group().rstrip("( ")))
-    if is_library and WITHIN.search(text) and "ls_plain_begin()" not in text:
-        found.append((WITHIN.search(text).start(), WITHIN.search(text).group().rstrip("( ") + " without ls_plain_begin"))
+    if is_library and WITHIN.search(text) and not re.search(r"\bLS_PLAIN;", text):
+        found.append((WITHIN.search(text).start(), WITHIN.search(text).group().rstrip("( ") + " without LS_PLAIN"))
     return [f"{path}:{text.count(chr(10), 0, at) + 1}: {what}" for at, what in found]
 
 
