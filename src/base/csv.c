@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/plain.h"
 #include "base/status.h"
 
 #define FIRST_ROOM 256
@@ -153,8 +154,6 @@ static char find_separator(const struct ls_csv *csv) {
 
 ls_status ls_csv_begin(struct ls_csv *csv, const char *path, const char *bytes, size_t size, char separator) {
     *csv = (struct ls_csv){.path = path, .bytes = bytes, .size = size, .line = 1, .next_line = 1};
-    csv->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!csv->locale) return ls_fail_memory("a locale", 1);
     if (separator && strchr("\"\r\n ", separator))
         return ls_fail(LS_INVALID_ARGUMENT, "separator is '%c': it is neither a quote, nor a blank, nor a line's end",
                        separator);
@@ -166,16 +165,15 @@ ls_status ls_csv_begin(struct ls_csv *csv, const char *path, const char *bytes, 
     return LS_OK;
 }
 
-bool ls_csv_number(const struct ls_csv *csv, const char *text, double *number) {
+bool ls_csv_number(const char *text, double *number) {
     char *end;
     if (!*text || text[strspn(text, "0123456789+-.eE")]) return false;
-    *number = strtod_l(text, &end, csv->locale);
+    *number = ls_plain_number(text, &end);
     return end != text && !*end && isfinite(*number);
 }
 
 void ls_csv_end(struct ls_csv *csv) {
     ls_free(csv->text);
     ls_free(csv->starts);
-    if (csv->locale) freelocale(csv->locale);
     *csv = (struct ls_csv){0};
 }

@@ -2,7 +2,6 @@
  * is a byte order mark. Blanks around a cell do not belong to it unless they are quoted. A fault is one DATA_LOSS with
  * path and line. */
 #pragma once
-#include <locale.h>
 #include <lockstep/lockstep.h>
 
 struct ls_csv {
@@ -14,7 +13,6 @@ struct ls_csv {
     size_t used, room;
     size_t *starts; /* owns: [count] where cells begin in text */
     size_t count, start_room;
-    locale_t locale; /* owns: C's, whatever the program's is */
 };
 /* separator 0: tab, ';' or ',', which the first row has most of. End it with ls_csv_end, whatever is returned. */
 ls_status ls_csv_begin(struct ls_csv *csv, const char *path, const char *bytes, size_t size, char separator);
@@ -23,5 +21,5 @@ ls_status ls_csv_next(struct ls_csv *csv, bool *more);
 /* A cell of the row, UTF-8, until the next one is read. */
 const char *ls_csv_cell(const struct ls_csv *csv, size_t place);
 /* True if text is a decimal number that is finite. */
-bool ls_csv_number(const struct ls_csv *csv, const char *text, double *number);
+bool ls_csv_number(const char *text, double *number);
 void ls_csv_end(struct ls_csv *csv);

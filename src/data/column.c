@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/memory.h"
+#include "base/plain.h"
 #include "base/status.h"
 
 #define MOST_CATEGORIES 1000
@@ -17,14 +17,14 @@
 bool ls_column_missing(const char *text) {
     static const char *const words[] = {"", "NA", "N/A", "NaN", "null", "?"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (!strcasecmp(text, words[i])) return true;
+        if (ls_plain_same(text, words[i])) return true;
     return false;
 }
 
 void ls_column_look(struct ls_column *column, const struct ls_csv *csv) {
     double number;
     column->count++;
-    if (!ls_csv_number(csv, ls_csv_cell(csv, (size_t)column->place), &number)) {
+    if (!ls_csv_number(ls_csv_cell(csv, (size_t)column->place), &number)) {
         if (!column->odd++) column->first_odd = csv->line;
         return;
     }
@@ -72,7 +72,7 @@ static const char *word_of(const struct ls_column *column, const struct ls_csv *
     const char *cell = ls_csv_cell(csv, (size_t)column->place);
     double number;
     bool plain =
-        !ls_csv_number(csv, cell, &number) || fabs(number) > 1e15 || number < floor(number) || number > floor(number);
+        !ls_csv_number(cell, &number) || fabs(number) > 1e15 || number < floor(number) || number > floor(number);
     if (!plain) (void)snprintf(room, size, "%lld", (long long)number);
     return plain ? cell : room;
 }
@@ -80,7 +80,7 @@ static const char *word_of(const struct ls_column *column, const struct ls_csv *
 ls_status ls_column_put(struct ls_column *column, const struct ls_csv *csv, int64_t row, bool known) {
     char room[32];
     const char *cell = ls_csv_cell(csv, (size_t)column->place), *word = word_of(column, csv, room, sizeof(room));
-    if (!column->words && !ls_csv_number(csv, cell, &column->numbers[row]))
+    if (!column->words && !ls_csv_number(cell, &column->numbers[row]))
         return ls_fail(LS_INVALID_ARGUMENT, "'%s' line %lld, column '%s': '%.80s' is no number", csv->path,
                        (long long)csv->line, column->name, cell);
     if (!column->words && fabs(column->numbers[row]) > (double)FLT_MAX)

@@ -4,10 +4,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/memory.h"
 #include "base/need.h"
+#include "base/plain.h"
 #include "base/status.h"
 #include "data/files.h"
 #include "data/part.h"
@@ -104,7 +104,7 @@ static ls_status read_names(struct opening *opening) {
     if (!status) status = ls_csv_next(csv, &more);
     if (!status && !more) return ls_fail(LS_INVALID_ARGUMENT, "'%s' is empty", opening->path);
     for (size_t i = 0; !status && i < csv->count; i++)
-        opening->named = opening->named || !ls_csv_number(csv, ls_csv_cell(csv, i), &number);
+        opening->named = opening->named || !ls_csv_number(ls_csv_cell(csv, i), &number);
     for (size_t i = 0; !status && i < csv->count; i++) status = add_name(opening, i);
     return status;
 }
@@ -117,7 +117,7 @@ static ls_status fail_column(const struct opening *opening, const char *name, co
     double number;
     for (int64_t i = 0; i < opening->header.count; i++) {
         const char *other = opening->header.names[i];
-        numbers = numbers || (opening->named && ls_csv_number(&opening->csv, other, &number));
+        numbers = numbers || (opening->named && ls_csv_number(other, &number));
         if (used + 80 < sizeof(names))
             used += (size_t)snprintf(names + used, sizeof(names) - used, i ? ", %.60s" : "%.60s", other);
     }
@@ -355,7 +355,7 @@ static ls_status open_table(const char *path, const ls_dataset_options *options,
 
 static bool has_ending(const char *path, const char *ending) {
     const char *dot = strrchr(path, '.');
-    return dot && !strcasecmp(dot, ending);
+    return dot && ls_plain_same(dot, ending);
 }
 
 ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bool *meant) {

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/plain.h"
 #include "base/status.h"
 
 static void put_column(FILE *out, const struct ls_column *column, bool scaled) {
@@ -97,6 +98,7 @@ static ls_status read_object(const cJSON *object, struct ls_transform *transform
 }
 
 ls_status ls_transform_read(const char *text, struct ls_transform *transform) {
+    LS_PLAIN;
     cJSON *object = cJSON_Parse(text);
     ls_status status = object ? read_object(object, transform) : fail_transform("it is no JSON");
     cJSON_Delete(object);

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/csv.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
+#include "base/plain.h"
 #include "base/read_file.h"
 #include "base/status.h"
 #include "tools/plot_svg.h"
@@ -105,7 +105,7 @@ static ls_status read_columns(struct ls_plot *plot, int file, const char *list, 
     if (!status && !log->of_curve) status = ls_fail_memory("a plot", log->columns);
     for (size_t i = 0; !status && i < log->columns; i++) {
         const char *name = ls_csv_cell(&log->csv, i);
-        if (ls_csv_number(&log->csv, name, &number))
+        if (ls_csv_number(name, &number))
             return ls_fail(LS_INVALID_ARGUMENT, "'%s' line 1: '%s' is no name: the first row has the columns' names",
                            plot->paths[file], name);
         if (!strcmp(name, "epoch")) log->x = i;
@@ -120,7 +120,7 @@ static ls_status read_columns(struct ls_plot *plot, int file, const char *list, 
 static bool is_no_value(const char *cell) {
     static const char *const words[] = {"", "nan", "-nan", "inf", "-inf", "NA"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (!strcasecmp(cell, words[i])) return true;
+        if (ls_plain_same(cell, words[i])) return true;
     return false;
 }
 
@@ -128,7 +128,7 @@ static ls_status read_cell(const struct log *log, size_t column, double *value) 
     const char *cell = ls_csv_cell(&log->csv, column);
     *value = NAN;
     if (is_no_value(cell)) return LS_OK;
-    bool number = ls_csv_number(&log->csv, cell, value);
+    bool number = ls_csv_number(cell, value);
     if (number && fabs(*value) > LARGEST) *value = NAN;
     if (number) return LS_OK;
     return ls_fail(LS_DATA_LOSS, "'%s' line %lld: '%.80s' is no number", log->csv.path, (long long)log->csv.line, cell);

@@ -33,7 +33,7 @@ static ls_status read_rows(const char *bytes, size_t size, char *separator, FILE
             double number;
             if (i) (void)fputc(csv.separator, out);
             put_quoted(out, ls_csv_cell(&csv, i));
-            (void)ls_csv_number(&csv, ls_csv_cell(&csv, i), &number);
+            (void)ls_csv_number(ls_csv_cell(&csv, i), &number);
         }
         (void)fputc('\n', out);
     }
