@@ -75,7 +75,7 @@ START_TEST(a_wait_says_for_whom) {
     struct lines lines = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct ls_log log = {.sink = keep_line, .context = &lines, .level = LS_LOG_INFO};
     ls_communication communication = LS_AUTO;
-    struct world_options options = {.size = 2, .timeout = 0.5, .report_interval = 0.1, .log = &log};
+    struct world_options options = {.size = 2, .timeout = 0.5, .report_interval = limit_of(0.1), .log = &log};
     struct world world;
     world_run(&options, absent_rank, &communication, &world);
     ck_assert_int_ge(lines.count, 2);

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, last_json, run_local, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, drawn, last_json, run_local, train_command, wait_for_line
 
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
 sys.path.insert(0, BENCH)
@@ -147,6 +147,7 @@ class Network(unittest.TestCase):
         """The numbers are not looked at, but they are there, and so is the delay, where this machine can make one."""
         links = [name for name in ("1gbit", "1ms") if not why_not(LINKS[name], SWITCH)]
         self.assertIn("1gbit", links)
+        links = drawn(links, self.id(), 1)
         command = [os.path.join(BENCH, "network"), "--links", ",".join(links), "--hosts", "2", "--bytes", "4K,1M",
                    "--rounds", "1", "--no-peers", "--no-probe", "--lockstep", EXECUTABLE, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=3 * LIMIT, check=False)
