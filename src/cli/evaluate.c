@@ -13,6 +13,7 @@
 
 #include "cli/outputs.h"
 #include "cli/commands.h"
+#include "cli/config.h"
 #include "cli/report.h"
 #include "cli/signals.h"
 
@@ -60,6 +61,7 @@ static const struct ls_option rows[] = {
 static const struct ls_option_table tables[] = {LS_SAVED_TABLES,
                                                 {NULL, ls_loss_options, offsetof(struct ls_saved_model, model.rules)},
                                                 {"measuring", rows, 0},
+                                                {"configuration", ls_config_options, 0},
                                                 {0}};
 
 struct outcome {

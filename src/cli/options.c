@@ -11,12 +11,15 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cli/config.h"
+
 #define HELP_COLUMN 26
 #define HELP_WIDTH  112
 
 int ls_usage_error(const struct ls_command_line *line, const char *format, ...) {
     va_list arguments;
     (void)fprintf(stderr, "%s: ", line->command);
+    if (line->file_line) (void)fprintf(stderr, "%s:%d: ", line->file, line->file_line);
     va_start(arguments, format);
     (void)vfprintf(stderr, format, arguments);
     va_end(arguments);
@@ -34,6 +37,24 @@ static const struct ls_option *row_at(const struct ls_command_line *line, int i,
             if (!i--) return row;
         }
     return i ? NULL : &help_option;
+}
+
+const struct ls_option *ls_option_find(const struct ls_command_line *line, const char *name, int *place) {
+    const struct ls_option *row;
+    size_t base;
+    for (int i = 0; (row = row_at(line, i, &base)) && row != &help_option; i++) {
+        if (strcmp(row->name, name) != 0) continue;
+        if (place) *place = i;
+        return row;
+    }
+    return NULL;
+}
+
+int ls_option_count(const struct ls_command_line *line) {
+    size_t base;
+    int count = 0;
+    while (row_at(line, count, &base)) count++;
+    return count;
 }
 
 static bool takes_value(const struct ls_option *option) {
@@ -89,12 +110,13 @@ static bool next_given(const struct ls_command_line *line, int *at, struct given
     return true;
 }
 
-/* Finds the last option whose name is that, up to a blank, before argv[end]. False: it is not given there. */
-static bool find_given(const struct ls_command_line *line, const char *name, int end, struct given *found) {
+/* Finds the last option whose name is that, up to a blank, from argv[at] to argv[end - 1]. False: it is not given
+ * there. */
+static bool find_given(const struct ls_command_line *line, const char *name, int at, int end, struct given *found) {
     size_t length = strcspn(name, " ");
     struct given given;
     bool any = false;
-    for (int at = 1; at < end && next_given(line, &at, &given);)
+    while (at < end && next_given(line, &at, &given))
         if (given.option && strlen(given.option->name) == length && !strncmp(given.option->name, name, length))
             *found = given, any = true;
     return any;
@@ -102,7 +124,19 @@ static bool find_given(const struct ls_command_line *line, const char *name, int
 
 bool ls_option_given(const struct ls_command_line *line, const char *name) {
     struct given found;
-    return find_given(line, name, line->next, &found);
+    return find_given(line, name, 1, line->next, &found);
+}
+
+const char *ls_option_ahead(const struct ls_command_line *line, const char *name) {
+    struct given found;
+    return find_given(line, name, 1, line->argc, &found) ? found.text : NULL;
+}
+
+const struct ls_option *ls_option_next(const struct ls_command_line *line, int *at, const char **text) {
+    struct given given;
+    if (*at >= line->next || !next_given(line, at, &given)) return NULL;
+    *text = given.text ? given.text : "";
+    return given.option;
 }
 
 /* The names of options and values elsewhere: torch's, Keras', Horovod's and their scripts'. */
@@ -159,6 +193,10 @@ static void refuse_unknown(const struct ls_command_line *line, const struct give
         if (length && !strncmp(row->name, name, length))
             used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%s", used ? " or " : "; is ", row->name);
     (void)ls_usage_error(line, "unknown option '%.*s'%s%s", given->length, given->word, list, used ? " meant?" : "");
+}
+
+void ls_option_refuse(const struct ls_command_line *line, const char *name) {
+    refuse_unknown(line, &(struct given){.word = name, .length = (int)strlen(name)});
 }
 
 /* ---- values ---- */
@@ -267,7 +305,7 @@ bool ls_option_default(const struct ls_command_line *line, const char *name, con
 
 const char *ls_option_text(const struct ls_command_line *line, const char *name) {
     struct given found;
-    if (!find_given(line, name, line->next, &found)) return NULL;
+    if (!find_given(line, name, 1, line->next, &found)) return NULL;
     return found.text ? found.text : "";
 }
 
@@ -323,34 +361,52 @@ static int list_options(const struct ls_command_line *line) {
 
 /* ---- the command line ---- */
 
-static bool has_what_it_needs(const struct ls_command_line *line) {
+/* Errors about the option at argv[at] name the line of the file that has it. */
+static void set_place(struct ls_command_line *line, int at) {
+    bool in_file = line->config && at <= line->config->count;
+    line->file_line = in_file ? line->config->words[at - 1].line : 0;
+}
+
+static bool has_what_it_needs(struct ls_command_line *line) {
     struct given given, other;
-    for (int at = 1; at < line->next && next_given(line, &at, &given);) {
+    for (int at = 1, from = 1; at < line->next && next_given(line, &at, &given); from = at) {
         const char *needs = given.option ? given.option->needs : NULL;
         if (!needs) continue;
-        if (!find_given(line, needs, line->next, &other))
+        set_place(line, from);
+        if (!find_given(line, needs, 1, line->next, &other))
             return ls_usage_error(line, "option '--%s' needs '--%s'", given.option->name, needs) == 0;
         if (other.option->words && strcasecmp(other.text, needs + strlen(other.option->name) + 1) != 0)
             return ls_usage_error(line, "option '--%s' needs '--%s', not '%s'", given.option->name, needs,
                                   other.text) == 0;
     }
+    line->file_line = 0;
     return true;
 }
 
+/* Twice on the command line: what stands in the file is what the command line changes. */
+static void warn_of_double(const struct ls_command_line *line, const struct ls_option *option, int at) {
+    struct given before;
+    int first = 1 + (line->config ? line->config->count : 0);
+    if (!option->many && find_given(line, option->name, first, at, &before))
+        (void)fprintf(stderr, "%s: warning: option '--%s' is given more than once; the last one counts\n",
+                      line->command, option->name);
+}
+
 int ls_options_read(struct ls_command_line *line, void *values) {
-    struct given given, before;
+    struct given given;
     if (line->argc == 2 && !strcmp(line->argv[1], "--list-options")) return list_options(line);
+    if (!line->next && !ls_config_take(line)) return LS_EXIT_USAGE;
     if (!line->next) line->next = 1;
     for (int at = line->next; next_given(line, &line->next, &given); at = line->next) {
+        set_place(line, at);
         if (given.option == &help_option && !given.text) return print_help(line);
         if (!given.option) refuse_unknown(line, &given);
         if (!given.option) return LS_EXIT_USAGE;
         if (!read_value(line, &given, values)) return LS_EXIT_USAGE;
-        if (!given.option->many && find_given(line, given.option->name, at, &before))
-            (void)fprintf(stderr, "%s: warning: option '--%s' is given more than once; the last one counts\n",
-                          line->command, given.option->name);
+        warn_of_double(line, given.option, at);
     }
-    return has_what_it_needs(line) ? -1 : LS_EXIT_USAGE;
+    if (!has_what_it_needs(line)) return LS_EXIT_USAGE;
+    return ls_option_given(line, "print-config") ? ls_config_print(line, stdout) : -1;
 }
 
 bool ls_no_arguments(const struct ls_command_line *line) {

@@ -68,6 +68,9 @@ struct ls_command_line {
     const char *more;
     const struct ls_option_table *tables; /* ends with a zero row; NULL if --help is the only option */
     int next;                             /* argv's first word that has not been read; 0 at the start */
+    const char *file;                     /* --config's, and the line that an error is about; 0: the command line */
+    int file_line;
+    const struct ls_config *config; /* the file's options, which are argv[1], argv[2], ... */
 };
 
 /* Reads options into the command's struct, up to the first argument, which is argv[line->next]. Returns -1 if the
@@ -80,6 +83,15 @@ bool ls_option_given(const struct ls_command_line *line, const char *name);
 bool ls_option_default(const struct ls_command_line *line, const char *name, const char *text, void *values);
 /* The text with which it is given: "" for a flag, NULL where it is not. */
 const char *ls_option_text(const struct ls_command_line *line, const char *name);
+/* Before options are read: the text of the last one of that name, NULL without one. */
+const char *ls_option_ahead(const struct ls_command_line *line, const char *name);
+/* The next given option from argv[*at] on, and its text, likewise; *at is 1 at first. NULL: there is none. */
+const struct ls_option *ls_option_next(const struct ls_command_line *line, int *at, const char **text);
+/* The row of that name, and its place (NULL: not asked) among ls_option_count; NULL if there is none. */
+const struct ls_option *ls_option_find(const struct ls_command_line *line, const char *name, int *place);
+int ls_option_count(const struct ls_command_line *line);
+/* Prints the error of a name that is none. */
+void ls_option_refuse(const struct ls_command_line *line, const char *name);
 /* Prints "command: message; see 'command --help'" and returns LS_EXIT_USAGE. */
 int ls_usage_error(const struct ls_command_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Refuses words behind the options, for commands without arguments; true if there are none. */

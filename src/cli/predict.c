@@ -6,6 +6,7 @@
 
 #include "cli/outputs.h"
 #include "cli/commands.h"
+#include "cli/config.h"
 #include "cli/saved_model.h"
 #include "cli/signals.h"
 
@@ -188,7 +189,8 @@ static const struct ls_option rows[] = {
      "the model's outputs as they are, and not probabilities (softmax of them; sigmoid after binary_crossentropy)",
      AT(raw), true},
     {0}};
-static const struct ls_option_table tables[] = {LS_SAVED_TABLES, {"output", rows, 0}, {0}};
+static const struct ls_option_table tables[] = {
+    LS_SAVED_TABLES, {"output", rows, 0}, {"configuration", ls_config_options, 0}, {0}};
 
 int predict_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep predict", argc, argv, about, more, tables, 0};
@@ -197,10 +199,11 @@ int predict_main(int argc, char **argv) {
     prediction.saved.any_loss = true;
     int code = ls_options_read(&line, &prediction);
     if (code >= 0) return code;
-    prediction.saved.paths = (const char *const *)argv + line.next;
-    prediction.saved.path_count = (size_t)(argc - line.next);
-    for (int i = line.next; i < argc; i++)
-        if (!strncmp(argv[i], "--", 2)) return ls_usage_error(&line, "option '%s' stands behind a file", argv[i]);
+    prediction.saved.paths = (const char *const *)line.argv + line.next;
+    prediction.saved.path_count = (size_t)(line.argc - line.next);
+    for (int i = line.next; i < line.argc; i++)
+        if (!strncmp(line.argv[i], "--", 2))
+            return ls_usage_error(&line, "option '%s' stands behind a file", line.argv[i]);
     if (!ls_check_saved_options(&line, &prediction.saved)) return LS_EXIT_USAGE;
     if (!find_format(prediction.output))
         return ls_usage_error(&line, "--output needs a name that ends with .npy, .csv or .jsonl");

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/config.h"
 #include "cli/options.h"
 #include "cli/run_elastic.h"
 #include "cli/run_ports.h"
@@ -334,8 +335,11 @@ static const struct ls_option elastic_rows[] = {
      "most, and none at all after ten times; default 10:300",
      offsetof(struct request, elastic.cool), LS_OPTION_READ, .read = read_range, .needs = "host-discovery-script FILE"},
     {0}};
-static const struct ls_option_table tables[] = {
-    {"options", rows, 0}, {"several hosts", host_rows, 0}, {"hosts that come and go", elastic_rows, 0}, {0}};
+static const struct ls_option_table tables[] = {{"options", rows, 0},
+                                                {"several hosts", host_rows, 0},
+                                                {"hosts that come and go", elastic_rows, 0},
+                                                {"configuration", ls_config_options, 0},
+                                                {0}};
 
 /* The options of hosts that come and go; 0, or the exit status. */
 static int check_elastic(const struct ls_command_line *line, struct request *request) {
@@ -394,7 +398,7 @@ int run_main(int argc, char **argv) {
     for (int i = 0; request.exports[i]; i++)
         if (strchr(request.exports[i], '=')) (void)putenv((char *)request.exports[i]);
     launch->count += launch->servers;
-    launch->argv = argv + line.next;
+    launch->argv = line.argv + line.next;
     launch->restarts = request.supervision.restarts > 0;
     request.supervision.launch = launch;
     return launch_all(launch, &request.supervision, &request.hosts, &request.elastic);

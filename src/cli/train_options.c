@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/config.h"
 #include "cli/signals.h"
 
 static const char about[] =
@@ -217,6 +218,7 @@ const struct ls_option_table ls_train_tables[] = {
     {"distribution", strategy_rows, 0},
     {NULL, ls_devices_option, offsetof(struct ls_train_options, strategy.devices)},
     {NULL, ls_transport_option, offsetof(struct ls_train_options, transport)},
+    {"configuration", ls_config_options, 0},
     {"output", output_rows, 0},
     {0}};
 _Static_assert(sizeof(ls_train_tables) / sizeof(ls_train_tables[0]) == LS_TRAIN_TABLES + 2, "before those of output");

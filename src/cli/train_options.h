@@ -24,7 +24,7 @@ struct ls_train_options {
     bool validate, json;
 };
 /* The tables of its options; the first LS_TRAIN_TABLES say what is trained and how, the last one what is printed. */
-enum { LS_TRAIN_TABLES = 17 };
+enum { LS_TRAIN_TABLES = 18 };
 extern const struct ls_option_table ls_train_tables[];
 /* Reads a command line whose struct begins with training. As ls_train_options_read. */
 bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code);

@@ -45,6 +45,7 @@ HOMES = [
     (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster/message_(de|en)code|data/example|observe/event)\.c", 0),
     (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),
     (r"openssl/.*", r"src/(base|cluster/security)/.*\.c", 0),
+    (r"yaml\.h", r"src/cli/config\.c", 1),
     (r"zlib\.h", r"src/data/.*\.c", 1),
     (r"(jpeglib|jerror)\.h", r"src/data/jpeg\.c", 1),
     (r"png\.h", r"src/data/png\.c", 1),

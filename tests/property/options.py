@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import yaml
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "end_to_end"))
 from cluster import LOCKSTEP, Cluster, last_json  # noqa: E402
 
@@ -25,6 +27,7 @@ atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 WEIGHTS = os.path.join(FOLDER, "weights.npz")
 DATA = os.path.join(FOLDER, "records")
 NUMBERS = os.path.join(FOLDER, "numbers")
+CONFIG = os.path.join(FOLDER, "options.yaml")
 # three steps, and validation: a moment
 BASE = ("--limit", "96", "--epochs", "1", "--batch-size", "32", "--hidden", "8", "--json", "--verbose", "-1")
 SETTINGS = {"LOCKSTEP_JOIN_TIMEOUT": "20", "LOCKSTEP_COLLECTIVE_TIMEOUT": "20", "LOCKSTEP_LOG": "error"}
@@ -52,6 +55,7 @@ OPTIONS = {
     "--alpha": row("model", ["0.5"], SHAPES),
     "--norm-momentum": row("model", ["0.9"], SHAPES),
     "--summary": row(HARMLESS),
+    "--config": row(HARMLESS, [CONFIG]),
     "--weights": row("initial_weights", [WEIGHTS]),
     "--skip-mismatch": row(HARMLESS, [], ["--weights", WEIGHTS]),
     "--sync-batch-norm": row("model", [], SHAPES),
@@ -179,6 +183,7 @@ ELSEWHERE = {
     "--sparse": "it goes with that strategy: tests/end_to_end/sparse_test.py",
     "--hybrid": "it goes with that strategy: tests/end_to_end/store_test.py",
     "--help": "trains nothing",
+    "--print-config": "trains nothing",
 }
 SETTING_ROWS = {
     "LOCKSTEP_JOIN_TIMEOUT": row(HARMLESS, ["19"]),
@@ -243,6 +248,8 @@ def prepare():
     """Weights to begin with, and a folder of records of which there is more than one file."""
     said("train", *BASE, "--save-each", WEIGHTS)
     os.makedirs(DATA)
+    with open(CONFIG, "w", encoding="ascii") as file:
+        file.write("prefetch: 1\ncache: true\n")
     write_numbers()
     with open(FOLDER + "/table.csv", "w", encoding="ascii") as file:
         file.writelines(["size,kind,whole\n", *(f"{i % 7 / 7},{'abc'[i % 3]},{i % 4}\n" for i in range(96))])
@@ -337,6 +344,27 @@ def without_row():
         yield from (f"{name} has a row, and is no more" for name in sorted((set(rows) | set(elsewhere)) - there))
 
 
+def read_back(draw):
+    """Options that are drawn, as a file: YAML's own reader finds them there, and --config prints the same."""
+    path = os.path.join(FOLDER, "printed.yaml")
+    parts = [part for name in draw.sample(sorted(OPTIONS), draw.randrange(1, 6)) if name != "--config"
+             for part in (*OPTIONS[name][2], name, *OPTIONS[name][1])]
+    line = command(*parts)
+    first = subprocess.run([*line, "--print-config"], capture_output=True, text=True, check=False)
+    if first.returncode:  # they do not go together
+        return "" if first.returncode == 2 and "needs" in first.stderr else f"{line}: {first.stderr}"
+    given, name = {}, ""
+    for word in line[2:]:
+        name = word[2:] if word.startswith("--") else name
+        given[name] = True if word.startswith("--") else word
+    found = yaml.safe_load(first.stdout)
+    if {name: type(given.get(name, ""))(value) for name, value in found.items()} != given:
+        return f"{line}: {first.stdout}"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(first.stdout)
+    return "" if said("train", "--config", path, "--print-config") == first.stdout else f"{line}: it reads another"
+
+
 def main():
     full = os.environ.get("LOCKSTEP_TEST_FULL", "0") not in ("", "0")
     parser = argparse.ArgumentParser()
@@ -349,12 +377,14 @@ def main():
     names = given.names or sorted(rows)
     if given.rows and not given.names:
         names = draw.sample(names, given.rows)
-    print(f"# --seed {given.seed}, {len(names)} rows\n1..{len(names) + 1}", flush=True)
+    print(f"# --seed {given.seed}, {len(names)} rows\n1..{len(names) + 2}", flush=True)
     faults = list(without_row())
     print(f"{'not ' if faults else ''}ok 1 - every option and setting has its row", *[f"# {fault}" for fault in faults], sep="\n")
     prepare()
+    faults.extend(filter(None, [read_back(draw) for _ in range(20)]))
+    print(f"{'not ' if faults else ''}ok 2 - options are written as a file and read back", *[f"# {fault}" for fault in faults], sep="\n")
     failed = bool(faults)
-    for number, name in enumerate(names, 2):
+    for number, name in enumerate(names, 3):
         fault = try_row(name, rows[name], draw.randrange(2))
         failed = failed or bool(fault)
         print(f"{'not ' if fault else ''}ok {number} - {name}", flush=True)
