@@ -137,6 +137,8 @@ typedef struct ls_tools_plan_options {
     double bits; /* of each task's link a second, each way; 0: no time is foretold */
     int measure; /* steps that are made to time computing; 0: none */
     bool json;
+    ls_callback *const *callbacks; /* ends with NULL, or is NULL: their on_build is told, as before the first step */
+    bool validates;                /* the training, which gives callbacks its numbers */
 } ls_tools_plan_options;
 /* Makes dataset and compiled model of one worker, whose batches have so many rows. */
 typedef ls_status ls_tools_plan_fn(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data, ls_model **model);

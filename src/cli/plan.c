@@ -82,6 +82,18 @@ static ls_status make(void *context, ls_strategy *strategy, int64_t batch, ls_da
     return status ? status : ls_train_model_make(&choice, strategy, *data, model);
 }
 
+ls_tools_plan_options ls_train_plan(const struct ls_train_options *training) {
+    return (ls_tools_plan_options){.strategy = &training->strategy,
+                                   .kind = training->strategy_name,
+                                   .hybrid = training->servers.hybrid,
+                                   .sparse = training->servers.sparse,
+                                   .copies = training->servers.replicas,
+                                   .local = &training->local,
+                                   .batch = training->data.batch_size,
+                                   .division = training->data.division,
+                                   .json = training->json};
+}
+
 int plan_main(int argc, char **argv) {
     static const struct ls_option_table own = {"plan", plan_rows, 0};
     struct ls_option_table tables[LS_TRAIN_TABLES + 2] = {own};
@@ -94,19 +106,11 @@ int plan_main(int argc, char **argv) {
     const struct ls_train_options *training = &command.training;
     if (training->servers.consistency != LS_SYNC)
         return ls_usage_error(&line, "a plan is of steps in sync; leave '--consistency' out");
-    const ls_tools_plan_options options = {.strategy = &training->strategy,
-                                           .kind = training->strategy_name,
-                                           .hybrid = training->servers.hybrid,
-                                           .sparse = training->servers.sparse,
-                                           .copies = training->servers.replicas,
-                                           .local = &training->local,
-                                           .workers = command.workers,
-                                           .servers = command.servers,
-                                           .batch = training->data.batch_size,
-                                           .division = training->data.division,
-                                           .bits = command.bits,
-                                           .measure = command.measure,
-                                           .json = training->json};
+    ls_tools_plan_options options = ls_train_plan(training);
+    options.workers = command.workers;
+    options.servers = command.servers;
+    options.bits = command.bits;
+    options.measure = command.measure;
     ls_status status = ls_tools_plan(&options, make, &command.training, &text);
     if (!status) (void)fputs(text, stdout);
     ls_memory_free(text);

@@ -1,11 +1,15 @@
 /* lockstep train: trains a model from the command line. The same program under a TF_CONFIG, under lockstep run, or
  * alone. */
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <lockstep/lockstep.h>
 #include <lockstep/tools.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/evaluate.h"
@@ -186,10 +190,77 @@ static int run_evaluator(const struct ls_train_options *training) {
     return ls_evaluation_run(&saved, &evaluation);
 }
 
+/* ---- a dry run ---- */
+
+struct dry_run {
+    struct ls_train_options *training;
+    ls_dataset *validation;
+};
+
+/* The model and the data of a worker, whose batches have so many rows. */
+static ls_status make_dry(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data, ls_model **model) {
+    struct dry_run *run = context;
+    struct ls_train_options *training = run->training;
+    training->data.batch_size = batch;
+    ls_status status = open_data(training, data, &run->validation);
+    if (status) return status;
+    (void)fprintf(stderr, "lockstep train: %lld examples an epoch, %d epochs, %lld examples to validate with\n",
+                  (long long)ls_dataset_count(*data), training->fit.epochs,
+                  run->validation ? (long long)ls_dataset_count(run->validation) : 0);
+    ls_train_model_suit(&training->model, *data);
+    return ls_train_model_make(&training->model, strategy, *data, model);
+}
+
+/* The folder of a file or folder that would be made can be written to. Numbers of epochs in it are not known yet. */
+static ls_status check_place(const char *option, const char *path) {
+    char text[PATH_MAX], fault[PATH_MAX + 256];
+    if (!path || strchr(path, '{') || !access(path, W_OK)) return LS_OK;
+    (void)snprintf(text, sizeof(text), "%s", path);
+    if (errno == ENOENT && !access(dirname(text), W_OK)) return LS_OK;
+    (void)snprintf(fault, sizeof(fault), "--%s '%s': %s", option, path, strerror(errno));
+    return ls_tools_fail(LS_NOT_FOUND, fault);
+}
+
+static ls_status check_places(const struct ls_train_options *training) {
+    const struct ls_train_callbacks *callbacks = &training->callbacks;
+    const struct {
+        const char *option, *path;
+    } places[] = {{"checkpoint", training->checkpoint.folder},
+                  {"tensorboard", callbacks->tensorboard.folder},
+                  {"csv", callbacks->csv.path},
+                  {"save-best", callbacks->best.path},
+                  {"save-each", callbacks->each.path}};
+    ls_status status = LS_OK;
+    for (size_t i = 0; !status && i < sizeof(places) / sizeof(places[0]); i++)
+        status = check_place(places[i].option, places[i].path);
+    return status;
+}
+
+/* Checks what training checks before its first step, by the plan of one worker alone. */
+static int run_dry(struct ls_train_options *training) {
+    static const char *const writers[] = {"LOCKSTEP_TRACE", "LOCKSTEP_METRICS_FILE", "LOCKSTEP_HTTP"};
+    struct dry_run run = {training, NULL};
+    char *text = NULL;
+    for (size_t i = 0; i < sizeof(writers) / sizeof(writers[0]); i++) (void)unsetenv(writers[i]);
+    training->model.summary = true;
+    ls_status status = check_places(training);
+    if (!status) status = ls_train_callbacks_make(&training->callbacks, training->validate);
+    ls_tools_plan_options options = ls_train_plan(training);
+    options.callbacks = training->callbacks.list;
+    options.validates = training->validate;
+    if (!status) status = ls_tools_plan(&options, make_dry, &run, &text);
+    if (!status) (void)fputs(text, stdout);
+    ls_memory_free(text);
+    ls_train_callbacks_free(&training->callbacks);
+    ls_dataset_free(run.validation);
+    return ls_exit(status);
+}
+
 int train_main(int argc, char **argv) {
     struct ls_train_options training;
     int code;
     if (!ls_train_options_read(argc, argv, &training, &code)) return code;
+    if (training.dry_run) return run_dry(&training);
     if (reads_cluster(&training) && ls_serve_is_due()) return ls_serve_run();
     return is_evaluator(&training) ? run_evaluator(&training) : run_training(&training);
 }

@@ -198,6 +198,11 @@ static const struct ls_option output_rows[] = {
      "no progress; bar on a terminal, else lines; bar; a line an epoch (default 0). What the log says stays: "
      "LOCKSTEP_LOG=error leaves errors alone",
      AT(fit.verbose), -1, 2},
+    {"dry-run", NULL,
+     "read data and weights, build the model, check the options, print the summary and the plan (lockstep plan), and "
+     "end: "
+     "no worker is joined, and no file is written",
+     AT(dry_run), true},
     {0}};
 
 const struct ls_option_table ls_train_tables[] = {

@@ -1,6 +1,7 @@
 /* The options of lockstep train. */
 #pragma once
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "cli/augment.h"
 #include "cli/callback_options.h"
@@ -21,11 +22,13 @@ struct ls_train_options {
     ls_fit_options fit;
     ls_checkpoint_options checkpoint;
     struct ls_train_callbacks callbacks;
-    bool validate, json;
+    bool validate, json, dry_run;
 };
 /* The tables of its options; the first LS_TRAIN_TABLES say what is trained and how, the last one what is printed. */
 enum { LS_TRAIN_TABLES = 18 };
 extern const struct ls_option_table ls_train_tables[];
+/* The plan that is to be made, of the tasks of TF_CONFIG or of a launcher. It points into training. */
+ls_tools_plan_options ls_train_plan(const struct ls_train_options *training);
 /* Reads a command line whose struct begins with training. As ls_train_options_read. */
 bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code);
 /* Reads the command line. False if the command is over: *code is its exit status, and the error, or the help, is

@@ -18,6 +18,7 @@
 #include "tools/plan_print.h"
 #include "tools/plan_wire.h"
 #include "train/bind.h"
+#include "train/callback_list.h"
 #include "train/fragments.h"
 #include "train/input.h"
 #include "train/meeting.h"
@@ -187,6 +188,15 @@ static ls_status build_model(struct ls_tools_planning *planning) {
     return status;
 }
 
+static ls_status tell_callbacks(const struct ls_tools_planning *planning) {
+    const ls_tools_plan_options *options = planning->options;
+    struct ls_callback_list *callbacks;
+    ls_status status = ls_callback_list_new(planning->model, options->callbacks, options->validates, &callbacks);
+    if (!status) status = ls_callback_list_build(callbacks);
+    ls_callback_list_free(callbacks);
+    return status;
+}
+
 static size_t bytes_between_meetings(const ls_model *model) {
     size_t floats = 2 * ls_model_state_count(model);
     if (ls_model_state_has_outer(model)) floats += model->built.blob_count;
@@ -285,6 +295,7 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
     if (!status) status = place_replicas(&planning);
     if (!status) status = make_and_measure(&planning, make, context);
     if (!status) status = build_model(&planning);
+    if (!status) status = tell_callbacks(&planning);
     if (!status) status = divide_over_servers(&planning);
     if (!status) status = count_memory(&planning);
     if (!status) status = ls_plan_wire_count(&planning);

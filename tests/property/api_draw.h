@@ -178,7 +178,8 @@ static inline const ls_tools_plan_options *draw_const_ls_tools_plan_options_p(st
                                       .servers = draw_int(draw),
                                       .batch = draw_int(draw),
                                       .bits = draw_double(draw),
-                                      .json = draw_bool(draw)};
+                                      .json = draw_bool(draw),
+                                      .validates = draw_bool(draw)};
     return &options;
 }
 DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),

@@ -184,6 +184,7 @@ ELSEWHERE = {
     "--hybrid": "it goes with that strategy: tests/end_to_end/store_test.py",
     "--help": "trains nothing",
     "--print-config": "trains nothing",
+    "--dry-run": "trains nothing",
 }
 SETTING_ROWS = {
     "LOCKSTEP_JOIN_TIMEOUT": row(HARMLESS, ["19"]),
