@@ -1,7 +1,7 @@
 # bash completion of lockstep. The words are those of the command itself: `lockstep --list-commands`, and of each command
-# `lockstep COMMAND --list-options`, which prints its table of options.
+# `lockstep COMMAND --list-options`, which prints its table of options, or with --OPTION behind it that one's values.
 _lockstep() {
-  local lockstep=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} words i
+  local lockstep=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]-} words i
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     [[ ${COMP_WORDS[i]} == -- ]] || continue
@@ -20,6 +20,10 @@ _lockstep() {
     words=$("$lockstep" --list-commands 2>/dev/null)
   elif [[ $current == -* ]]; then
     words=$("$lockstep" "${COMP_WORDS[1]}" --list-options 2>/dev/null)
+  else
+    [[ $current != = ]] || current=  # of --OPTION=VALUE
+    [[ $before != = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}
+    [[ $before != -* ]] || words=$("$lockstep" "${COMP_WORDS[1]}" --list-options "$before" 2>/dev/null)
   fi
   [[ -z ${words-} ]] || mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }

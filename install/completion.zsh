@@ -1,6 +1,6 @@
 #compdef lockstep
 # zsh completion of lockstep. The words are the command's own: `lockstep --list-commands`, and of each command
-# `lockstep COMMAND --list-options`.
+# `lockstep COMMAND --list-options`, with --OPTION behind it that one's values.
 _lockstep() {
   local -a given
   if ((CURRENT == 2)); then
@@ -16,7 +16,9 @@ _lockstep() {
     given=(${(f)"$(_call_program options $words[1] $words[2] --list-options 2>/dev/null)"})
     compadd -a given
   else
-    _files
+    [[ $words[CURRENT-1] == -* ]] &&
+      given=(${(f)"$(_call_program values $words[1] $words[2] --list-options $words[CURRENT-1] 2>/dev/null)"})
+    if (($#given)); then compadd -a given; else _files; fi
   fi
 }
 _lockstep "$@"

@@ -10,7 +10,7 @@ output, version, lockstep = sys.argv[1:4]
 command = sys.argv[4:]
 name = "-".join(["lockstep", *command])
 environment = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "TF_CONFIG")}
-text = subprocess.run([lockstep, *command, "--help"], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+text = subprocess.run([lockstep, *command, "--help", *(["all"] if command else [])], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 title, _, rest = text.partition("\n")
 said = re.sub(r"^lockstep[^:]*: ", "", title)
 

@@ -74,8 +74,8 @@ static int help_main(int argc, char **argv) {
     }
     const struct command *command = find_command(argv[1]);
     if (!command) return refuse(argv[1]);
-    char help[] = "--help", *arguments[] = {argv[1], help, NULL};
-    return command->main(2, arguments);
+    char help[] = "--help", *arguments[] = {argv[1], help, argc > 2 ? argv[2] : NULL, NULL};
+    return command->main(argc > 2 ? 3 : 2, arguments);
 }
 
 /* Opens closed standard streams. A socket must not get the number of a stream that was closed at the start: it would

@@ -13,8 +13,10 @@
 
 #include "cli/config.h"
 
-#define HELP_COLUMN 26
-#define HELP_WIDTH  112
+#define HELP_COLUMN      26
+#define HELP_WIDTH       112
+#define SECTION_COLUMN   16
+#define MOST_ON_A_SCREEN 50 /* options that are explained by a plain --help */
 
 int ls_usage_error(const struct ls_command_line *line, const char *format, ...) {
     va_list arguments;
@@ -27,7 +29,8 @@ int ls_usage_error(const struct ls_command_line *line, const char *format, ...) 
     return LS_EXIT_USAGE;
 }
 
-static const struct ls_option help_option = {"help", .help = "print this text", .letter = 'h'};
+static const struct ls_option help_option = {
+    "help", .help = "print this text; behind it may stand a section, an option or all", .letter = 'h'};
 
 /* Row i of all tables, and where its table's struct begins; then --help, then NULL. */
 static const struct ls_option *row_at(const struct ls_command_line *line, int i, size_t *base) {
@@ -341,21 +344,74 @@ static void print_option(const struct ls_option *option) {
     (void)printf("\n");
 }
 
-static int print_help(const struct ls_command_line *line) {
-    (void)printf("%s\n%s", line->about, line->tables ? "" : "options:\n");
-    for (const struct ls_option_table *table = line->tables; table && table->rows; table++) {
-        if (table->title) (void)printf("%s%s:\n", table == line->tables ? "" : "\n", table->title);
-        for (const struct ls_option *row = table->rows; row->name; row++) print_option(row);
-    }
-    print_option(&help_option);
-    return printf("\n%s", line->more) < 0;
+/* True if word stands in a title: "data" in "model and data". */
+static bool has_word(const char *title, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = title; length && (at = strstr(at, word)); at++)
+        if ((at == title || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return true;
+    return false;
 }
 
-/* Prints a long option a line, for the completion of shells. */
+/* Those whose title has the word, or all (NULL), with their options. False: there is none. */
+static bool print_sections(const struct ls_command_line *line, const char *word) {
+    bool shown = false, any = false;
+    for (const struct ls_option_table *table = line->tables; table && table->rows; table++) {
+        if (table->title) shown = !word || has_word(table->title, word);
+        if (!shown) continue;
+        if (table->title) (void)printf("%s%s:\n", any ? "\n" : "", table->title);
+        for (const struct ls_option *row = table->rows; row->name; row++) print_option(row);
+        any = true;
+    }
+    return any;
+}
+
+/* The names of the options of each section. */
+static void print_overview(const struct ls_command_line *line) {
+    int column = 0;
+    (void)printf("options by section; '%s --help SECTION|OPTION|all' explains them:", line->command);
+    for (const struct ls_option_table *table = line->tables; table->rows; table++) {
+        if (table->title) column = printf("\n  %-*s", SECTION_COLUMN - 2, table->title) - 1;
+        for (const struct ls_option *row = table->rows; row->name; row++) {
+            if (column + 3 + (int)strlen(row->name) > HELP_WIDTH) column = printf("\n%*s", SECTION_COLUMN, "") - 1;
+            column += printf(" %s%s", dashes_of(row), row->name);
+        }
+    }
+    (void)printf("\n");
+}
+
+static int print_about(const struct ls_command_line *line, bool all) {
+    const char *examples = strstr(line->more, "examples:");
+    bool overview = !all && ls_option_count(line) > MOST_ON_A_SCREEN;
+    (void)printf("%s\n%s", line->about, line->tables ? "" : "options:\n");
+    if (overview)
+        print_overview(line);
+    else
+        (void)print_sections(line, NULL);
+    if (!overview) print_option(&help_option);
+    return printf("\n%s", overview && examples ? examples : line->more) < 0;
+}
+
+/* Of the word behind --help: a section, an option, all; without one of the command. */
+static int print_help(const struct ls_command_line *line) {
+    const char *word = line->next < line->argc ? line->argv[line->next] : "-";
+    if (word[0] == '-' || !strcmp(word, "all")) return print_about(line, word[0] != '-');
+    const struct ls_option *option = ls_option_find(line, word, NULL);
+    if (print_sections(line, word)) return 0;
+    if (!option) return ls_usage_error(line, "--help '%s' is no section and no option", word);
+    print_option(option);
+    return 0;
+}
+
+/* Words for the completion of shells, one a line: long options; or the values of the option that is given so. */
 static int list_options(const struct ls_command_line *line) {
-    const struct ls_option *row;
+    const char *name = line->argc > 2 ? line->argv[2] + strspn(line->argv[2], "-") : NULL;
+    const struct ls_option *row = name ? ls_option_find(line, name, NULL) : NULL;
     size_t base;
-    for (int i = 0; (row = row_at(line, i, &base)); i++) (void)printf("--%s\n", row->name);
+    for (int i = 0; row && row->words && row->words[i]; i++) (void)puts(row->words[i]);
+    for (int i = 0; !name && (row = row_at(line, i, &base)); i++) (void)printf("--%s\n", row->name);
+    if (name && !strcmp(name, help_option.name))
+        for (const struct ls_option_table *table = line->tables; table && table->rows; table++)
+            if (table->title && !strchr(table->title, ' ')) (void)puts(table->title);
     return ferror(stdout) != 0;
 }
 
@@ -394,7 +450,7 @@ static void warn_of_double(const struct ls_command_line *line, const struct ls_o
 
 int ls_options_read(struct ls_command_line *line, void *values) {
     struct given given;
-    if (line->argc == 2 && !strcmp(line->argv[1], "--list-options")) return list_options(line);
+    if (line->argc > 1 && line->argc < 4 && !strcmp(line->argv[1], "--list-options")) return list_options(line);
     if (!line->next && !ls_config_take(line)) return LS_EXIT_USAGE;
     if (!line->next) line->next = 1;
     for (int at = line->next; next_given(line, &line->next, &given); at = line->next) {

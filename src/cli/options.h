@@ -2,7 +2,8 @@
  * place of its value and its line of --help. A new option of lockstep train is one row of a table, and its use.
  * Commands that share options share the table. Long options may be written with one dash (-np 4), are written out, and
  * take their value as --name VALUE or --name=VALUE. An option that is given twice is warned of: the last one counts.
- * Every command has --help, -h and, for the completion of shells, --list-options. */
+ * Every command has --help, -h and, for the completion of shells, --list-options; behind each may stand an option, and
+ * behind --help a section. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -101,7 +101,7 @@ static bool read_class_weight(const struct ls_command_line *line, const struct l
 
 #define AT(field) LS_OPTION_AT(struct ls_rules, field)
 
-const struct ls_option ls_training_rules[] = {
+const struct ls_option ls_optimizer_options[] = {
     {"optimizer", NULL, "with Keras' rules and defaults (default sgd)", AT(optimizer.kind), LS_OPTIMIZER_SGD,
      .words = optimizers},
     {"learning-rate", "X", "(default 0.1 for sgd, 0.001 for the others)", AT(optimizer.learning_rate), 1e-12, 1e6},
@@ -142,6 +142,8 @@ const struct ls_option ls_training_rules[] = {
     {"warmup-steps", "N", "first let the rate rise linearly, from --warmup-from", AT(optimizer.schedule.warmup_steps),
      1, INT64_C(1) << 40},
     {"warmup-from", "X", "for --warmup-steps (default 0)", AT(optimizer.schedule.warmup_from), 0, 1e6},
+    {0}};
+const struct ls_option ls_training_rules[] = {
     {"class-weight", "C:W,...",
      "count the loss of class C's examples W times in training, as 0:1,1:5 (default 1). Examples' own weights come "
      "from "

@@ -18,7 +18,7 @@ const char *ls_rules_loss(const struct ls_rules *rules);     /* "mean_squared_er
 bool ls_rules_compare_numbers(const struct ls_rules *rules); /* the loss is that of a regression */
 /* Of it. */
 extern const char *const ls_rules_losses[]; /* names, from LS_SPARSE_CATEGORICAL_CROSSENTROPY on; ends with NULL */
-extern const struct ls_option ls_training_rules[], ls_loss_options[], ls_precision_option[];
+extern const struct ls_option ls_optimizer_options[], ls_training_rules[], ls_loss_options[], ls_precision_option[];
 /* After the last option: those that do not go together; false after the error has been printed. */
 bool ls_rules_check(const struct ls_command_line *line, const struct ls_rules *rules);
 /* Defaults. */

@@ -25,7 +25,7 @@ struct ls_train_options {
     bool validate, json, dry_run;
 };
 /* The tables of its options; the first LS_TRAIN_TABLES say what is trained and how, the last one what is printed. */
-enum { LS_TRAIN_TABLES = 18 };
+enum { LS_TRAIN_TABLES = 19 };
 extern const struct ls_option_table ls_train_tables[];
 /* The plan that is to be made, of the tasks of TF_CONFIG or of a launcher. It points into training. */
 ls_tools_plan_options ls_train_plan(const struct ls_train_options *training);

@@ -29,9 +29,31 @@ def help_has_a_paragraph_for_each_option():
     for command in cli.lockstep("--list-commands").stdout.decode().split():
         if command == "help":
             continue
-        shown = re.findall(r"^  (?:-\w \S+, )?--?([\w-]+)", cli.lockstep(command, "--help").stdout.decode(), re.M)
+        shown = options_in(cli.lockstep(command, "--help", "all").stdout)
         listed = cli.lockstep(command, "--list-options").stdout.decode().split()
-        cli.equal(sorted("--" + name for name in shown), sorted(listed), command)
+        cli.equal(sorted(shown), sorted(listed), command)
+
+
+def options_in(text):
+    return ["--" + name for name in re.findall(r"^  (?:-\w \S+, )?--?([\w-]+)", text.decode(), re.M)]
+
+
+def help_of_many_options_is_a_screen_with_sections():
+    for command in ("train", "plan"):
+        text = cli.lockstep(command, "--help").stdout.decode()
+        listed = set(cli.lockstep(command, "--list-options").stdout.decode().split())
+        cli.equal(listed - set(re.findall(r" (--[\w-]+)", text.replace(" -np", " --np"))), set(), command)
+        assert text.count("\n") <= 50 and max(map(len, text.splitlines())) <= 120, command
+        sections = cli.lockstep(command, "--list-options", "--help").stdout.decode().split()
+        parts = [one for section in sections for one in options_in(cli.lockstep(command, "--help", section).stdout)]
+        cli.equal(sorted(parts), sorted(listed - {"--help"}), command)
+    cli.equal(options_in(cli.lockstep("train", "--help", "momentum").stdout), ["--momentum"])
+    cli.contains(cli.lockstep("evaluate", "--help", "data").stdout, b"model and data:\n")
+    cli.equal(cli.lockstep("help", "train", "optimizer").stdout, cli.lockstep("train", "-h", "optimizer").stdout)
+    for command in ("train", "info"):
+        done = cli.lockstep(command, "--help", "nothing")
+        cli.equal((done.returncode, done.stdout), (2, b""))
+        cli.contains(done.stderr, b"--help 'nothing' is no section and no option")
 
 
 def version():
@@ -259,8 +281,8 @@ def settings_names_a_bad_one():
     cli.contains(done.stderr, b"LOCKSTEP_HEARTBEAT_LIMIT='0.3' is not more than twice LOCKSTEP_HEARTBEAT_INTERVAL='0.2'")
 
 
-cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, help_has_a_paragraph_for_each_option, version,
-          errors_name_what_is_wrong,
+cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, help_has_a_paragraph_for_each_option,
+          help_of_many_options_is_a_screen_with_sections, version, errors_name_what_is_wrong,
           words_may_be_in_any_case, what_is_given_twice_is_warned_of, what_is_not_there_is_a_bad_command_line,
           closed_streams_stay_empty, lost_output_is_a_failure, check_tells_who_this_is, check_refuses,
           check_without_a_cluster, info_lists_devices_and_settings, info_names_a_bad_setting,

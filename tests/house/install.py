@@ -152,6 +152,9 @@ with tempfile.TemporaryDirectory() as folder:
                                                               "doc/lockstep/docs/architecture.md", "doc/lockstep/examples/first.c"))
     results.check("completion of commands", completes(prefix, "lockstep tr", "train"))
     results.check("completion of options", completes(prefix, "lockstep train --epo", "--epochs"))
+    results.check("completion of values", [*completes(prefix, "lockstep train --model le", "lenet"),
+                                           *completes(prefix, "lockstep evaluate --split = t", "train", "test"),
+                                           *completes(prefix, "lockstep train --help opt", "optimizer")])
     results.check("completion behind lockstep run --", completes(prefix, "lockstep run -np 2 -- lockstep evaluate --batch-s", "--batch-size"))
     results.check("completion after help", completes(prefix, "lockstep help che", "check"))
 results.finish()
