@@ -20,6 +20,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 SAID = {
     "own-data": r"accuracy 0\.[89]\d(?s:.*)\[0\] accuracy 0\.[89]\d",
     "fine-tune": r"accuracy",
+    "keras-script": r"Epoch 3/3\n.*val_accuracy: 0\.[6-9](?s:.*)\[0\] Epoch 3/3(?s:.*)\[0\] 16/16",
     "pictures": r"120 examples(?s:.*)mean +0\.[6-9](?s:.*)\nexample,file,class,name,probability\n0,pictures/00000/\d+.jpg,\d,0000\d,0\.\d+",
     "custom-loop": r"(the line .*)\n(?s:.*)\[0\] \1",
     "machines": r"worker:0 (?s:.*)Epoch 2/2",
