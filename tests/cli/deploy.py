@@ -46,6 +46,19 @@ def check_container(container):
     names |= {"LOCKSTEP_NUM_WORKERS", "LOCKSTEP_SUBDOMAIN", "LOCKSTEP_CLUSTER"}
     given = [one["name"] for one in container.get("env", [])]
     cli.equal([name for name in given if name.startswith("LOCKSTEP_") and name not in names], [])
+    assert {"name": "LOCKSTEP_HTTP", "value": ":9400"} in container["env"] and "--checkpoint" in container["args"]
+
+
+def check_pod(pod):
+    """Its worker is asked how it is, has its memory, and a place for checkpoints."""
+    worker, = pod["containers"]
+    check_container(worker)
+    assert {"name": "http", "containerPort": 9400} in worker["ports"]
+    cli.equal([worker[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")],
+              [{"path": "/livez", "port": "http"}, {"path": "/readyz", "port": "http"}])
+    cli.equal(worker["resources"]["requests"]["memory"], worker["resources"]["limits"]["memory"])
+    cli.equal(sorted(one["name"] for one in worker["volumeMounts"]), sorted(one["name"] for one in pod["volumes"]))
+    assert worker["args"][worker["args"].index("--checkpoint") + 1] in [one["mountPath"] for one in worker["volumeMounts"]]
 
 
 def place(env, hostname=None):
@@ -65,7 +78,7 @@ def check_job(spec, prefix, subdomain):
     """An Indexed Job: only the lost pod restarts, and each finds all others."""
     pod = spec["template"]["spec"]
     worker, = pod["containers"]
-    check_container(worker)
+    check_pod(pod)
     count = spec["completions"]
     cli.equal((spec["completionMode"], spec["parallelism"], pod["restartPolicy"]), ("Indexed", count, "Never"))
     assert spec["backoffLimitPerIndex"] >= 1
@@ -104,9 +117,9 @@ def the_operator_of_a_tfjob_writes_what_is_read():
     cluster = {}
     for role, replicas in found["spec"]["tfReplicaSpecs"].items():
         container, = replicas["template"]["spec"]["containers"]
-        cli.equal((container["name"], container["ports"]), ("tensorflow", [{"name": "tfjob-port", "containerPort": 2222}]))
+        cli.equal((container["name"], container["ports"][0]), ("tensorflow", {"name": "tfjob-port", "containerPort": 2222}))
         cli.equal(replicas["restartPolicy"], "ExitCode")
-        check_container(container)
+        check_pod(replicas["template"]["spec"])
         cluster[role.lower()] = [f"train-{role.lower()}-{i}.default.svc:2222" for i in range(replicas["replicas"])]
     config = {"cluster": cluster, "task": {"type": "worker", "index": 1}, "environment": "cloud"}
     cli.equal(place({"TF_CONFIG": json.dumps(config)})[:3], ("tf_config", 2, sum(map(len, cluster.values()))))
