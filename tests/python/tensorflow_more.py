@@ -1,6 +1,7 @@
 """One rank: process sets, groups of calls, gradients of each collective, local variables, several passes a step and
 synchronized batch normalization, against what one process computes of all ranks'. Keras is that of TF_USE_LEGACY_KERAS."""
 import os
+import tempfile
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
@@ -132,6 +133,21 @@ def passes():
             same(weight, expected, f"pass {turn}")
 
 
+def files():
+    """A model that is saved with a DistributedOptimizer is read by Keras alone, and by load_model."""
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
+    model.compile(hvd_keras.DistributedOptimizer(keras.optimizers.Adam(0.01)), "mean_squared_error", jit_compile=False)
+    model.fit(np.ones((8, 4)), np.ones((8, 3)), verbose=0)
+    with tempfile.TemporaryDirectory() as folder:
+        for end in ("keras", "h5"):
+            path = os.path.join(folder, "model." + end)
+            model.save(path)
+            for load in (keras.models.load_model, hvd_keras.load_model):
+                found = load(path)
+                assert type(found.optimizer).__name__ == "Adam" and int(found.optimizer.iterations.numpy()) == 1, (end, load)
+                same(found.get_weights()[0], model.get_weights()[0], "weights of " + path)
+
+
 def norms():
     """A layer on shards of unequal size gives what one layer gives on all examples, and the gradients of a tape too."""
     cuts = np.cumsum([0] + [2 + rank for rank in range(SIZE)])
@@ -154,7 +170,7 @@ def norms():
     same(ours(whole), theirs(whole), "inference", 1e-3)
 
 
-for part in (sets, groups, gradients, layers, passes, norms):
+for part in (sets, groups, gradients, layers, passes, files, norms):
     part()
     hvd.barrier()
 print("whole")

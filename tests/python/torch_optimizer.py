@@ -136,6 +136,23 @@ def states():
         assert any(p is model.first.weight for p in wrapped.param_groups[0]["params"])
 
 
+def schedulers():
+    """One of the optimizer before it is wrapped, and one of the wrapped: right rates, and no warning."""
+    for before in (True, False):
+        model, optimizer = made("SGD")
+        distributed = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer if before else distributed, 1, 0.5)
+        begun = distributed.param_groups[0]["lr"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for step in range(3):
+                distributed.zero_grad()
+                loss_of(model, step, RANK).backward()
+                distributed.step()
+                schedule.step()
+                assert distributed.param_groups[0]["lr"] == begun * 0.5 ** (step + 1), (before, step)
+
+
 def sparse():
     """An embedding's sparse gradient, and the same as dense."""
     found = []
@@ -247,7 +264,7 @@ def batch_norms():
         assert torch.allclose(ours(whole), theirs(whole), atol=1e-5)
 
 
-for part in (optimizers, adasum, compressions, states, sparse, misuse, batch_norms):
+for part in (optimizers, adasum, compressions, states, schedulers, sparse, misuse, batch_norms):
     part()
     hvd.barrier()
 print("whole")

@@ -244,6 +244,7 @@ class Passes:
 def _with(optimizer: Any, methods: type, reducer: Reducer) -> Any:
     wrapped = type(optimizer)
     added = {name: value for name, value in methods.__dict__.items() if not name.startswith("__")}
+    added["__module__"] = wrapped.__module__  # so that Keras writes, and finds again, the class that was wrapped
     cls = type(wrapped.__name__, (wrapped,), added)
     optimizer.__class__ = cls  # Keras tracks the object itself
     object.__setattr__(optimizer, "_lockstep_reducer", reducer)

@@ -151,6 +151,11 @@ class _Gradients:
     def active(self) -> bool:
         return self.buckets.active or self.made_sparse
 
+    def tell_wrapped(self) -> None:
+        """A scheduler that was made of the wrapped optimizer looks there whether a step came before its own."""
+        self.wrapped.__dict__["_opt_called"] = True
+        self.wrapped.__dict__["_step_count"] = self.wrapped.__dict__.get("_step_count", 0) + 1
+
 
 class _DistributedOptimizer(torch.optim.Optimizer):
     """The methods that a wrapped optimizer's class gets."""
@@ -191,7 +196,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                               "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.")
             ours.synchronize()
         ours.synchronized = False
-        return super(type(self), self).step()
+        done = super(type(self), self).step()
+        ours.tell_wrapped()
+        return done
 
     def zero_grad(self, *args, **kwargs):
         if self.__dict__[_OURS].active:
@@ -226,4 +233,5 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters=None
     made.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key != "step"})
     made.__dict__[_OURS] = _Gradients(made, names, {"op": op, "compression": compression}, backward_passes_per_step, groups,
                                       num_groups, sparse_as_dense, gradient_predivide_factor, process_set)
+    made.__dict__[_OURS].wrapped = optimizer
     return made
