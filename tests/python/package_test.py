@@ -6,6 +6,7 @@ import sys
 import tempfile
 import unittest
 import subprocess
+import zipfile
 
 from ranks import HERE, LIMIT, environment, run
 
@@ -29,6 +30,24 @@ class Package(unittest.TestCase):
         """Larger groups are in tests/runtime/table_test.c."""
         for count in (1, 2, 3):
             self.whole(count, "table.py", "ring" if count % 2 else "auto")
+
+    def test_wheel(self):
+        """As pip unpacks it: the command and python -m lockstep.run start a script with the wheel's own library."""
+        with tempfile.TemporaryDirectory() as folder:
+            built = subprocess.run([sys.executable, os.path.join(HERE, "../../python/build_wheel"), "--out", folder, "--library",
+                                    os.environ["LOCKSTEP_LIBRARY"]], check=True, capture_output=True, text=True)
+            with zipfile.ZipFile(built.stdout.strip()) as wheel:
+                for entry in wheel.infolist():
+                    os.chmod(wheel.extract(entry, folder), entry.external_attr >> 16)
+            clean = {key: value for key, value in os.environ.items() if not key.startswith(("LOCKSTEP", "PYTHONPATH"))}
+            script = os.path.join(HERE, "every_collective.py")
+            for options in (["-np", "2"], ["-np", "2", "--"], ["-np", "2", "--", sys.executable]):
+                done = subprocess.run([sys.executable, "-m", "lockstep.run", *options, script, "auto", SEED], capture_output=True, text=True,
+                                      env={**clean, "PYTHONPATH": folder}, timeout=LIMIT, check=False)
+                self.assertEqual((done.returncode, done.stdout.count("whole")), (0, 2), f"seed {SEED}\n{done.stdout}{done.stderr}")
+            done = subprocess.run([sys.executable, "-c", "from lockstep.run import command; command()", "--version"], capture_output=True,
+                                  text=True, env={**clean, "PYTHONPATH": folder}, timeout=LIMIT, check=False)
+            self.assertRegex(done.stdout, r"^lockstep \d+\.\d+\.\d+")
 
     def test_misuse(self):
         self.whole(2, "misuse.py")
