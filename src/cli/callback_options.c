@@ -52,6 +52,12 @@ bool ls_check_callback_options(const struct ls_command_line *line, const struct 
                                     "'--tensorboard-histograms N'") == 0;
     if ((callbacks->plateau.factor > 0 || callbacks->plateau.min_lr > 0) && !callbacks->plateau.patience)
         return ls_usage_error(line, "'--plateau-factor' and '--min-learning-rate' need '--reduce-on-plateau N'") == 0;
+    if (callbacks->stopping.min_delta > 0 && !callbacks->stopping.patience && !callbacks->plateau.patience)
+        return ls_usage_error(line, "'--min-delta' needs '--early-stopping N' or '--reduce-on-plateau N'") == 0;
+    if (callbacks->warn_only && !board->folder && !callbacks->csv.path && !callbacks->best.path &&
+        !callbacks->each.path)
+        return ls_usage_error(line, "'--log-errors' needs '--tensorboard', '--csv', '--save-best' or '--save-each'") ==
+               0;
     if (callbacks->monitor && !callbacks->stopping.patience && !callbacks->plateau.patience && !callbacks->best.path)
         return ls_usage_error(line, "'--monitor' needs '--early-stopping', '--reduce-on-plateau' or '--save-best'") ==
                0;

@@ -142,32 +142,6 @@ const struct ls_option *ls_option_next(const struct ls_command_line *line, int *
     return given.option;
 }
 
-/* The names of options and values elsewhere: torch's, Keras', Horovod's and their scripts'. */
-static const struct {
-    const char *there, *here;
-} habits[] = {{"lr", "learning-rate"},
-              {"wd", "weight-decay"},
-              {"bs", "batch-size"},
-              {"num-epochs", "epochs"},
-              {"data", "dataset"},
-              {"data-dir", "dataset"},
-              {"val-split", "validation-split"},
-              {"num-workers", "data-workers"},
-              {"gpus", "devices"},
-              {"device", "devices"},
-              {"gradient-accumulation-steps", "accumulate"},
-              {"nproc-per-node", "np"},
-              {"num-proc", "np"},
-              {"mse", "mean_squared_error"},
-              {"mae", "mean_absolute_error"},
-              {"bce", "binary_crossentropy"}};
-
-const char *ls_option_habit(const char *word) {
-    for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
-        if (!strcasecmp(word, habits[i].there)) return habits[i].here;
-    return word;
-}
-
 /* "batch_size" and "lr" are other ways to write an option: that one is proposed. */
 static bool propose_habit(const struct ls_command_line *line, const struct given *given, int length) {
     char name[64];
@@ -423,17 +397,44 @@ static void set_place(struct ls_command_line *line, int at) {
     line->file_line = in_file ? line->config->words[at - 1].line : 0;
 }
 
+/* Finds text among words apart by '|', in any case. */
+static bool is_among(const char *words, const char *text) {
+    size_t length = strlen(text);
+    for (; *words; words += strspn(words, "|")) {
+        size_t word = strcspn(words, "|");
+        if (word == length && !strncasecmp(words, text, length)) return true;
+        words += word;
+    }
+    return false;
+}
+
+/* "schedule exponential|cosine": an option that is not given has its first word. */
+static bool needed_is_given(const struct ls_command_line *line, const struct ls_option *option, const char *needs) {
+    char name[64];
+    int length = (int)strcspn(needs, " ");
+    struct given other;
+    (void)snprintf(name, sizeof(name), "%.*s", length, needs);
+    bool given = find_given(line, name, 1, line->next, &other);
+    const struct ls_option *needed = ls_option_find(line, name, NULL);
+    const char *text = given ? other.text : needed && needed->words ? needed->words[0] : NULL;
+    if (text && (!needed->words || is_among(needs + length + 1, text))) return true;
+    if (given && needed && !needed->words) return true;
+    return ls_usage_error(line, given ? "option '--%s' needs '--%s', not '%s'" : "option '--%s' needs '--%s'",
+                          option->name, needs, text) == 0;
+}
+
+bool ls_option_check_need(const struct ls_command_line *line, const char *name, const char *needs) {
+    const struct ls_option *option = ls_option_find(line, name, NULL);
+    return !option || !ls_option_given(line, name) || needed_is_given(line, option, needs);
+}
+
 static bool has_what_it_needs(struct ls_command_line *line) {
-    struct given given, other;
+    struct given given;
     for (int at = 1, from = 1; at < line->next && next_given(line, &at, &given); from = at) {
         const char *needs = given.option ? given.option->needs : NULL;
         if (!needs) continue;
         set_place(line, from);
-        if (!find_given(line, needs, 1, line->next, &other))
-            return ls_usage_error(line, "option '--%s' needs '--%s'", given.option->name, needs) == 0;
-        if (other.option->words && strcasecmp(other.text, needs + strlen(other.option->name) + 1) != 0)
-            return ls_usage_error(line, "option '--%s' needs '--%s', not '%s'", given.option->name, needs,
-                                  other.text) == 0;
+        if (!needed_is_given(line, given.option, needs)) return false;
     }
     line->file_line = 0;
     return true;

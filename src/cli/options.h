@@ -49,7 +49,9 @@ struct ls_option {
     enum ls_option_type type; /* of the field */
     long double low, high;    /* of a number. low is also the value of a given flag, and of the first word */
     const char *const *words; /* the value is one of them, in any case; ends with NULL. A text field gets the word */
-    const char *needs; /* "checkpoint FOLDER": an option that must be given with this one; of words, with that word */
+    /* "checkpoint FOLDER": an option that must be given with this one; of words, with one of these: "schedule
+     * exponential|cosine". The first of an option's words is its default */
+    const char *needs;
     ls_option_fn *read;
     char letter; /* 'n': -n; a name that begins with it is shown with one dash (-np) */
     bool many;   /* it may be given several times: each counts */
@@ -82,6 +84,8 @@ bool ls_option_given(const struct ls_command_line *line, const char *name);
 /* As if the option of that name were given with text, NULL for a flag, by who has it from elsewhere: true where it is
  * given, whatever its text, or where there is none of that name. False after the error has been printed. */
 bool ls_option_default(const struct ls_command_line *line, const char *name, const char *text, void *values);
+/* As the column needs, for an option that not all commands refuse; false after the error has been printed. */
+bool ls_option_check_need(const struct ls_command_line *line, const char *name, const char *needs);
 /* The text with which it is given: "" for a flag, NULL where it is not. */
 const char *ls_option_text(const struct ls_command_line *line, const char *name);
 /* Before options are read: the text of the last one of that name, NULL without one. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/config.h"
 #include "cli/signals.h"
@@ -88,7 +89,7 @@ static const struct ls_option model_rows[] = {
 static const struct ls_option data_rows[] = {
     {"cache", NULL, "keep examples in memory once they are read", AT(data.cache), true},
     {"shuffle-buffer", "N", "shuffle as tf.data does with a buffer of N (default: the whole data)",
-     AT(data.shuffle_buffer), 1, INT64_C(1) << 40},
+     AT(data.shuffle_buffer), 1, INT64_C(1) << 40, .needs = "shuffle each-epoch|once"},
     {"no-validation", NULL, "do not evaluate on the validation split (the test split without one) after each epoch",
      AT(validate), false},
     {"prefetch", "N", "steps read ahead (default 2)", AT(data.prefetch), 1, 1024},
@@ -176,9 +177,9 @@ static const struct ls_option strategy_rows[] = {
     {"division", NULL, "how a global batch is divided (default layout-invariant)", AT(data.division),
      LS_DIVIDE_LAYOUT_INVARIANT, .words = divisions},
     {"auto-shard", NULL, "for --division tensorflow (default data)", AT(data.auto_shard), LS_SHARD_DATA,
-     .words = auto_shards},
+     .words = auto_shards, .needs = "division tensorflow"},
     {"shard-hint", NULL, "for --auto-shard hint: of what each worker has its part", AT(data.shard_hint), LS_HINT_FILES,
-     .words = shard_hints},
+     .words = shard_hints, .needs = "auto-shard hint"},
     {0}};
 static const struct ls_option output_rows[] = {
     {"json", NULL,
@@ -229,11 +230,36 @@ const struct ls_option_table ls_train_tables[] = {
     {0}};
 _Static_assert(sizeof(ls_train_tables) / sizeof(ls_train_tables[0]) == LS_TRAIN_TABLES + 2, "before those of output");
 
+/* Of evaluate and predict the weights say the model and the loss, and images are resized. */
+static bool check_needs(const struct ls_command_line *line, const char *dataset) {
+    static const char *const needs[][2] = {{"hidden", "model mlp|embedding"},
+                                           {"embedding", "model embedding"},
+                                           {"alpha", "model mobilenet_v2"},
+                                           {"norm-momentum", "model mobilenet_v2|resnet50"},
+                                           {"huber-delta", "loss huber"}};
+    bool flat = !strcmp(dataset, "digits") || !strcmp(dataset, "words");
+    const char *schedule = ls_option_text(line, "schedule");
+    bool changes = (schedule && strcasecmp(schedule, "constant") != 0) || ls_option_given(line, "warmup-steps") ||
+                   ls_option_given(line, "reduce-on-plateau");
+    if (!changes && ls_option_given(line, "momentum-correction"))
+        return ls_usage_error(line,
+                              "--momentum-correction is of a rate that changes: give --warmup-steps N, --schedule or "
+                              "--reduce-on-plateau N") == 0;
+    for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+        if (!ls_option_check_need(line, needs[i][0], needs[i][1])) return false;
+    if (flat && ls_option_given(line, "image-size"))
+        return ls_usage_error(line, "--image-size: '%s' are drawn in one size", dataset) == 0;
+    if ((flat || !strcmp(dataset, "shapes")) && ls_option_given(line, "image-channels"))
+        return ls_usage_error(line, "--image-channels: '%s' are drawn as they are", dataset) == 0;
+    return true;
+}
+
 /* Checks options that depend on each other; false after the error has been printed. */
 static bool check(const struct ls_command_line *line, const struct ls_train_options *training) {
     const struct ls_train_model *model = &training->model;
     if (!ls_no_arguments(line) || !ls_check_callback_options(line, &training->callbacks) ||
-        !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset))
+        !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset) ||
+        !check_needs(line, training->dataset))
         return false;
     if ((model->synchronized || model->fused) &&
         (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet") || ls_train_model_takes_ids(model)))

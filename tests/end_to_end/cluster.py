@@ -241,7 +241,7 @@ HIDDEN = ["--hidden", "32,16"]  # a quarter of the default's units: the same ops
 
 
 def train_command(*options):
-    return [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *([] if "--hidden" in options else HIDDEN), *options]
+    return [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *([] if {"--hidden", "--model"} & set(options) else HIDDEN), *options]
 
 
 def run_local(workers, devices, *options, environment=None, timeout=2 * LIMIT):

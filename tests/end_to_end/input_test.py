@@ -69,7 +69,7 @@ class Input(unittest.TestCase):
         epochs, steps = int(OPTIONS[1]), -(-(COUNT // 2) // 14)
         self.assertEqual([result["steps"] for result in results], [epochs * steps] * 2)
         self.assertNotEqual(results[0]["weights_sha256"], results[1]["weights_sha256"])
-        done = lockstep("train", "--dataset", self.records, "--auto-shard", "hint")
+        done = lockstep("train", "--dataset", self.records, "--division", "tensorflow", "--auto-shard", "hint")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("auto_shard HINT (4) needs a shard_hint", done.stderr)
 

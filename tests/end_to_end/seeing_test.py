@@ -105,8 +105,9 @@ class Seeing(unittest.TestCase):
         self.assertEqual(events.graphs(self.part("train")), [])
 
     def test_the_graph_of_branches(self):
-        self.run_ok("--model", "mobilenet_v2", "--alpha", "0.35", "--dataset", "shapes", "--image-size", "32x32", "--limit",
-                    "64", "--epochs", "1", "--no-validation")
+        done = train("--tensorboard", self.board, "--model", "mobilenet_v2", "--alpha", "0.35", "--dataset", "shapes", "--image-size",
+                     "32x32", "--limit", "64", "--epochs", "1", "--no-validation")
+        self.assertEqual(done.returncode, 0, done.stderr)
         [graph] = events.graphs(self.part("train"))
         self.assertEqual(graph["block_2_add"], events.Node("Add", ["block_2_project_BN", "block_1_project_BN"], [-1, 8, 8, 8]))
         self.assertEqual(graph["Conv1"], events.Node("Conv2D", ["input"], [-1, 16, 16, 16]))

@@ -113,7 +113,7 @@ OPTIONS = {
     "--learning-rate": row("optimizer", ["0.01"]),
     "--momentum": row("optimizer", ["0.5"]),
     "--nesterov": row("optimizer", [], ["--momentum", "0.5"]),
-    "--momentum-correction": row("optimizer", [], ["--momentum", "0.5"]),
+    "--momentum-correction": row("optimizer", [], ["--momentum", "0.5", "--warmup-steps", "2"]),
     "--centered": row("optimizer", [], RMSPROP),
     "--beta-1": row("optimizer", ["0.8"], ADAM),
     "--beta-2": row("optimizer", ["0.8"], ADAM),
@@ -121,9 +121,9 @@ OPTIONS = {
     "--rho": row("optimizer", ["0.8"], RMSPROP),
     "--weight-decay": row("optimizer", ["0.1"]),
     "--exclude-from-weight-decay": row("optimizer", ["bias"], ["--weight-decay", "0.1"]),
-    "--clip-value": row("optimizer", ["1"]),
-    "--clip-norm": row("optimizer", ["1"]),
-    "--global-clip-norm": row("optimizer", ["1"]),
+    "--clip-value": row("optimizer", ["0.001"]),
+    "--clip-norm": row("optimizer", ["0.001"]),
+    "--global-clip-norm": row("optimizer", ["0.001"]),
     "--accumulate": row("optimizer", ["2"]),
     "--schedule": row("optimizer", EXPONENTIAL[1:]),
     "--decay-steps": row("optimizer", ["1"], EXPONENTIAL),
@@ -171,6 +171,8 @@ OPTIONS = {
     "--fragment-delay": row("fragment_delay", ["1"], LOCAL),
     "--fragment-alpha": row("fragment_alpha", ["0.5"], LOCAL),
 }
+# They change the bits of several replicas.
+BITS_OF_SEVERAL = ("--sync-batch-norm",)
 # What ends only one of the two, or is no option of a training.
 ELSEWHERE = {
     "--strategy": "the other workers wait for who trains alone: tests/cluster/missing_test.c",
@@ -345,6 +347,48 @@ def without_row():
         yield from (f"{name} has a row, and is no more" for name in sorted((set(rows) | set(elsewhere)) - there))
 
 
+def alone(*parts):
+    """One process with these options: its exit status, what it has trained, and its errors."""
+    done = subprocess.run(command(*parts), capture_output=True, text=True, check=False)
+    trained = last_json(done.stdout) if done.returncode == 0 and "--dry-run" not in parts else {}
+    return done.returncode, {name: value for name, value in trained.items() if name != "samples_per_second"}, done.stderr
+
+
+def without_need():
+    """What a row has beside its option is needed: without it the option is refused."""
+    for name, (_, mine, both, _, _) in OPTIONS.items():
+        status, _, error = alone(name, *mine, "--dry-run") if both else (2, {}, "")
+        if status != 2:
+            yield f"{name} alone is not refused, but ends with {status}: {error}"
+
+
+EFFECTS = ("optimizer", "model", "label_smoothing", "huber_delta|delta", "class_weight")
+
+
+def combinations():
+    """Options that decide what training computes, beside each word of those that decide which there are."""
+    for chosen in ("--optimizer", "--schedule", "--loss", "--model"):
+        for word in said("train", "--list-options", chosen).split():
+            beside = {"exponential": EXPONENTIAL, "cosine": COSINE, "piecewise": ("--schedule", "piecewise", "--pieces", "1:0.2"),
+                      "mobilenet_v2": (*SHAPES, "--alpha", "0.25")}.get(word, (chosen, word))
+            for name, (says, mine, both, _, _) in OPTIONS.items():
+                images = word in ("mobilenet_v2", "resnet50") and says != "model"
+                if says in EFFECTS and name not in beside and name != "--model" and not images and word != "resnet50":
+                    yield beside, (name, *mine)
+                    yield (*both, *beside), (name, *mine)
+
+
+def without_effect(draw, count):
+    """An option is refused or changes what is trained."""
+    pairs = list(dict.fromkeys(combinations()))
+    for beside, mine in draw.sample(pairs, count):
+        status, trained, error = alone(*beside, *mine)
+        if status not in (0, 2):
+            yield f"{beside} {mine} end with {status}: {error}"
+        elif status == 0 and mine[0] not in BITS_OF_SEVERAL and trained == alone(*beside)[1]:
+            yield f"{mine} has no effect with {beside}, and is not refused"
+
+
 def read_back(draw):
     """Options that are drawn, as a file: YAML's own reader finds them there, and --config prints the same."""
     path = os.path.join(FOLDER, "printed.yaml")
@@ -378,14 +422,18 @@ def main():
     names = given.names or sorted(rows)
     if given.rows and not given.names:
         names = draw.sample(names, given.rows)
-    print(f"# --seed {given.seed}, {len(names)} rows\n1..{len(names) + 2}", flush=True)
+    print(f"# --seed {given.seed}, {len(names)} rows\n1..{len(names) + 4}", flush=True)
     faults = list(without_row())
     print(f"{'not ' if faults else ''}ok 1 - every option and setting has its row", *[f"# {fault}" for fault in faults], sep="\n")
     prepare()
-    faults.extend(filter(None, [read_back(draw) for _ in range(20)]))
-    print(f"{'not ' if faults else ''}ok 2 - options are written as a file and read back", *[f"# {fault}" for fault in faults], sep="\n")
     failed = bool(faults)
-    for number, name in enumerate(names, 3):
+    for number, (what, faults) in enumerate((("options are written as a file and read back", filter(None, (read_back(draw) for _ in range(20)))),
+                                             ("an option without what it needs is refused", without_need()),
+                                             ("an option is refused or has an effect", without_effect(draw, 200 if full else 10))), 2):
+        faults = list(faults)
+        failed = failed or bool(faults)
+        print(f"{'not ' if faults else ''}ok {number} - {what}", *[f"# {fault}" for fault in faults], sep="\n", flush=True)
+    for number, name in enumerate(names, 5):
         fault = try_row(name, rows[name], draw.randrange(2))
         failed = failed or bool(fault)
         print(f"{'not ' if fault else ''}ok {number} - {name}", flush=True)

@@ -1,0 +1,30 @@
+/* Names that users bring along from other frameworks. */
+#include <strings.h>
+
+#include "cli/options.h"
+
+/* The names of options and values elsewhere: torch's, Keras', Horovod's and their scripts'. */
+static const struct {
+    const char *there, *here;
+} habits[] = {{"lr", "learning-rate"},
+              {"wd", "weight-decay"},
+              {"bs", "batch-size"},
+              {"num-epochs", "epochs"},
+              {"data", "dataset"},
+              {"data-dir", "dataset"},
+              {"val-split", "validation-split"},
+              {"num-workers", "data-workers"},
+              {"gpus", "devices"},
+              {"device", "devices"},
+              {"gradient-accumulation-steps", "accumulate"},
+              {"nproc-per-node", "np"},
+              {"num-proc", "np"},
+              {"mse", "mean_squared_error"},
+              {"mae", "mean_absolute_error"},
+              {"bce", "binary_crossentropy"}};
+
+const char *ls_option_habit(const char *word) {
+    for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
+        if (!strcasecmp(word, habits[i].there)) return habits[i].here;
+    return word;
+}
