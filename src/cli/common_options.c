@@ -116,7 +116,11 @@ void ls_take_part(ls_dataset_options *options) {
 
 bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
     struct stat about;
-    bool drawn = !strcmp(dataset, "digits") || !strcmp(dataset, "shapes") || !strcmp(dataset, "words");
+    bool shapes = !strcmp(dataset, "shapes"), drawn = shapes || !strcmp(dataset, "digits") || !strcmp(dataset, "words");
+    if (drawn && !shapes && ls_option_given(line, "image-size"))
+        return ls_usage_error(line, "--image-size: '%s' are drawn in one size", dataset) == 0;
+    if (drawn && ls_option_given(line, "image-channels"))
+        return ls_usage_error(line, "--image-channels: '%s' are drawn as they are", dataset) == 0;
     if (drawn || !stat(dataset, &about) || (errno != ENOENT && errno != ENOTDIR))
         return true; /* opening it tells why */
     return ls_usage_error(line, "--dataset '%.300s' is neither digits nor shapes nor words, and as a path: %s", dataset,

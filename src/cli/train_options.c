@@ -230,14 +230,13 @@ const struct ls_option_table ls_train_tables[] = {
     {0}};
 _Static_assert(sizeof(ls_train_tables) / sizeof(ls_train_tables[0]) == LS_TRAIN_TABLES + 2, "before those of output");
 
-/* Of evaluate and predict the weights say the model and the loss, and images are resized. */
-static bool check_needs(const struct ls_command_line *line, const char *dataset) {
+/* Of evaluate and predict the weights say the model and the loss. */
+static bool check_needs(const struct ls_command_line *line) {
     static const char *const needs[][2] = {{"hidden", "model mlp|embedding"},
                                            {"embedding", "model embedding"},
                                            {"alpha", "model mobilenet_v2"},
                                            {"norm-momentum", "model mobilenet_v2|resnet50"},
                                            {"huber-delta", "loss huber"}};
-    bool flat = !strcmp(dataset, "digits") || !strcmp(dataset, "words");
     const char *schedule = ls_option_text(line, "schedule");
     bool changes = (schedule && strcasecmp(schedule, "constant") != 0) || ls_option_given(line, "warmup-steps") ||
                    ls_option_given(line, "reduce-on-plateau");
@@ -247,10 +246,6 @@ static bool check_needs(const struct ls_command_line *line, const char *dataset)
                               "--reduce-on-plateau N") == 0;
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
         if (!ls_option_check_need(line, needs[i][0], needs[i][1])) return false;
-    if (flat && ls_option_given(line, "image-size"))
-        return ls_usage_error(line, "--image-size: '%s' are drawn in one size", dataset) == 0;
-    if ((flat || !strcmp(dataset, "shapes")) && ls_option_given(line, "image-channels"))
-        return ls_usage_error(line, "--image-channels: '%s' are drawn as they are", dataset) == 0;
     return true;
 }
 
@@ -258,8 +253,7 @@ static bool check_needs(const struct ls_command_line *line, const char *dataset)
 static bool check(const struct ls_command_line *line, const struct ls_train_options *training) {
     const struct ls_train_model *model = &training->model;
     if (!ls_no_arguments(line) || !ls_check_callback_options(line, &training->callbacks) ||
-        !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset) ||
-        !check_needs(line, training->dataset))
+        !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset) || !check_needs(line))
         return false;
     if ((model->synchronized || model->fused) &&
         (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet") || ls_train_model_takes_ids(model)))

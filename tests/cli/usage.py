@@ -128,6 +128,7 @@ def errors_name_what_is_wrong():
         (["train", "--shuffle", "never", "--shuffle-buffer", "9"], b"'--shuffle-buffer' needs '--shuffle each-epoch|once', not 'never'"),
         (["convert", "--to", "npz", "--block-length", "9"], b"option '--block-length' needs '--interleave N'"),
         (["train", "--image-size", "32"], b"--image-size: 'digits' are drawn in one size"),
+        (["convert", "--dataset", "digits", "--to", "png", "--output", "o", "--image-size", "32"], b"--image-size: 'digits' are drawn"),
         (["train", "--dataset", "shapes", "--image-channels", "1"], b"--image-channels: 'shapes' are drawn as they are"),
         (["train", "--min-delta", "1"], b"'--min-delta' needs '--early-stopping N' or '--reduce-on-plateau N'"),
         (["train", "--log-errors", "warn"], b"'--log-errors' needs '--tensorboard', '--csv', '--save-best' or '--save-each'"),
