@@ -106,7 +106,7 @@ static ls_status fit(const struct training *training, ls_strategy *strategy, str
     char csv[PATH_ROOM], weights[PATH_ROOM], folder[PATH_ROOM];
     ls_dataset *data = NULL;
     ls_model *model = NULL;
-    ls_callback *callbacks[4] = {NULL};
+    ls_callback *callbacks[3] = {NULL};
     const float part = (float)(1 + draw_below(&draw, 900)) / 1000;
     const ls_optimizer rule = draw_optimizer(&draw);
     const bool smooth = draw_once_in(&draw, 2);
@@ -133,6 +133,7 @@ static ls_status fit(const struct training *training, ls_strategy *strategy, str
                                      .class_weight = LS_CLASS_WEIGHT({1, 1 + part}),
                                      .checkpoint = LS_CHECKPOINT(.folder = folder, .keep_on_success = true)),
                               NULL);
+    for (int i = 0; i < 3; i++) ls_callback_free(callbacks[i]);
     ls_model_free(model);
     ls_dataset_free(data);
     return status;

@@ -319,6 +319,7 @@ static void start_anew(struct task *task, double restart) {
 void fleet_kill(struct fleet *fleet, int rank, double restart) {
     fleet->disturbed_at = clock_now();
     process_kill(fleet->tasks[rank].process);
+    fleet->tasks[rank].cluster = NULL; /* it was the process's memory */
     start_anew(&fleet->tasks[rank], restart);
 }
 

@@ -204,7 +204,8 @@ static bool is_tried(const struct fleet *fleet) {
     bool up = joiner->process->alive && joiner->cluster && joiner->cluster->incarnation != fleet->tried;
     for (int rank = 0; rank < last && up; rank++) {
         const struct ls_cluster *cluster = fleet->tasks[rank].cluster;
-        if (cluster->phase == LS_PHASE_FORMING && cluster->proposal.roster[last] == joiner->cluster->incarnation)
+        if (cluster && cluster->phase == LS_PHASE_FORMING &&
+            cluster->proposal.roster[last] == joiner->cluster->incarnation)
             return true;
     }
     return false;
