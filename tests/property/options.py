@@ -96,7 +96,7 @@ OPTIONS = {
     "--without": row("shape|model", ["kind"], [*TABLE, "--target", "whole"]),
     "--separator": row(HARMLESS, [","], [*TABLE, "--target", "whole"]),
     "--image-size": row("shape", ["20"], ["--dataset", "shapes"]),
-    "--image-channels": row(HARMLESS, ["3"], ["--dataset", "shapes"]),
+    "--image-channels": row(HARMLESS, ["1"], ["--dataset", DATA]),
     "--scaled-decode": row(HARMLESS),
     "--skip-damaged": row(HARMLESS),
     "--interleave": row("order|interleave|sample_sha256|the data", ["2"], ["--dataset", DATA]),
@@ -268,6 +268,8 @@ def command(*parts):
             options[name] = []
         else:
             options[name].append(word)
+    if options.get("--model", ["mlp"])[0] not in ("mlp", "embedding") and "--hidden" not in parts:
+        options.pop("--hidden")
     return [LOCKSTEP, "train", *(word for name, values in options.items() for word in (name, *values))]
 
 
