@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "data/files.h"
 #include "data/part.h"
+#include "data/role.h"
 #include "data/sources.h"
 #include "data/transform.h"
 
@@ -343,8 +344,9 @@ static ls_status read_columns(struct opening *opening) {
 static ls_status open_table(const char *path, const ls_dataset_options *options, bool needs_target,
                             struct table *table) {
     LS_CLEANUP(close_opening) struct opening opening = {path, options, needs_target, table};
-    if (options->split == LS_TEST && !options->transform)
-        return ls_fail(LS_NOT_FOUND, "'%s' is the training split, and has no test split", path);
+    if (options->split != LS_TRAIN && !options->transform)
+        return ls_fail(LS_NOT_FOUND, "'%s' is the training split, and has no %s split", path,
+                       ls_role_name(options->split));
     ls_status status = ls_file_read(path, &opening.bytes, &opening.size);
     if (!status) status = read_names(&opening);
     if (!status) status = options->transform ? take_trained(&opening) : take_all(&opening);

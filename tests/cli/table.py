@@ -141,6 +141,19 @@ def the_training_part_alone_scales():
     equal(count + read["x_test"][0][0], 40)
 
 
+def a_file_is_the_training_split_alone():
+    """Nothing is validated with the rows that it is trained with."""
+    path = write("one.csv", "number,target\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(12)))
+    _, err = run("train", "--dataset", path, "--target", "target", "--hidden", "4", "--epochs", "1", status=1)
+    contains(err, f"'{path}' is the training split, and has no validation split")
+    contains(err, "--validation-split")
+    for split in ("validation", "test"):
+        _, err = run("convert", "--dataset", path, "--target", "target", "--split", split, "--to", "npz", "--output", path_of("none"), status=1)
+        contains(err, f"has no {split} split")
+    out, _ = run("convert", "--dataset", path, "--target", "target", "--to", "npz", "--output", path_of("alone"))
+    equal(out, "train: 12 examples\ntest: none\n")
+
+
 def a_model_keeps_its_table():
     draw = random.Random(5)
     rows = [(f"{draw.uniform(0, 9):.3f}", draw.choice(["red", "blue"]), draw.choice(["yes", "no"])) for _ in range(ROWS)]
@@ -228,5 +241,5 @@ def each_fault_is_one_error():
     contains(run("data", "digits", "--target", "y", status=2)[1], "target is set, and is of CSV files")
 
 
-main([tables_are_read_as_python_reads_them, the_training_part_alone_scales, a_model_keeps_its_table, a_column_of_numbers_is_a_regression,
+main([tables_are_read_as_python_reads_them, the_training_part_alone_scales, a_file_is_the_training_split_alone, a_model_keeps_its_table, a_column_of_numbers_is_a_regression,
       each_fault_is_one_error])
