@@ -9,12 +9,13 @@
 #include "base/need.h"
 #include "base/shape.h"
 #include "base/status.h"
+#include "data/role.h"
 #include "data/sources.h"
 #include "data/table.h"
 #include "tools/data_hints.h"
 #include "tools/data_print.h"
 
-enum { ROLES = 3 };
+enum { ROLES = 4 };
 
 /* ---- numbers ---- */
 
@@ -114,21 +115,27 @@ static void free_facts(struct ls_data_facts (*facts)[ROLES]) {
     }
 }
 
-static const struct role {
-    const char *name;
+static const struct part_of_split {
     ls_split split;
     ls_part part;
-} roles[ROLES] = {{"train", LS_TRAIN, LS_PART_TRAINING},
-                  {"validation", LS_TRAIN, LS_PART_VALIDATION},
-                  {"test", LS_TEST, LS_PART_TRAINING}};
+} roles[ROLES] = {{LS_TRAIN, LS_PART_TRAINING},
+                  {LS_TRAIN, LS_PART_VALIDATION},
+                  {LS_VALIDATION, LS_PART_TRAINING},
+                  {LS_TEST, LS_PART_TRAINING}};
 
-/* The test split takes no part, and none of skip and limit, as in training. */
-static ls_dataset_options options_of(const ls_dataset_options *given, const struct role *role) {
+/* A validation split of its own is not looked at where a part of the training split is the validation. */
+static bool is_left_out(const ls_dataset_options *given, const struct part_of_split *role) {
+    bool part = given->validation_split > 0;
+    return part ? role->split == LS_VALIDATION : role->part == LS_PART_VALIDATION;
+}
+
+/* The other splits take no part, and none of skip and limit, as in training. */
+static ls_dataset_options options_of(const ls_dataset_options *given, const struct part_of_split *role) {
     ls_dataset_options options = *given;
     options.split = role->split;
     options.part = role->part;
-    if (role->split == LS_TEST) options.limit = options.skip = 0;
-    if (role->split == LS_TEST) options.validation_split = 0;
+    if (role->split != LS_TRAIN) options.limit = options.skip = 0;
+    if (role->split != LS_TRAIN) options.validation_split = 0;
     return options;
 }
 
@@ -140,22 +147,26 @@ static ls_status open_split(const char *name, const ls_dataset_options *options,
     return table ? ls_table_open(name, options, false, data) : ls_dataset_open(name, options, data);
 }
 
-/* Opens the splits that there are; a source without labels is the training's. */
+/* Opens the splits that there are, and not one in the place of another; a source without labels is the training's. */
 static ls_status open_splits(const char *name, const ls_dataset_options *given, struct ls_data_facts *facts,
                              int *count) {
     char first[LS_ERROR_SIZE] = "";
     for (int i = 0; i < ROLES; i++) {
-        if (roles[i].part == LS_PART_VALIDATION && !(given->validation_split > 0)) continue;
+        if (is_left_out(given, &roles[i])) continue;
+        struct ls_data_facts *next = &facts[*count];
         const ls_dataset_options options = options_of(given, &roles[i]);
-        ls_status status = open_split(name, &options, &facts[*count].data);
+        ls_status status = open_split(name, &options, &next->data);
         if (status && status != LS_NOT_FOUND) return status;
-        if (!status) facts[(*count)++].role = roles[i].name;
+        if (!status && ls_dataset_split(next->data) != roles[i].split)
+            ls_dataset_free(ls_steal(next->data));
+        else if (!status)
+            next->role = ls_role_name(roles[i].part == LS_PART_VALIDATION ? LS_VALIDATION : roles[i].split), ++*count;
         if (status && !*first) (void)snprintf(first, sizeof(first), "%s", ls_error());
     }
     if (*count) return LS_OK;
     const ls_dataset_options options = options_of(given, &roles[0]);
     if (ls_dataset_paths(&name, 1, &options, &facts[0].data)) return ls_fail(LS_NOT_FOUND, "%s", first);
-    facts[(*count)++].role = roles[0].name;
+    facts[(*count)++].role = ls_role_name(LS_TRAIN);
     return LS_OK;
 }
 

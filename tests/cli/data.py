@@ -65,6 +65,20 @@ def it_says_what_is_there():
                 equal(abs(split["values"][name] - value) < 1e-4 * max(1, abs(value)), True, (seed, name, split["values"], value))
 
 
+def each_split_has_its_name():
+    """Of the three, those that there are; with --validation-split a part of the training split is the validation."""
+    sizes = {"train": 8, "val": 6, "test": 4}
+    for names in (("train",), ("train", "val"), ("train", "test"), ("train", "val", "test")):
+        arrays = {}
+        for name in names:
+            arrays["x_" + name], arrays["y_" + name] = floats(sizes[name], 5), labels(*[0, 1] * (sizes[name] // 2))
+        path = npz(os.path.join(FOLDER.name, "splits.npz"), arrays)
+        found = {split["split"]: split["examples"] for split in told(path)["splits"]}
+        equal(found, {{"val": "validation"}.get(name, name): sizes[name] for name in names})
+        found = {split["split"]: split["examples"] for split in told(path, "--validation-split", "0.5")["splits"]}
+        equal(found, {"train": 4, "validation": 4, **({"test": 4} if "test" in names else {})})
+
+
 def hints_are_there_where_their_case_is():
     pair = labels(0, 1, 0, 1)
     fine = (floats(4, 5), pair)
@@ -105,4 +119,4 @@ def what_cannot_be_read_is_an_error():
         equal(lockstep("data", *arguments).returncode, 2)
 
 
-main([it_says_what_is_there, hints_are_there_where_their_case_is, the_table_is_for_people, what_cannot_be_read_is_an_error])
+main([it_says_what_is_there, each_split_has_its_name, hints_are_there_where_their_case_is, the_table_is_for_people, what_cannot_be_read_is_an_error])
