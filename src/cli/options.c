@@ -466,6 +466,14 @@ int ls_options_read(struct ls_command_line *line, void *values) {
     return ls_option_given(line, "print-config") ? ls_config_print(line, stdout) : -1;
 }
 
+int ls_options_read_around(struct ls_command_line *line, void *values, int *count) {
+    int code;
+    *count = 0;
+    while ((code = ls_options_read(line, values)) < 0 && line->next < line->argc)
+        line->argv[(*count)++] = line->argv[line->next++]; /* the places before line->next have been read */
+    return code;
+}
+
 bool ls_no_arguments(const struct ls_command_line *line) {
     if (line->next >= line->argc) return true;
     (void)ls_usage_error(line, "unexpected argument '%s'", line->argv[line->next]);

@@ -79,6 +79,8 @@ struct ls_command_line {
 /* Reads options into the command's struct, up to the first argument, which is argv[line->next]. Returns -1 if the
  * command goes on; else the exit status, after the error, or the help, has been printed. */
 int ls_options_read(struct ls_command_line *line, void *values);
+/* The same where options may stand behind arguments, too: these become argv[0] to argv[*count - 1]. */
+int ls_options_read_around(struct ls_command_line *line, void *values, int *count);
 /* True if that option was given. */
 bool ls_option_given(const struct ls_command_line *line, const char *name);
 /* As if the option of that name were given with text, NULL for a flag, by who has it from elsewhere: true where it is

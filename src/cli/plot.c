@@ -92,13 +92,8 @@ static bool check_request(const struct ls_command_line *line, const struct reque
 int plot_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep plot", argc, argv, about, more, tables, 0};
     struct request request = {.ascii = false};
-    int count = 0;
-    for (;;) { /* options may stand behind files */
-        int code = ls_options_read(&line, &request);
-        if (code >= 0) return code;
-        if (line.next >= argc) break;
-        argv[count++] = argv[line.next++]; /* the places before line.next have been read */
-    }
+    int count, code = ls_options_read_around(&line, &request, &count);
+    if (code >= 0) return code;
     if (!count) return ls_usage_error(&line, "no file is given");
     bool timeline = has_ending(argv[0], ".json");
     if (!check_request(&line, &request, argv, count, timeline)) return LS_EXIT_USAGE;

@@ -40,13 +40,8 @@ static const struct ls_option_table tables[] = {{"options", rows, 0}, {0}};
 int timeline_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep timeline", argc, argv, about, more, tables, 0};
     struct request request = {NULL, false};
-    int count = 0;
-    for (;;) { /* options may stand behind files */
-        int code = ls_options_read(&line, &request);
-        if (code >= 0) return code;
-        if (line.next >= argc) break;
-        argv[count++] = argv[line.next++]; /* the places before line.next have been read */
-    }
+    int count, code = ls_options_read_around(&line, &request, &count);
+    if (code >= 0) return code;
     if (!count) return ls_usage_error(&line, "no file is given");
     char *text = NULL;
     ls_status status = ls_tools_timeline((const char *const *)argv, count, request.output, request.json, &text);

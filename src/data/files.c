@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/plain.h"
 #include "base/read_file.h"
 #include "base/status.h"
 #include "data/reader.h"
@@ -66,6 +67,11 @@ ls_status ls_files_folder_make(const char *path) {
     int error = errno;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return LS_OK;
     return ls_fail(ls_errno_status(error), "cannot make folder '%s': %s", path, strerror(error));
+}
+
+bool ls_files_has_ending(const char *path, const char *ending) {
+    const char *dot = strrchr(path, '.');
+    return dot && ls_plain_same(dot, ending);
 }
 
 static int compare_names(const void *a, const void *b) {

@@ -20,6 +20,8 @@ struct ls_names {
 enum ls_name_kind { LS_NAMES_FOLDERS, LS_NAMES_FILES };
 /* *is: there is a folder or file of that name. It may be unreadable; opening it tells why. */
 ls_status ls_file_is(const char *path, enum ls_name_kind kind, bool *is);
+/* True if the name's last dot begins that ending, such as ".csv", in any case of letters. */
+bool ls_files_has_ending(const char *path, const char *ending);
 /* The names in folder of that kind, but for those that begin with a dot. */
 ls_status ls_files_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names);
 /* The place of name in names, or -1. */

@@ -17,7 +17,6 @@
 #include "data/role.h"
 #include "data/sources.h"
 #include "data/dataset.h"
-#include "base/plain.h"
 
 struct images {
     struct ls_source source;
@@ -95,10 +94,8 @@ static const struct ls_source_ops images_ops = {.read = read_images_example,
                                                 .path = path_of_image};
 
 static bool ends_with(const char *name, const char *const *ends) {
-    const char *dot = strrchr(name, '.');
-    for (; dot && *ends; ends++)
-        if (ls_plain_same(dot, *ends)) return true;
-    return false;
+    while (*ends && !ls_files_has_ending(name, *ends)) ends++;
+    return *ends;
 }
 
 bool ls_images_name(const char *name) {

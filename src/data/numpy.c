@@ -18,7 +18,6 @@
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "data/zip.h"
-#include "base/plain.h"
 
 struct arrays {
     struct ls_source source;
@@ -289,11 +288,10 @@ static ls_status read_x_of_archive(const struct place *place, uint8_t **bytes, s
 
 static ls_status read_unlabelled(struct arrays *arrays, const char *path, const ls_dataset_options *options) {
     LS_CLEANUP(close_place) struct place place = {.split = ls_role_name(options->split)};
-    const char *dot = strrchr(path, '.');
     size_t length = 0;
     (void)snprintf(place.path, sizeof(place.path), "%s", path);
     ls_status status = ls_file_read(path, &place.archive, &place.size);
-    if (!status && dot && ls_plain_same(dot, ".npz")) {
+    if (!status && ls_files_has_ending(path, ".npz")) {
         status = read_x_of_archive(&place, &arrays->x_bytes, &length);
     } else if (!status) {
         arrays->x_bytes = ls_steal(place.archive);

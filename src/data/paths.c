@@ -10,18 +10,12 @@
 #include "data/images.h"
 #include "data/numpy.h"
 #include "data/reader.h"
-#include "base/plain.h"
 #include "data/table.h"
 
 struct walk {
     struct ls_image_paths found;
     int64_t capacity;
 };
-
-static bool has_ending(const char *path, const char *ending) {
-    const char *dot = strrchr(path, '.');
-    return dot && ls_plain_same(dot, ending);
-}
 
 static ls_status add_image(struct walk *walk, const char *path) {
     return ls_files_names_add(&walk->found.names, &walk->capacity, ls_strdup(path));
@@ -67,7 +61,7 @@ static ls_status add_path(struct walk *walk, const char *path, bool listed) {
     if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "a path is empty");
     if (folder) return add_folder(walk, path, 1);
     if (ls_images_name(path)) return add_image(walk, path);
-    if (has_ending(path, ".txt") && !listed) return add_list(walk, path);
+    if (ls_files_has_ending(path, ".txt") && !listed) return add_list(walk, path);
     return ls_fail(LS_INVALID_ARGUMENT, "'%s' is no folder, no .jpg, .jpeg or .png%s", path,
                    listed ? "" : ", no .txt with a path a line, and no .npy, .npz or .csv alone");
 }
@@ -96,6 +90,7 @@ ls_status ls_dataset_paths(const char *const *paths, size_t count, const ls_data
     if (count == 1) status = ls_table_meant(paths[0], &filled, &table);
     if (status) return status;
     if (table) return ls_dataset_csv(paths[0], &filled, dataset);
-    bool array = count == 1 && paths[0] && (has_ending(paths[0], ".npy") || has_ending(paths[0], ".npz"));
+    bool array =
+        count == 1 && paths[0] && (ls_files_has_ending(paths[0], ".npy") || ls_files_has_ending(paths[0], ".npz"));
     return array ? ls_numpy_unlabelled(paths[0], &filled, dataset) : open_images(paths, count, &filled, dataset);
 }

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "base/need.h"
-#include "base/plain.h"
 #include "base/status.h"
 #include "data/files.h"
 #include "data/part.h"
@@ -355,15 +354,10 @@ static ls_status open_table(const char *path, const ls_dataset_options *options,
     return status;
 }
 
-static bool has_ending(const char *path, const char *ending) {
-    const char *dot = strrchr(path, '.');
-    return dot && ls_plain_same(dot, ending);
-}
-
 ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bool *meant) {
     bool asked = options->target || options->transform;
-    bool named = path && (has_ending(path, ".csv") || has_ending(path, ".tsv"));
-    bool array = path && (has_ending(path, ".npz") || has_ending(path, ".npy"));
+    bool named = path && (ls_files_has_ending(path, ".csv") || ls_files_has_ending(path, ".tsv"));
+    bool array = path && (ls_files_has_ending(path, ".npz") || ls_files_has_ending(path, ".npy"));
     *meant = false;
     return named || (path && asked && !array) ? ls_file_is(path, LS_NAMES_FILES, meant) : LS_OK;
 }

@@ -1,12 +1,12 @@
 /* Prints the facts of a data source: a table, or one JSON object. */
 #include "tools/data_print.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/shape.h"
 #include "data/sources.h"
+#include "tools/rounded.h"
 
 #define LINES 40 /* classes in the table at most */
 #define WORDS 6  /* of a column, at most */
@@ -16,11 +16,8 @@ static const char *kept_type(const struct ls_source *source) {
     return source->integers ? "int32" : source->bytes ? "uint8" : "float32";
 }
 
-/* With five digits. */
 static void put_rounded(FILE *out, double value) {
-    double size = fabs(value) > 0 ? floor(log10(fabs(value))) : 0, unit = pow(10, size - 4);
-    bool fits = fabs(value) > 1e-300 && fabs(value) < 1e300;
-    ls_json_put_number(out, fits ? round(value / unit) * unit : value);
+    ls_rounded_put(out, value, 5);
 }
 
 /* ---- the table ---- */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/csv.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/plain.h"
@@ -15,6 +14,7 @@
 #include "base/status.h"
 #include "tools/plot_svg.h"
 #include "tools/plot_text.h"
+#include "tools/rounded.h"
 
 #define LARGEST 1e200 /* above it differences are infinite */
 
@@ -246,14 +246,12 @@ void ls_plot_label(const struct ls_plot *plot, const struct ls_plot_curve *curve
 }
 
 void ls_plot_number(double value, char *text, size_t size) {
-    double scale = fabs(value) > 0 ? pow(10, 5 - floor(log10(fabs(value)))) : 1;
-    bool fits = isfinite(scale) && scale > 0;
     FILE *out = fmemopen(text, size, "w");
     if (!out) {
         *text = '\0';
         return;
     }
-    ls_json_put_number(out, fits ? round(value * scale) / scale : value);
+    ls_rounded_put(out, value, 6);
     (void)fclose(out);
 }
 
