@@ -448,9 +448,10 @@ static bool may_form(const struct ls_cluster *cluster) {
     return ls_now() < deadline_of(cluster) || (!cluster->generation && *cluster->next.cause);
 }
 
+/* Whoever is late in an attempt ends that attempt, as one that does not answer does. In a generation it ends the job. */
 bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool severed) {
     int64_t deadline = ls_now() + LS_CAUSE_TIMEOUT;
-    bool broken = status == LS_UNAVAILABLE || status == LS_ABORTED, may;
+    bool broken = status == LS_UNAVAILABLE || status == LS_ABORTED, late = false, may;
     char error[LS_ERROR_SIZE];
     (void)snprintf(error, sizeof(error), "%s", ls_error());
     ls_monitor_lock(&cluster->monitor);
@@ -458,7 +459,8 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
            ls_monitor_wait(&cluster->monitor, deadline))
         continue;
     if (cluster->phase != LS_PHASE_MEMBER) {
-        may = cluster->phase < LS_PHASE_MEMBER && (cluster->proposal.failed || status == LS_UNAVAILABLE) &&
+        late = status == LS_DEADLINE_EXCEEDED && ls_propose_is_attempting(cluster);
+        may = cluster->phase < LS_PHASE_MEMBER && (cluster->proposal.failed || status == LS_UNAVAILABLE || late) &&
               may_form(cluster);
     } else {
         if (severed && !cluster->failure.status) ls_failure_stop(cluster, cluster->rank, error);
@@ -467,7 +469,7 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
         may = cluster->failure.lost && (waits || serves);
     }
     ls_monitor_unlock(&cluster->monitor);
-    return broken && may;
+    return (broken || late) && may;
 }
 
 /* ---- Joining ---------------------------------------------------------------------------------------------------- */
