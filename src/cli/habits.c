@@ -1,4 +1,5 @@
 /* Names that users bring along from other frameworks. */
+#include <string.h>
 #include <strings.h>
 
 #include "cli/options.h"
@@ -21,9 +22,20 @@ static const struct {
               {"num-proc", "np"},
               {"mse", "mean_squared_error"},
               {"mae", "mean_absolute_error"},
-              {"bce", "binary_crossentropy"}};
+              {"bce", "binary_crossentropy"},
+              {"HierarchicalCopyAllReduce", "hierarchical"},
+              {"NcclAllReduce", "nccl"},
+              {"ReductionToOneDevice", "one-device"},
+              {"MultiWorkerMirroredStrategy", "multi-worker"},
+              {"MirroredStrategy", "mirrored"},
+              {"ParameterServerStrategy", "parameter-server"},
+              {"CentralStorageStrategy", "central-storage"},
+              {"OneDeviceStrategy", "one-device"}};
 
+/* Of a dotted name, such as CollectiveCommunication.RING or tf.distribute.MirroredStrategy, the last part counts. */
 const char *ls_option_habit(const char *word) {
+    const char *dot = strrchr(word, '.');
+    if (dot) word = dot + 1;
     for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
         if (!strcasecmp(word, habits[i].there)) return habits[i].here;
     return word;

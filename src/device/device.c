@@ -1,4 +1,4 @@
-/* The table of device kinds, and lists of devices: "gpu", "cpu:0,cpu:1", or a number of CPU devices. Mirrors the
+/* The table of device kinds, and lists of devices: "gpu", "cpu", "cpu:0,cpu:1", or a number of CPU devices. Mirrors the
  * devices argument of tf.distribute.MirroredStrategy, which by default takes all GPUs, or the CPU where there is none.
  */
 #include "device/device.h"
@@ -201,13 +201,15 @@ static ls_status read_auto(const char *list, struct entry *entries, int *count) 
 static ls_status read_devices(const char *list, struct entry *entries, int *count) {
     struct piece whole = trim(list ? list : "", list ? strlen(list) : 0);
     if (!whole.length)
-        return ls_fail(LS_INVALID_ARGUMENT, "the list of devices is empty; give gpu, a number of CPU devices, or a "
-                                            "list such as cpu:0,cpu:1");
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "the list of devices is empty; give gpu, cpu, a number of CPU devices, or a "
+                       "list such as cpu:0,cpu:1");
     if (strspn(whole.text, "+-0123456789") >= (size_t)whole.length)
         return read_count(list, read_device_number(whole.text, whole.length), entries, count);
     if (is_word(whole, "auto")) return read_auto(list, entries, count);
     const struct ls_device_kind *kind = find_kind(whole);
-    if (kind && kind != ls_device_kinds[0]) return read_all(list, kind, entries, count);
+    if (kind)
+        return kind == ls_device_kinds[0] ? read_count(list, 1, entries, count) : read_all(list, kind, entries, count);
     return read_device_list(list, entries, count);
 }
 

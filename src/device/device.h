@@ -101,8 +101,8 @@ struct ls_device_kind {
 extern const struct ls_device_kind *const ls_device_kinds[]; /* ends with NULL */
 
 #define LS_MAX_LOCAL_DEVICES 64
-/* Opens every device of a list: "cpu:0,gpu:1", a number of CPU devices, "gpu" for all GPUs, or "auto": all GPUs, or one
- * CPU where there are none. INVALID_ARGUMENT naming the bad entry. */
+/* Opens every device of a list: "cpu:0,gpu:1", a number of CPU devices, "cpu" for one, "gpu" for all GPUs, or "auto":
+ * all GPUs, or one CPU where there are none. INVALID_ARGUMENT naming the bad entry. */
 ls_status ls_devices_open(const char *list, int threads, struct ls_device **devices, int *count);
 void ls_device_close(struct ls_device *device);
 /* Nothing to wait for where the device has host memory. */
