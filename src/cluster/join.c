@@ -448,7 +448,7 @@ static bool may_form(const struct ls_cluster *cluster) {
     return ls_now() < deadline_of(cluster) || (!cluster->generation && *cluster->next.cause);
 }
 
-/* Whoever is late in an attempt ends that attempt. In a generation it ends the job. */
+/* A worker that is late in an attempt ends that attempt. In a generation it ends the job. */
 bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool severed) {
     int64_t deadline = ls_now() + LS_CAUSE_TIMEOUT;
     bool broken = status == LS_UNAVAILABLE || status == LS_ABORTED, late = false, may;
