@@ -28,6 +28,7 @@ GUARDS = {
     "end_to_end/learned": ("src/base/*", *("src/%s/**" % room for room in ("data", "device", "model", "gradients", "train")),
                            "tests/end_to_end/learned_test.py", "tests/end_to_end/images_test.py"),
     "house/plugin": GPU,
+    "cli/gpu_check": (*GPU, "src/model/**", "src/gradients/*", "src/train/*", "scripts/gpu-check", "scripts/gpu_check/*", "tests/cli/gpu_check.py"),
     **{"device/%s-gpu" % subject: GPU for subject in ("queue", "device", "loss", "dense", "products", "optimizer", "report", "image", "half",
                                                       "batch_norm", "elements", "conformance")},
     **{"cluster/%s_%s" % (subject, way): CONTROL for way in ("star", "hosts")
