@@ -66,20 +66,9 @@ static void skip_blanks(struct ls_csv *csv) {
     while (!ended(csv) && csv->bytes[csv->at] == ' ') csv->at++;
 }
 
-/* The length of the character at text as UTF-8 has it, 0 where it is none. */
-static size_t length_of_character(const unsigned char *text) {
-    size_t length = *text < 0x80 ? 1 : *text >= 0xC2 && *text < 0xE0 ? 2 : *text < 0xF0 ? 3 : *text < 0xF5 ? 4 : 0;
-    if (*text >= 0x80 && *text < 0xC2) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (*text == 0xE0 && text[1] < 0xA0) || (*text == 0xF0 && text[1] < 0x90);
-    bool none = (*text == 0xED && text[1] > 0x9F) || (*text == 0xF4 && text[1] > 0x8F);
-    return overlong || none ? 0 : length;
-}
-
 static ls_status check_text(const struct ls_csv *csv) {
     for (size_t i = 0, length; i < csv->used; i += length) {
-        length = length_of_character((const unsigned char *)csv->text + i);
+        length = ls_plain_character(csv->text + i);
         if (!length) return fail_row(csv, csv->line, "it is not UTF-8: save the file as UTF-8");
     }
     return LS_OK;

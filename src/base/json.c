@@ -1,31 +1,20 @@
 /* Strings as JSON has them. */
 #include "base/json.h"
 
-#include <string.h>
-
 #include "base/plain.h"
 
 void ls_json_put(FILE *stream, const char *text) {
     (void)fputc('"', stream);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
+    for (size_t length; *text; text += length ? length : 1) {
+        length = ls_plain_character(text);
+        if (!length)
+            (void)fputs("\\ufffd", stream); /* the replacement character */
+        else if (*text == '"' || *text == '\\')
             (void)fprintf(stream, "\\%c", *text);
         else if ((unsigned char)*text < ' ')
             (void)fprintf(stream, "\\u%04x", (unsigned char)*text);
         else
-            (void)fputc(*text, stream);
-    }
-    (void)fputc('"', stream);
-}
-
-void ls_json_put_ascii(FILE *stream, const char *text) {
-    (void)fputc('"', stream);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7E)
-            (void)fprintf(stream, "\\u%04x", c);
-        else
-            (void)fputc(c, stream);
+            (void)fwrite(text, 1, length, stream);
     }
     (void)fputc('"', stream);
 }

@@ -62,3 +62,14 @@ bool ls_plain_same_piece(const char *text, size_t size, const char *word) {
 bool ls_plain_same(const char *a, const char *b) {
     return ls_plain_same_piece(a, strlen(a), b);
 }
+
+size_t ls_plain_character(const char *bytes) {
+    const unsigned char *text = (const unsigned char *)bytes;
+    size_t length = *text < 0x80 ? 1 : *text >= 0xC2 && *text < 0xE0 ? 2 : *text < 0xF0 ? 3 : *text < 0xF5 ? 4 : 0;
+    if (*text >= 0x80 && *text < 0xC2) return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xC0) != 0x80) return 0;
+    bool overlong = (*text == 0xE0 && text[1] < 0xA0) || (*text == 0xF0 && text[1] < 0x90);
+    bool none = (*text == 0xED && text[1] > 0x9F) || (*text == 0xF4 && text[1] > 0x8F);
+    return overlong || none ? 0 : length;
+}

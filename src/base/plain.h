@@ -26,6 +26,9 @@ bool ls_plain_is_letter(char c);
 bool ls_plain_is_space(char c);
 char ls_plain_lower(char c);
 
+/* The bytes of the UTF-8 character at text, which ends with a zero; 0: there is none. */
+size_t ls_plain_character(const char *text);
+
 locale_t ls_plain_begin(void);
 void ls_plain_end(locale_t *before);
 /* The thread has the locale C until the block ends, for a library that formats by itself. */

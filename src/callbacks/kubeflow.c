@@ -39,7 +39,7 @@ static void print_metrics(FILE *out, const ls_callback_call *call) {
         double value = call->logs[i].value;
         if (value - value != 0) continue;
         (void)fprintf(out, "%s{\"name\": ", first ? "" : ", ");
-        ls_json_put_ascii(out, call->logs[i].name);
+        ls_json_put(out, call->logs[i].name);
         (void)ls_plain_print(out, ", \"value\": \"%.9g\"}", value);
         first = false;
     }

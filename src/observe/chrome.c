@@ -33,7 +33,7 @@ void ls_chrome_time(FILE *out, const char *key, int64_t time) {
 static void print_label(FILE *out, int rank, int tid, const char *what, const char *name) {
     (void)fprintf(out, "{\"name\": \"%s\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": ", what, rank,
                   tid);
-    ls_json_put_ascii(out, name);
+    ls_json_put(out, name);
     (void)fprintf(out, "}}");
 }
 

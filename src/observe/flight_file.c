@@ -53,7 +53,7 @@ ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct
 
 static void print_flight_file_text(FILE *out, const char *key, const char *text) {
     (void)fprintf(out, "\"%s\": ", key);
-    ls_json_put_ascii(out, text);
+    ls_json_put(out, text);
     (void)fprintf(out, ", ");
 }
 
@@ -62,7 +62,7 @@ void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span
     int64_t ended = span->ended ? span->ended : ls_now();
     int64_t begun = span->begun ? span->begun : ended;
     (void)fprintf(out, ",\n{\"name\": ");
-    ls_json_put_ascii(out, span->name);
+    ls_json_put(out, span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->config.rank, LS_FLIGHT_THREAD);
     ls_chrome_time(out, "ts", begun + file->offset);
     ls_chrome_time(out, "dur", ended - begun);
@@ -85,9 +85,9 @@ static void print_end(const struct ls_flight_file *file) {
                   "\"%s\", \"flight_record\": true, \"rank\": %d, \"workers\": %d, \"pid\": %d, \"clock\": \"%s\", "
                   "\"host\": ",
                   (long long)LS_CHROME_TIME_BASE, LS_VERSION, config->rank, config->size, (int)getpid(), clock);
-    ls_json_put_ascii(file->out, host);
+    ls_json_put(file->out, host);
     (void)fprintf(file->out, ", \"reason\": ");
-    ls_json_put_ascii(file->out, config->reason);
+    ls_json_put(file->out, config->reason);
     (void)fprintf(file->out, ", \"dropped_collectives\": %llu}}\n", (unsigned long long)config->dropped);
 }
 

@@ -14,7 +14,7 @@
 static void print_span(FILE *out, const struct ls_timeline *timeline, const struct ls_timeline_file *file,
                        const struct ls_timeline_span *span) {
     (void)fprintf(out, ",\n{\"name\": ");
-    ls_json_put_ascii(out, span->name);
+    ls_json_put(out, span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->rank, span->tid);
     ls_chrome_time(out, "ts", span->begun + timeline->ranks[file->rank].offset);
     ls_chrome_time(out, "dur", span->ended - span->begun);
@@ -173,7 +173,7 @@ static void print_json_call(FILE *out, const char *name, const struct ls_timelin
         return;
     }
     (void)fprintf(out, "{\"key\": [%lld, %lld], \"what\": ", (long long)call->key.major, (long long)call->key.minor);
-    ls_json_put_ascii(out, call->label);
+    ls_json_put(out, call->label);
     (void)fprintf(out, ", \"through\": %s}", call->through ? "true" : "false");
 }
 
@@ -193,7 +193,7 @@ static void print_json_rank(FILE *out, const struct ls_timeline *timeline, int i
                              rank->wire / 1e6);
         print_json_call(out, "last", last_call(rank));
         (void)fprintf(out, ", \"error\": ");
-        ls_json_put_ascii(out, rank->file->reason);
+        ls_json_put(out, rank->file->reason);
     }
     (void)fprintf(out, "}");
 }
@@ -211,7 +211,7 @@ static void print_json_difference(FILE *out, const struct ls_timeline *timeline)
         const struct ls_timeline_span *own = ls_timeline_find(&timeline->ranks[i], timeline->difference);
         if (!own) continue;
         (void)fprintf(out, "%s\"%d\": ", first ? "" : ", ", i);
-        ls_json_put_ascii(out, own->label);
+        ls_json_put(out, own->label);
         first = false;
     }
     (void)fprintf(out, "}}");

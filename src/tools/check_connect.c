@@ -68,7 +68,7 @@ static void judge(const struct ls_cluster_view *config, const struct ls_probe *p
 
 static void print_member(FILE *out, const char *name, const char *text) {
     (void)fprintf(out, ", \"%s\": ", name);
-    ls_json_put_ascii(out, text);
+    ls_json_put(out, text);
 }
 
 static void print_check_connect_json(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {

@@ -1,0 +1,76 @@
+/* Tests of base/json: any bytes become a string that a parser takes. */
+#include "base/json.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/plain.h"
+#include "base/random.h"
+#include "harness.h"
+
+/* The string of text. The caller frees it with free. */
+static char *written(const char *text) {
+    char *json;
+    size_t size;
+    FILE *stream = open_memstream(&json, &size);
+    ck_assert_ptr_nonnull(stream);
+    ls_json_put(stream, text);
+    ck_assert_int_eq(fclose(stream), 0);
+    return json;
+}
+
+START_TEST(known_texts) {
+    static const struct {
+        const char *text, *json;
+    } known[] = {
+        {"", "\"\""},
+        {"a\"b\\\n", "\"a\\\"b\\\\\\u000a\""},
+        {"K\xC3\xA4se \xE2\x82\xAC \xF0\x9F\x90\xA7", "\"K\xC3\xA4se \xE2\x82\xAC \xF0\x9F\x90\xA7\""},
+        {"\xE4", "\"\\ufffd\""},
+        {"a\xC3", "\"a\\ufffd\""},
+        {"\xC0\x80", "\"\\ufffd\\ufffd\""},
+        {"\xED\xA0\x80", "\"\\ufffd\\ufffd\\ufffd\""},
+        {"\xF5z", "\"\\ufffdz\""},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        char *json = written(known[i].text);
+        ck_assert_str_eq(json, known[i].json);
+        free(json);
+    }
+}
+END_TEST
+
+/* Characters of UTF-8 and nothing below a space, whatever the bytes; no character is lost. */
+START_TEST(drawn_bytes) {
+    for (int round = 0; round < 2000; round++) {
+        char text[9] = "";
+        size_t kept = 0;
+        for (int i = 0; i < 8; i++)
+            text[i] =
+                (char)("az\"\x80\xBF\xC3\xE2\xED\xF0\xF4\x01\x90"[ls_random_bits(1, (uint64_t)round, (uint64_t)i) %
+                                                                  12]);
+        for (size_t at = 0, length; text[at]; at += length ? length : 1) {
+            length = ls_plain_character(text + at);
+            kept += length > 1 ? length : 0;
+        }
+        char *json = written(text);
+        for (size_t at = 0, length; json[at]; at += length) {
+            length = ls_plain_character(json + at);
+            ck_assert_uint_gt(length, 0);
+            ck_assert_int_ge((unsigned char)json[at], ' ');
+            kept -= length > 1 ? length : 0;
+        }
+        ck_assert_uint_eq(kept, 0);
+        free(json);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("json");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, known_texts);
+    tcase_add_test(all, drawn_bytes);
+    suite_add_tcase(suite, all);
+    return run_suite(suite);
+}
