@@ -39,7 +39,7 @@ def adjacent_port():
 
 def ask(port, path="/metrics", method="GET"):
     """Status, type and text; None where nobody listens."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=cli.LIMIT)
     try:
         connection.request(method, path)
         answer = connection.getresponse()

@@ -1,12 +1,13 @@
 """One rank: calls that each rank begins in another order, from several threads. Each gets its own values."""
 import array
+import os
 import random
 import threading
 
 import lockstep
 from lockstep import LockstepError, Status
 
-lockstep.init(timeout=20)
+lockstep.init(timeout=20 * float(os.environ.get("LOCKSTEP_TEST_PACE") or 1))
 group = lockstep.world()
 RANK, SIZE = group.rank, group.size
 
