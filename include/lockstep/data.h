@@ -51,8 +51,16 @@ typedef struct ls_map_call {
 typedef ls_status ls_map_fn(void *context, const ls_map_call *call);
 typedef enum ls_map_kind {
     LS_MAP_FLIP = 1, LS_MAP_RANDOM_CROP, LS_MAP_CENTRAL_CROP, LS_MAP_BRIGHTNESS, LS_MAP_CONTRAST, LS_MAP_NORMALISE,
-    LS_MAP_RESCALE, LS_MAP_FUNCTION
+    LS_MAP_RESCALE, LS_MAP_FUNCTION, LS_MAP_ROTATION, LS_MAP_ZOOM, LS_MAP_TRANSLATION, LS_MAP_HUE, LS_MAP_SATURATION,
+    LS_MAP_ERASING
 } ls_map_kind;
+/* The way to fill where a stage has no pixels of the image. DEFAULT: the Keras layer's, REFLECT, and NOISE for erasing.
+ * REFLECT: dcba|abcd|dcba; NEAREST: aaaa|abcd|dddd; WRAP: abcd|abcd|abcd; CONSTANT: fill_value. NOISE: normal numbers cut
+ * to [0, 1]. */
+typedef enum ls_fill_mode {
+    LS_FILL_MODE_DEFAULT = 0, LS_FILL_MODE_REFLECT, LS_FILL_MODE_CONSTANT, LS_FILL_MODE_NEAREST, LS_FILL_MODE_WRAP,
+    LS_FILL_MODE_NOISE
+} ls_fill_mode;
 /* A stage that each example goes through after it was read (tf.data's map). */
 typedef struct ls_map {
     ls_map_kind kind;
@@ -63,6 +71,11 @@ typedef struct ls_map {
     void *context;  /* borrowed */
     ls_shape shape; /* of a function's output; default: as its input */
     const char *name; /* of a function and all that its context says: compared between workers; borrowed */
+    /* Keras' arguments, of the stages below that name them: a number is drawn from the first one on, below the second */
+    float factor[2], height_factor[2], width_factor[2];
+    float scale[2]; /* default: {0.02, 0.33} */
+    ls_fill_mode fill_mode;
+    float fill_value;
 } ls_map;
 #define ls_random_flip() ((ls_map){.kind = LS_MAP_FLIP}) /* left and right, half of the time */
 /* ls_random_crop(24, 24); with a frame of zeros around the image before, ls_random_crop(32, 32, 4); 0: the image's size */
@@ -73,6 +86,19 @@ typedef struct ls_map {
 /* ls_normalise(.mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.2f, 0.2f, 0.2f}): of up to 3 channels */
 #define ls_normalise(...) ((ls_map){.kind = LS_MAP_NORMALISE, __VA_ARGS__})
 #define ls_rescale(scale, shift) ((ls_map){.kind = LS_MAP_RESCALE, .amount = (scale), .offset = (shift)})
+/* keras.layers.RandomRotation, RandomZoom and RandomTranslation, bilinear: ls_random_rotation(.factor = {-0.1f, 0.1f}). Its
+ * factor is in turns, counter-clockwise. Zoom and translation have height_factor and width_factor, in [-1, 1]; a zoom has
+ * factor in place of both where it keeps proportions. Positive factors make smaller, and shift down and to the right.
+ * All have fill_mode and fill_value. */
+#define ls_random_rotation(...) ((ls_map){.kind = LS_MAP_ROTATION, __VA_ARGS__})
+#define ls_random_zoom(...) ((ls_map){.kind = LS_MAP_ZOOM, __VA_ARGS__})
+#define ls_random_translation(...) ((ls_map){.kind = LS_MAP_TRANSLATION, __VA_ARGS__})
+/* keras.layers.RandomHue and RandomSaturation of RGB in [0, 1], with factor in [0, 1]. Hue 0 and saturation 0.5 change nothing. */
+#define ls_random_hue(...) ((ls_map){.kind = LS_MAP_HUE, __VA_ARGS__})
+#define ls_random_saturation(...) ((ls_map){.kind = LS_MAP_SATURATION, __VA_ARGS__})
+/* keras.layers.RandomErasing (cutout): ls_random_erasing(.factor = {1, 1}) erases always; factor is the probability. The square
+ * roots of two draws from scale are the shares of height and width. fill_mode NOISE or CONSTANT. */
+#define ls_random_erasing(...) ((ls_map){.kind = LS_MAP_ERASING, __VA_ARGS__})
 /* ls_map_function(function), ls_map_function(function, context, .shape = LS_SHAPE(10)) */
 #define ls_map_function(...) ((ls_map){.kind = LS_MAP_FUNCTION, .function = __VA_ARGS__})
 #define LS_MAPS(...) ((const ls_map[]){__VA_ARGS__, {.kind = (ls_map_kind)0}})

@@ -224,6 +224,12 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef ls_random_contrast
 #undef ls_normalise
 #undef ls_rescale
+#undef ls_random_rotation
+#undef ls_random_zoom
+#undef ls_random_translation
+#undef ls_random_hue
+#undef ls_random_saturation
+#undef ls_random_erasing
 #undef ls_map_function
 #undef LS_MAPS
 #define LS_CROP_(kind, ...)                                                                                              \
@@ -236,6 +242,12 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define ls_random_contrast(delta) LS_MAP_(.kind = LS_MAP_CONTRAST, .amount = (delta))
 #define ls_normalise(...) LS_MAP_(.kind = LS_MAP_NORMALISE, __VA_ARGS__)
 #define ls_rescale(scale, shift) LS_MAP_(.kind = LS_MAP_RESCALE, .amount = (scale), .offset = (shift))
+#define ls_random_rotation(...) LS_MAP_(.kind = LS_MAP_ROTATION, __VA_ARGS__)
+#define ls_random_zoom(...) LS_MAP_(.kind = LS_MAP_ZOOM, __VA_ARGS__)
+#define ls_random_translation(...) LS_MAP_(.kind = LS_MAP_TRANSLATION, __VA_ARGS__)
+#define ls_random_hue(...) LS_MAP_(.kind = LS_MAP_HUE, __VA_ARGS__)
+#define ls_random_saturation(...) LS_MAP_(.kind = LS_MAP_SATURATION, __VA_ARGS__)
+#define ls_random_erasing(...) LS_MAP_(.kind = LS_MAP_ERASING, __VA_ARGS__)
 #define ls_map_function(...) LS_FILL_(ls_map, LS_MAP_FUNCTION, (&ls_map::function), LS_FIRST_(__VA_ARGS__))
 #define LS_MAPS(...) lockstep::array<ls_map>({__VA_ARGS__, {}})
 

@@ -1,14 +1,77 @@
 /* Reading --augment and its neighbours. */
 #include "cli/augment.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Words with the factors of a Keras layer. */
+enum {
+    BOTH_WAYS = 1 << 0, /* one number X stands for -X to X, else for 0 to X */
+    AXES = 1 << 1,      /* two ranges are of height and width */
+    FILLED = 1 << 2     /* a fill mode may follow */
+};
+static const struct layer_word {
+    const char *name; /* with what separates the value */
+    ls_map_kind kind;
+    int form;
+} layer_words[] = {
+    {"rotation=", LS_MAP_ROTATION, BOTH_WAYS | FILLED},
+    {"zoom=", LS_MAP_ZOOM, BOTH_WAYS | AXES | FILLED},
+    {"shift=", LS_MAP_TRANSLATION, BOTH_WAYS | AXES | FILLED},
+    {"hue=", LS_MAP_HUE, 0},
+    {"saturation=", LS_MAP_SATURATION, 0},
+    {"cutout=", LS_MAP_ERASING, FILLED},
+};
+static const char *const fill_words[] = {[LS_FILL_MODE_REFLECT] = ":reflect",
+                                         [LS_FILL_MODE_CONSTANT] = ":constant",
+                                         [LS_FILL_MODE_NEAREST] = ":nearest",
+                                         [LS_FILL_MODE_WRAP] = ":wrap",
+                                         [LS_FILL_MODE_NOISE] = ":noise"};
+
+/* "X" or "A:B"; returns what follows, NULL if there is no number. */
+static const char *read_factor(const char *text, int form, float range[2]) {
+    char *end, *second;
+    range[1] = strtof(text, &end);
+    range[0] = form & BOTH_WAYS ? -range[1] : 0;
+    if (end == text) return NULL;
+    if (*end != ':' || isalpha((unsigned char)end[1])) return end;
+    range[0] = range[1];
+    range[1] = strtof(end + 1, &second);
+    return second == end + 1 ? NULL : second;
+}
+
+static bool read_fill(const char *text, ls_map *map) {
+    for (int i = LS_FILL_MODE_REFLECT; i <= LS_FILL_MODE_NOISE; i++)
+        if (!strcasecmp(text, fill_words[i])) map->fill_mode = (ls_fill_mode)i;
+    return map->fill_mode;
+}
+
+/* A zoom of one range keeps proportions; a shift of one range draws for each axis. */
+static bool read_layer(const struct layer_word *word, const char *text, ls_map *map) {
+    bool shift = word->kind == LS_MAP_TRANSLATION;
+    *map = (ls_map){.kind = word->kind};
+    text = read_factor(text, word->form, shift ? map->height_factor : map->factor);
+    if (!text) return false;
+    if (shift) memcpy(map->width_factor, map->height_factor, sizeof(map->width_factor));
+    if (word->form & AXES && *text == '/') {
+        if (!shift) memcpy(map->height_factor, map->factor, sizeof(map->factor));
+        memset(map->factor, 0, sizeof(map->factor));
+        text = read_factor(text + 1, word->form, map->width_factor);
+    }
+    return text && (!*text || (word->form & FILLED && read_fill(text, map)));
+}
 
 /* One word of the list. */
 static bool read_stage(const char *word, ls_map *map) {
     float amount;
     int padding = 0, length = 0, size = (int)strlen(word);
+    for (size_t i = 0; i < sizeof(layer_words) / sizeof(layer_words[0]); i++) {
+        size_t named = strlen(layer_words[i].name);
+        if (!strncasecmp(word, layer_words[i].name, named)) return read_layer(&layer_words[i], word + named, map);
+    }
     *map = ls_random_flip();
     if (!strcasecmp(word, "flip")) return true;
     *map = ls_random_crop(0, 0, 0);
@@ -35,8 +98,10 @@ static bool read_list(const struct ls_command_line *line, const struct ls_option
                       void *field) {
     (void)option;
     struct ls_augment *augment = field;
-    char copy[256], *list = copy;
+    char copy[512], *list = copy;
     ls_map stage;
+    if (strlen(text) >= sizeof(copy))
+        return ls_usage_error(line, "--augment has more than %zu characters", sizeof(copy) - 1) == 0;
     (void)snprintf(copy, sizeof(copy), "%s", text);
     augment->count = 0;
     augment->train[0] = augment->test[0];
@@ -44,8 +109,10 @@ static bool read_list(const struct ls_command_line *line, const struct ls_option
         if (augment->count == LS_AUGMENT_MAX || !read_stage(word, &stage))
             return ls_usage_error(
                        line,
-                       "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, or one "
-                       "too many",
+                       "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, "
+                       "rotation=R[:FILL], "
+                       "zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, cutout=R[:FILL], where R is X or "
+                       "A:B and FILL a way to fill, or one too many",
                        text, word) == 0;
         add(augment, &stage);
     }
@@ -63,7 +130,11 @@ static bool set_range(const struct ls_command_line *line, const struct ls_option
 const struct ls_option ls_augment_option[] = {
     {"augment", "LIST",
      "random changes of training images: flip, crop=PADDING (a frame of zeros, then a part of the old size), "
-     "brightness=X, contrast=X; such as flip,crop=4",
+     "brightness=X, contrast=X; such as flip,crop=4; and with the numbers of Keras' layers rotation=R (in turns), "
+     "zoom=R "
+     "or R/R, shift=R or R/R (height, width), hue=R, saturation=R, cutout=R (the probability). R is X, as Keras takes "
+     "it, or A:B. Behind it may stand :reflect, :constant, :nearest or :wrap, of cutout :noise or :constant, which say "
+     "what the gap is filled with",
      0, LS_OPTION_READ, .read = read_list},
     {0}};
 const struct ls_option ls_symmetric_option[] = {{"symmetric", NULL,

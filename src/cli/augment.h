@@ -4,7 +4,7 @@
 
 #include "cli/options.h"
 
-#define LS_AUGMENT_MAX 8
+#define LS_AUGMENT_MAX 16
 
 /* The requested augmentations: lists that end with a zero row. */
 struct ls_augment {

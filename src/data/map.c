@@ -1,5 +1,5 @@
-/* Stages: each writes its output from its input. A random stage draws four words, a function of (seed, pass, example,
- * stage), so that replicas, layouts and restarts see the same. Images are height x width x channels. */
+/* Stages: each writes its output from its input. A random stage draws eight words, a function of (seed, pass, example,
+ * stage). Those that keras.layers alone have stand in files of their own. */
 #include "data/map.h"
 
 #include <stdio.h>
@@ -11,27 +11,12 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/plain.h"
+#include "data/affine.h"
+#include "data/colors.h"
+#include "data/erase.h"
+#include "data/stage.h"
 
 #define MAX_STAGES 64
-
-struct call {
-    const ls_map *map;
-    const ls_shape *shape, *result; /* of input, of output */
-    const float *input;
-    float *output;
-    uint32_t random[4];
-    const struct ls_map_example *example;
-};
-
-/* In [0, 1). */
-static float uniform(uint32_t word) {
-    return (float)(word >> 8) * 0x1p-24F;
-}
-
-/* From 0 to below limit. */
-static int64_t below(uint32_t word, int64_t limit) {
-    return (int64_t)((uint64_t)word * (uint64_t)limit >> 32);
-}
 
 static size_t row_length(const ls_shape *shape) {
     return (size_t)(shape->dims[1] * shape->dims[2]);
@@ -39,14 +24,14 @@ static size_t row_length(const ls_shape *shape) {
 
 /* tf.image.random_flip_left_right Pixel x of a line comes from width - 1 - x; in numbers over the whole image that is i
  * - 2 (i mod width) + width - 1. */
-static ls_status flip(const struct call *call) {
-    int64_t pixels = call->shape->dims[0] * call->shape->dims[1], width = call->shape->dims[1];
-    size_t channels = (size_t)call->shape->dims[2];
-    bool flipped = call->random[0] >> 31;
+static ls_status flip(const struct ls_stage *stage) {
+    int64_t pixels = stage->shape->dims[0] * stage->shape->dims[1], width = stage->shape->dims[1];
+    size_t channels = (size_t)stage->shape->dims[2];
+    bool flipped = stage->random[0] >> 31;
     for (int64_t i = 0; i < pixels; i++) {
         int64_t from = flipped ? i - 2 * (i % width) + width - 1 : i;
         for (size_t c = 0; c < channels; c++)
-            call->output[(size_t)i * channels + c] = call->input[(size_t)from * channels + c];
+            stage->output[(size_t)i * channels + c] = stage->input[(size_t)from * channels + c];
     }
     return LS_OK;
 }
@@ -54,33 +39,33 @@ static ls_status flip(const struct call *call) {
 /* The part from (top, left) on; outside of the image there are zeros. A negative top or left stands for padding.
  * Columns [first, end) of the result lie in the image; the others keep the zeros of memset, and so do whole lines
  * outside. */
-static void cut_map(const struct call *call, int64_t top, int64_t left) {
-    int64_t height = call->shape->dims[0], width = call->shape->dims[1];
-    size_t channels = (size_t)call->shape->dims[2], length = row_length(call->result);
+static void cut_map(const struct ls_stage *stage, int64_t top, int64_t left) {
+    int64_t height = stage->shape->dims[0], width = stage->shape->dims[1];
+    size_t channels = (size_t)stage->shape->dims[2], length = row_length(stage->result);
     int64_t first = left < 0 ? -left : 0,
-            end = width - left < call->result->dims[1] ? width - left : call->result->dims[1];
-    for (int64_t y = 0; y < call->result->dims[0]; y++) {
-        float *row = call->output + (size_t)y * length;
+            end = width - left < stage->result->dims[1] ? width - left : stage->result->dims[1];
+    for (int64_t y = 0; y < stage->result->dims[0]; y++) {
+        float *row = stage->output + (size_t)y * length;
         memset(row, 0, length * sizeof(*row));
         if (y + top < 0 || y + top >= height || end <= first) continue;
         memcpy(row + (size_t)first * channels,
-               call->input + ((size_t)(y + top) * (size_t)width + (size_t)(left + first)) * channels,
+               stage->input + ((size_t)(y + top) * (size_t)width + (size_t)(left + first)) * channels,
                (size_t)(end - first) * channels * sizeof(*row));
     }
 }
 
 /* tf.image.random_crop, after tf.image.pad on all four sides where padding is given. */
-static ls_status random_crop(const struct call *call) {
-    int64_t padding = call->map->padding;
-    int64_t tops = call->shape->dims[0] + 2 * padding - call->result->dims[0] + 1;
-    int64_t lefts = call->shape->dims[1] + 2 * padding - call->result->dims[1] + 1;
-    cut_map(call, below(call->random[0], tops) - padding, below(call->random[1], lefts) - padding);
+static ls_status random_crop(const struct ls_stage *stage) {
+    int64_t padding = stage->map->padding;
+    int64_t tops = stage->shape->dims[0] + 2 * padding - stage->result->dims[0] + 1;
+    int64_t lefts = stage->shape->dims[1] + 2 * padding - stage->result->dims[1] + 1;
+    cut_map(stage, ls_stage_below(stage->random[0], tops) - padding, ls_stage_below(stage->random[1], lefts) - padding);
     return LS_OK;
 }
 
-static ls_status central_crop(const struct call *call) {
-    cut_map(call, (call->shape->dims[0] - call->result->dims[0]) / 2,
-            (call->shape->dims[1] - call->result->dims[1]) / 2);
+static ls_status central_crop(const struct ls_stage *stage) {
+    cut_map(stage, (stage->shape->dims[0] - stage->result->dims[0]) / 2,
+            (stage->shape->dims[1] - stage->result->dims[1]) / 2);
     return LS_OK;
 }
 
@@ -89,52 +74,52 @@ LS_CLONES static void scale(const float *input, float factor, float offset, size
 }
 
 /* tf.image.random_brightness */
-static ls_status brightness(const struct call *call) {
-    float delta = (2 * uniform(call->random[0]) - 1) * call->map->amount;
-    scale(call->input, 1, delta, (size_t)ls_shape_count(call->shape), call->output);
+static ls_status brightness(const struct ls_stage *stage) {
+    float delta = (2 * ls_stage_uniform(stage->random[0]) - 1) * stage->map->amount;
+    scale(stage->input, 1, delta, (size_t)ls_shape_count(stage->shape), stage->output);
     return LS_OK;
 }
 
 /* tf.image.random_contrast: each channel around its own mean. */
-static ls_status contrast(const struct call *call) {
-    size_t channels = (size_t)call->shape->dims[2], count = (size_t)ls_shape_count(call->shape);
-    float factor = 1 + (2 * uniform(call->random[0]) - 1) * call->map->amount;
+static ls_status contrast(const struct ls_stage *stage) {
+    size_t channels = (size_t)stage->shape->dims[2], count = (size_t)ls_shape_count(stage->shape);
+    float factor = 1 + (2 * ls_stage_uniform(stage->random[0]) - 1) * stage->map->amount;
     for (size_t c = 0; c < channels; c++) {
         double sum = 0;
-        for (size_t i = c; i < count; i += channels) sum += (double)call->input[i];
+        for (size_t i = c; i < count; i += channels) sum += (double)stage->input[i];
         float mean = (float)(sum * (double)channels / (double)count);
-        for (size_t i = c; i < count; i += channels) call->output[i] = (call->input[i] - mean) * factor + mean;
+        for (size_t i = c; i < count; i += channels) stage->output[i] = (stage->input[i] - mean) * factor + mean;
     }
     return LS_OK;
 }
 
 /* tf.keras.layers.Normalization, a mean and a deviation each channel. */
-static ls_status normalise(const struct call *call) {
-    size_t channels = (size_t)call->shape->dims[call->shape->rank - 1], count = (size_t)ls_shape_count(call->shape);
+static ls_status normalise(const struct ls_stage *stage) {
+    size_t channels = (size_t)stage->shape->dims[stage->shape->rank - 1], count = (size_t)ls_shape_count(stage->shape);
     for (size_t i = 0; i < count; i++)
-        call->output[i] = (call->input[i] - call->map->mean[i % channels]) / call->map->deviation[i % channels];
+        stage->output[i] = (stage->input[i] - stage->map->mean[i % channels]) / stage->map->deviation[i % channels];
     return LS_OK;
 }
 
 /* tf.keras.layers.Rescaling */
-static ls_status rescale(const struct call *call) {
-    scale(call->input, call->map->amount, call->map->offset, (size_t)ls_shape_count(call->shape), call->output);
+static ls_status rescale(const struct ls_stage *stage) {
+    scale(stage->input, stage->map->amount, stage->map->offset, (size_t)ls_shape_count(stage->shape), stage->output);
     return LS_OK;
 }
 
-static ls_status call_function(const struct call *call) {
-    ls_map_call given = {.input = call->input,
-                         .shape = *call->shape,
-                         .output = call->output,
-                         .label = call->example->targets->labels,
-                         .target = call->example->targets->numbers,
-                         .weight = call->example->targets->weights,
-                         .example = call->example->index,
-                         .pass = call->example->pass};
-    memcpy(given.random, call->random, sizeof(given.random));
-    ls_status status = call->map->function(call->map->context, &given);
+static ls_status call_function(const struct ls_stage *stage) {
+    ls_map_call given = {.input = stage->input,
+                         .shape = *stage->shape,
+                         .output = stage->output,
+                         .label = stage->example->targets->labels,
+                         .target = stage->example->targets->numbers,
+                         .weight = stage->example->targets->weights,
+                         .example = stage->example->index,
+                         .pass = stage->example->pass};
+    memcpy(given.random, stage->random, sizeof(given.random));
+    ls_status status = stage->map->function(stage->map->context, &given);
     if (!status) return LS_OK;
-    return ls_fail(status, "the map function failed at example %lld: %s", (long long)call->example->index,
+    return ls_fail(status, "the map function failed at example %lld: %s", (long long)stage->example->index,
                    ls_status_name(status));
 }
 
@@ -189,46 +174,76 @@ static ls_status check_nothing(const ls_map *map, const ls_shape *shape) {
     return LS_OK;
 }
 
-static const struct kind {
-    const char *name;
-    ls_status (*run)(const struct call *call);
-    ls_status (*check)(const ls_map *map, const ls_shape *shape);
-    bool image;   /* needs height x width x channels */
-    bool resizes; /* to map->height x map->width */
-} kinds[] = {
-    [LS_MAP_FLIP] = {"flip", flip, check_nothing, true, false},
-    [LS_MAP_RANDOM_CROP] = {"crop", random_crop, check_crop, true, true},
-    [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_padded_crop, true, true},
-    [LS_MAP_BRIGHTNESS] = {"brightness", brightness, check_any_amount, false, false},
-    [LS_MAP_CONTRAST] = {"contrast", contrast, check_any_amount, true, false},
-    [LS_MAP_NORMALISE] = {"normalise", normalise, check_channels, false, false},
-    [LS_MAP_RESCALE] = {"rescale", rescale, check_nothing, false, false},
-    [LS_MAP_FUNCTION] = {"function", call_function, check_any_function, false, false},
+/* Fields that a stage may have; the others must be left 0. */
+enum {
+    SIZE = 1 << 0, /* the output is height x width */
+    PADDING = 1 << 1,
+    AMOUNT = 1 << 2,
+    OFFSET = 1 << 3,
+    CHANNELS = 1 << 4, /* mean and deviation */
+    FUNCTION = 1 << 5, /* with its context and shape */
+    FACTOR = 1 << 6,
+    AXES = 1 << 7, /* height_factor and width_factor */
+    SCALE = 1 << 8,
+    FILL = 1 << 9, /* fill_mode and fill_value */
+    KERAS = FACTOR | AXES | SCALE | FILL
 };
 
-/* Fields without a meaning for the kind must be left 0. */
+static const struct kind {
+    const char *name;
+    ls_status (*run)(const struct ls_stage *stage);
+    ls_status (*check)(const ls_map *map, const ls_shape *shape);
+    bool image; /* needs height x width x channels */
+    int fields;
+} kinds[] = {
+    [LS_MAP_FLIP] = {"flip", flip, check_nothing, true, 0},
+    [LS_MAP_RANDOM_CROP] = {"crop", random_crop, check_crop, true, SIZE | PADDING},
+    [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_padded_crop, true, SIZE | PADDING},
+    [LS_MAP_BRIGHTNESS] = {"brightness", brightness, check_any_amount, false, AMOUNT},
+    [LS_MAP_CONTRAST] = {"contrast", contrast, check_any_amount, true, AMOUNT},
+    [LS_MAP_NORMALISE] = {"normalise", normalise, check_channels, false, CHANNELS},
+    [LS_MAP_RESCALE] = {"rescale", rescale, check_nothing, false, AMOUNT | OFFSET},
+    [LS_MAP_FUNCTION] = {"function", call_function, check_any_function, false, FUNCTION},
+    [LS_MAP_ROTATION] = {"rotation", ls_affine_rotate, ls_affine_check, true, FACTOR | FILL},
+    [LS_MAP_ZOOM] = {"zoom", ls_affine_zoom, ls_affine_check, true, FACTOR | AXES | FILL},
+    [LS_MAP_TRANSLATION] = {"translation", ls_affine_shift, ls_affine_check, true, AXES | FILL},
+    [LS_MAP_HUE] = {"hue", ls_colors_hue, ls_colors_check, true, FACTOR},
+    [LS_MAP_SATURATION] = {"saturation", ls_colors_saturation, ls_colors_check, true, FACTOR},
+    [LS_MAP_ERASING] = {"erasing", ls_erase, ls_erase_check, true, FACTOR | SCALE | FILL},
+};
+#define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
+
+static bool any_set(const float *numbers, int count) {
+    for (int i = 0; i < count; i++)
+        if (numbers[i] != 0) return true;
+    return false;
+}
+
 static ls_status check_unused(const ls_map *map) {
-    bool crops = kinds[map->kind].resizes, function = map->kind == LS_MAP_FUNCTION;
-    bool normalises = map->kind == LS_MAP_NORMALISE, rescales = map->kind == LS_MAP_RESCALE;
-    bool random = map->kind == LS_MAP_BRIGHTNESS || map->kind == LS_MAP_CONTRAST;
-    const float *m = map->mean, *d = map->deviation;
     const struct {
         const char *name;
-        bool has, set;
+        int bit;
+        bool set;
     } fields[] = {
-        {"height", crops, map->height != 0},
-        {"width", crops, map->width != 0},
-        {"padding", crops, map->padding != 0},
-        {"amount", random || rescales, map->amount != 0},
-        {"offset", rescales, map->offset != 0},
-        {"mean", normalises, m[0] != 0 || m[1] != 0 || m[2] != 0},
-        {"deviation", normalises, d[0] != 0 || d[1] != 0 || d[2] != 0},
-        {"function", function, map->function != NULL},
-        {"context", function, map->context != NULL},
-        {"shape", function, map->shape.rank != 0},
+        {"height", SIZE, map->height != 0},
+        {"width", SIZE, map->width != 0},
+        {"padding", PADDING, map->padding != 0},
+        {"amount", AMOUNT, map->amount != 0},
+        {"offset", OFFSET, map->offset != 0},
+        {"mean", CHANNELS, any_set(map->mean, 3)},
+        {"deviation", CHANNELS, any_set(map->deviation, 3)},
+        {"function", FUNCTION, map->function != NULL},
+        {"context", FUNCTION, map->context != NULL},
+        {"shape", FUNCTION, map->shape.rank != 0},
+        {"factor", FACTOR, any_set(map->factor, 2)},
+        {"height_factor", AXES, any_set(map->height_factor, 2)},
+        {"width_factor", AXES, any_set(map->width_factor, 2)},
+        {"scale", SCALE, any_set(map->scale, 2)},
+        {"fill_mode", FILL, map->fill_mode != LS_FILL_MODE_DEFAULT},
+        {"fill_value", FILL, map->fill_value != 0},
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        if (fields[i].set && !fields[i].has)
+        if (fields[i].set && !(kinds[map->kind].fields & fields[i].bit))
             return ls_fail(LS_INVALID_ARGUMENT, "it has no %s; leave it out", fields[i].name);
     return LS_OK;
 }
@@ -242,7 +257,7 @@ static ls_status check_stage(const ls_map *map, const ls_shape *shape, ls_shape 
     ls_status status = kind->check(map, shape);
     if (status) return status;
     *result = *shape;
-    if (kind->resizes) result->dims[0] = map->height, result->dims[1] = map->width;
+    if (kind->fields & SIZE) result->dims[0] = map->height, result->dims[1] = map->width;
     if (map->kind == LS_MAP_FUNCTION && map->shape.rank) *result = map->shape;
     if (ls_shape_count(result) >= 1) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "its output has no elements");
@@ -251,9 +266,9 @@ static ls_status check_stage(const ls_map *map, const ls_shape *shape, ls_shape 
 static ls_status count_stages(const ls_map *list, int *count) {
     for (*count = 0; list && list[*count].kind; ++*count) {
         if (*count == MAX_STAGES) return ls_fail(LS_INVALID_ARGUMENT, "maps has more than %d stages", MAX_STAGES);
-        if (list[*count].kind < LS_MAP_FLIP || list[*count].kind > LS_MAP_FUNCTION)
+        if (list[*count].kind < LS_MAP_FLIP || (int)list[*count].kind >= KINDS)
             return ls_fail(LS_INVALID_ARGUMENT, "stage %d of maps is of kind %d: there are 1 to %d", *count,
-                           (int)list[*count].kind, LS_MAP_FUNCTION);
+                           (int)list[*count].kind, KINDS - 1);
     }
     return LS_OK;
 }
@@ -290,15 +305,25 @@ void ls_maps_free(struct ls_maps *maps) {
     *maps = (struct ls_maps){0};
 }
 
+static void print_keras(const ls_map *map, FILE *out) {
+    const float *ranges[] = {map->factor, map->height_factor, map->width_factor, map->scale};
+    for (int i = 0; i < 4; i++)
+        if (any_set(ranges[i], 2))
+            (void)ls_plain_print(out, "(%d:%.9g,%.9g)", i, (double)ranges[i][0], (double)ranges[i][1]);
+    if (map->fill_mode) (void)ls_plain_print(out, "(%d,%.9g)", (int)map->fill_mode, (double)map->fill_value);
+}
+
 void ls_maps_print(const struct ls_maps *maps, FILE *out) {
     for (int i = 0; i < maps->count; i++) {
         const ls_map *map = &maps->stages[i];
+        int fields = kinds[map->kind].fields;
         (void)fprintf(out, "%s%s", i ? "," : "", kinds[map->kind].name);
-        if (kinds[map->kind].resizes) (void)fprintf(out, "(%dx%d+%d)", map->height, map->width, map->padding);
+        if (fields & SIZE) (void)fprintf(out, "(%dx%d+%d)", map->height, map->width, map->padding);
         if (map->amount != 0 || map->offset != 0)
             (void)ls_plain_print(out, "(%.9g,%.9g)", (double)map->amount, (double)map->offset);
-        for (int c = 0; c < 3 && map->kind == LS_MAP_NORMALISE; c++)
+        for (int c = 0; c < 3 && fields & CHANNELS; c++)
             (void)ls_plain_print(out, "(%.9g,%.9g)", (double)map->mean[c], (double)map->deviation[c]);
+        if (fields & KERAS) print_keras(map, out);
         if (map->name) (void)fprintf(out, "(%.*s)", (int)strcspn(map->name, "\n"), map->name);
     }
 }
@@ -310,14 +335,16 @@ ls_status ls_maps_run(const struct ls_maps *maps, const struct ls_map_example *e
     uint64_t stream = ls_random_stream("data/map") + (uint64_t)example->pass * MAX_STAGES;
     ls_status status = LS_OK;
     for (int i = 0; i < maps->count && !status; i++) {
-        struct call call = {.map = &maps->stages[i],
-                            .shape = &maps->shapes[i],
-                            .result = &maps->shapes[i + 1],
-                            .input = buffers[i % 2],
-                            .output = buffers[(i + 1) % 2],
-                            .example = example};
-        ls_philox(example->seed, stream + (uint64_t)i, (uint64_t)example->index, call.random);
-        status = kinds[call.map->kind].run(&call);
+        struct ls_stage stage = {.map = &maps->stages[i],
+                                 .shape = &maps->shapes[i],
+                                 .result = &maps->shapes[i + 1],
+                                 .input = buffers[i % 2],
+                                 .output = buffers[(i + 1) % 2],
+                                 .example = example};
+        for (uint64_t half = 0; half < 2; half++)
+            ls_philox(example->seed, stream + (uint64_t)i, half << 63 | (uint64_t)example->index,
+                      stage.random + 4 * half);
+        status = kinds[stage.map->kind].run(&stage);
     }
     if (!status) *output = buffers[maps->count % 2];
     return status;

@@ -112,6 +112,10 @@ def errors_name_what_is_wrong():
         (["train", "--metrics", "mean_loss,,top_k=3"], b"'' is none of sparse_categorical_accuracy"),
         (["train", "--metrics", ""], b"'' is none of sparse_categorical_accuracy"),
         (["train", "--augment", "flip,"], b"'' is none of flip, crop=PADDING"),
+        *((["train", "--augment", bad], f"'{bad}' is none of flip, crop=PADDING".encode()) for bad in (
+            "rotation", "rotation=", "rotation=x", "rotation=0.1:", "rotation=0.1:sideways", "rotation=0.1/0.2", "zoom=0.1/",
+            "hue=0.1:wrap", "shift=0.1:0.2:", "cutout=0.5:constant:")),
+        (["train", "--augment", "flip," * 200], b"--augment has more than 511 characters"),
         (["train", "--schedule", "piecewise", "--pieces", "10:0.1,"], b"--pieces '10:0.1,' is no list of STEP:RATE"),
         (["train", "--schedule", "piecewise", "--pieces", "10:0.1,9:0.2"], b"step 9 must be above the one before, 10"),
         (["train", "--schedule", "piecewise"], b"--schedule piecewise needs '--pieces STEP:RATE,...'"),

@@ -112,6 +112,13 @@ static ls_status say_values(void) {
     return st;
 }
 
+/* Of images with colours, which digits have none of. */
+static void say_colours(void) {
+    const ls_map maps[] = {ls_random_hue(.factor = {0, 0.25F}), ls_random_saturation(.factor = {0.25F, 0.5F})};
+    for (int i = 0; i < 2; i++)
+        (void)printf("colours %d %.2f %.2f\n", (int)maps[i].kind, (double)maps[i].factor[0], (double)maps[i].factor[1]);
+}
+
 /* Refusals that show the options arrived. */
 static void say_refusals(ls_model *model, ls_dataset *digits) {
     if (ls_model_load_weights(model, "missing.npz", LS_LOAD(.skip_mismatch = true))) (void)printf("%s\n", ls_error());
@@ -131,6 +138,9 @@ static ls_status work(ls_strategy *strategy) {
         LS_DATASET(.batch_size = 16, .limit = 48,
                    .maps = LS_MAPS(ls_random_flip(), ls_random_crop(28, 28, 2), ls_central_crop(28, 28),
                                    ls_random_brightness(0.1F), ls_random_contrast(0.1F), ls_rescale(1, 0),
+                                   ls_random_rotation(.factor = {-0.1F, 0.1F}), ls_random_zoom(.factor = {-0.1F, 0.1F}),
+                                   ls_random_translation(.height_factor = {0, 0.1F}, .fill_mode = LS_FILL_MODE_WRAP),
+                                   ls_random_erasing(.factor = {0.5F, 1}, .scale = {0.1F, 0.2F}),
                                    ls_normalise(.mean = {0.5F}, .deviation = {0.25F}),
                                    ls_map_function(copy_label, .context = &half, .shape = LS_SHAPE(28, 28, 1)))),
         &digits);
@@ -140,6 +150,7 @@ static ls_status work(ls_strategy *strategy) {
     if (!st) st = compile_and_fit(model, digits);
     if (!st) st = say_model(model);
     if (!st) say_refusals(model, digits);
+    say_colours();
     ls_model_free(model);
     ls_dataset_free(digits);
     return st;

@@ -14,6 +14,9 @@ COUNT = 240
 OPTIONS = ("--epochs", "2", "--batch-size", "28", "--hidden", "16")
 AUGMENT = ("--augment", "flip,crop=4,brightness=0.2,contrast=0.2", "--symmetric")
 
+KERAS_LAYERS = ("--augment", "rotation=0.1,zoom=0.2:nearest,shift=-0.1:0.2/0.1:wrap,hue=0.3,saturation=0.3:0.7,cutout=0.5,"
+                "cutout=1:1:constant", "--symmetric")
+
 KERAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/weights/whole.keras")
 
 
@@ -56,6 +59,14 @@ class Input(unittest.TestCase):
                    self.digest(1, 2, self.records, *AUGMENT, "--data-workers", "-1")}
         self.assertEqual(len(digests), 1)
         self.assertNotIn(self.digest(1, 2, self.images), digests)
+
+    def test_keras_layers_draw_alike_in_every_layout(self):
+        digests = {self.digest(3, 1, self.images, *KERAS_LAYERS),
+                   self.digest(1, 3, self.images, *KERAS_LAYERS, "--data-workers", "1"),
+                   self.digest(1, 3, self.records, *KERAS_LAYERS, "--data-workers", "4"),
+                   self.digest(1, 3, self.images, *KERAS_LAYERS, "--data-workers", "-1")}
+        self.assertEqual(len(digests), 1)
+        self.assertNotIn(self.digest(1, 3, self.images, *KERAS_LAYERS, "--seed", "9"), digests)
 
     def test_files_are_dealt_to_workers(self):
         tensorflow = ("--division", "tensorflow", "--auto-shard", "file", "--no-validation")

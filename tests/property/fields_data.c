@@ -198,6 +198,12 @@ static const ls_map maps[] = {
     {.kind = LS_MAP_NORMALISE, .mean = {0.1F, 0.1F}, .deviation = {1, 1}},
     {.kind = LS_MAP_RESCALE, .amount = 3},
     {.kind = LS_MAP_FUNCTION, .function = add_context},
+    {.kind = LS_MAP_ROTATION, .factor = {0.1F, 0.2F}},
+    {.kind = LS_MAP_ZOOM, .height_factor = {0.1F, 0.2F}, .fill_mode = LS_FILL_MODE_CONSTANT},
+    {.kind = LS_MAP_TRANSLATION, .height_factor = {0.1F, 0.2F}, .fill_mode = LS_FILL_MODE_CONSTANT},
+    {.kind = LS_MAP_HUE, .factor = {0.1F, 0.2F}},
+    {.kind = LS_MAP_SATURATION, .factor = {0.1F, 0.2F}},
+    {.kind = LS_MAP_ERASING, .factor = {0.9F, 1}, .fill_mode = LS_FILL_MODE_CONSTANT},
 };
 
 static const struct change map_changes[] = {
@@ -212,11 +218,19 @@ static const struct change map_changes[] = {
     CHANGE(ls_map, function, negate),
     CHANGE(ls_map, context, &seven),
     CHANGE(ls_map, shape, {1, {72}}),
+    CHANGE(ls_map, factor, {0.5F, 0.6F}),
+    CHANGE(ls_map, height_factor, {0.5F, 0.6F}),
+    CHANGE(ls_map, width_factor, {0.5F, 0.6F}),
+    CHANGE(ls_map, scale, {0.5F, 0.6F}),
+    CHANGE(ls_map, fill_mode, LS_FILL_MODE_NEAREST),
+    CHANGE(ls_map, fill_value, 0.5F),
 };
 
 static struct digest run_map(const ls_map *map) {
     const ls_map list[] = {*map, {.kind = (ls_map_kind)0}};
-    return read_all(few_images_open, LS_DATASET(.shuffle = LS_SHUFFLE_NEVER, .maps = list));
+    bool colours = map->kind == LS_MAP_HUE || map->kind == LS_MAP_SATURATION;
+    return read_all(colours ? ls_dataset_shapes : few_images_open,
+                    LS_DATASET(.limit = 6, .shuffle = LS_SHUFFLE_NEVER, .maps = list));
 }
 
 START_TEST(every_field_of_maps_counts) {

@@ -1,0 +1,24 @@
+/* One stage at work on one example: what the files of stages get from map.c. Images are height x width x channels. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+struct ls_map_example;
+struct ls_stage {
+    const ls_map *map;
+    const ls_shape *shape, *result; /* of input, of output */
+    const float *input;
+    float *output; /* is not input */
+    /* A function of (seed, pass, example, stage), so that replicas, layouts and restarts see the same. */
+    uint32_t random[8];
+    const struct ls_map_example *example;
+};
+/* In [0, 1). */
+float ls_stage_uniform(uint32_t word);
+/* In [range[0], range[1]). */
+float ls_stage_between(uint32_t word, const float range[2]);
+/* From 0 to below limit. */
+int64_t ls_stage_below(uint32_t word, int64_t limit);
+/* The output is the input. */
+ls_status ls_stage_copy(const struct ls_stage *stage);
+/* INVALID_ARGUMENT unless low <= range[0] <= range[1] <= high; name is the field's. */
+ls_status ls_stage_check_range(const char *name, const float range[2], float low, float high);
