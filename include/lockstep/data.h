@@ -52,7 +52,7 @@ typedef ls_status ls_map_fn(void *context, const ls_map_call *call);
 typedef enum ls_map_kind {
     LS_MAP_FLIP = 1, LS_MAP_RANDOM_CROP, LS_MAP_CENTRAL_CROP, LS_MAP_BRIGHTNESS, LS_MAP_CONTRAST, LS_MAP_NORMALISE,
     LS_MAP_RESCALE, LS_MAP_FUNCTION, LS_MAP_ROTATION, LS_MAP_ZOOM, LS_MAP_TRANSLATION, LS_MAP_HUE, LS_MAP_SATURATION,
-    LS_MAP_ERASING
+    LS_MAP_ERASING, LS_MAP_MIX_UP
 } ls_map_kind;
 /* The way to fill where a stage has no pixels of the image. DEFAULT: the Keras layer's, REFLECT, and NOISE for erasing.
  * REFLECT: dcba|abcd|dcba; NEAREST: aaaa|abcd|dddd; WRAP: abcd|abcd|abcd; CONSTANT: fill_value. NOISE: normal numbers cut
@@ -99,6 +99,10 @@ typedef struct ls_map {
 /* keras.layers.RandomErasing (cutout): ls_random_erasing(.factor = {1, 1}) erases always; factor is the probability. The square
  * roots of two draws from scale are the shares of height and width. fill_mode NOISE or CONSTANT. */
 #define ls_random_erasing(...) ((ls_map){.kind = LS_MAP_ERASING, __VA_ARGS__})
+/* keras.layers.MixUp: features and targets become w times the example's and 1 - w times another one's of the dataset, which the
+ * stages before have changed too; w is drawn from Beta(alpha, alpha). Classes become their shares, floats of shape
+ * (classes), which categorical_crossentropy takes. One in a list. */
+#define ls_mix_up(alpha) ((ls_map){.kind = LS_MAP_MIX_UP, .amount = (alpha)})
 /* ls_map_function(function), ls_map_function(function, context, .shape = LS_SHAPE(10)) */
 #define ls_map_function(...) ((ls_map){.kind = LS_MAP_FUNCTION, .function = __VA_ARGS__})
 #define LS_MAPS(...) ((const ls_map[]){__VA_ARGS__, {.kind = (ls_map_kind)0}})
@@ -197,7 +201,8 @@ LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const 
 LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
 LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */
-LS_API int ls_dataset_num_classes(const ls_dataset *dataset);     /* 0 where targets are numbers */
+/* 0 where targets are numbers, unless ls_mix_up has made them of classes. */
+LS_API int ls_dataset_num_classes(const ls_dataset *dataset);
 /* True if an example has targets of *shape, and no label. */
 LS_API bool ls_dataset_targets(const ls_dataset *dataset, ls_shape *shape);
 /* The name of a class, NULL where it has none. Borrowed. */

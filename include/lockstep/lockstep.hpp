@@ -230,6 +230,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef ls_random_hue
 #undef ls_random_saturation
 #undef ls_random_erasing
+#undef ls_mix_up
 #undef ls_map_function
 #undef LS_MAPS
 #define LS_CROP_(kind, ...)                                                                                              \
@@ -248,6 +249,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define ls_random_hue(...) LS_MAP_(.kind = LS_MAP_HUE, __VA_ARGS__)
 #define ls_random_saturation(...) LS_MAP_(.kind = LS_MAP_SATURATION, __VA_ARGS__)
 #define ls_random_erasing(...) LS_MAP_(.kind = LS_MAP_ERASING, __VA_ARGS__)
+#define ls_mix_up(alpha) LS_MAP_(.kind = LS_MAP_MIX_UP, .amount = (alpha))
 #define ls_map_function(...) LS_FILL_(ls_map, LS_MAP_FUNCTION, (&ls_map::function), LS_FIRST_(__VA_ARGS__))
 #define LS_MAPS(...) lockstep::array<ls_map>({__VA_ARGS__, {}})
 

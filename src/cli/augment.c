@@ -25,6 +25,11 @@ static const struct layer_word {
     {"saturation=", LS_MAP_SATURATION, 0},
     {"cutout=", LS_MAP_ERASING, FILLED},
 };
+/* Words with one number. */
+static const struct amount_word {
+    const char *name;
+    ls_map_kind kind;
+} amount_words[] = {{"brightness=", LS_MAP_BRIGHTNESS}, {"contrast=", LS_MAP_CONTRAST}, {"mixup=", LS_MAP_MIX_UP}};
 static const char *const fill_words[] = {[LS_FILL_MODE_REFLECT] = ":reflect",
                                          [LS_FILL_MODE_CONSTANT] = ":constant",
                                          [LS_FILL_MODE_NEAREST] = ":nearest",
@@ -66,7 +71,7 @@ static bool read_layer(const struct layer_word *word, const char *text, ls_map *
 
 /* One word of the list. */
 static bool read_stage(const char *word, ls_map *map) {
-    float amount;
+    char *end;
     int padding = 0, length = 0, size = (int)strlen(word);
     for (size_t i = 0; i < sizeof(layer_words) / sizeof(layer_words[0]); i++) {
         size_t named = strlen(layer_words[i].name);
@@ -79,13 +84,14 @@ static bool read_stage(const char *word, ls_map *map) {
         map->padding = padding;
         return length == size && padding >= 0;
     }
-    *map = ls_random_brightness(0);
-    if (sscanf(word, "brightness=%f%n", &amount, &length) != 1) {
-        *map = ls_random_contrast(0);
-        if (sscanf(word, "contrast=%f%n", &amount, &length) != 1) return false;
+    for (size_t i = 0; i < sizeof(amount_words) / sizeof(amount_words[0]); i++) {
+        size_t named = strlen(amount_words[i].name);
+        if (strncasecmp(word, amount_words[i].name, named) != 0) continue;
+        *map = (ls_map){.kind = amount_words[i].kind};
+        map->amount = strtof(word + named, &end);
+        return end > word + named && !*end && map->amount >= 0;
     }
-    map->amount = amount;
-    return length == size && amount >= 0;
+    return false;
 }
 
 /* A requested range stays last, behind new stages. */
@@ -107,13 +113,13 @@ static bool read_list(const struct ls_command_line *line, const struct ls_option
     augment->train[0] = augment->test[0];
     for (char *word; (word = ls_next_word(&list));) {
         if (augment->count == LS_AUGMENT_MAX || !read_stage(word, &stage))
-            return ls_usage_error(
-                       line,
-                       "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, "
-                       "rotation=R[:FILL], "
-                       "zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, cutout=R[:FILL], where R is X or "
-                       "A:B and FILL a way to fill, or one too many",
-                       text, word) == 0;
+            return ls_usage_error(line,
+                                  "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, "
+                                  "rotation=R[:FILL], "
+                                  "zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, cutout=R[:FILL], "
+                                  "mixup=ALPHA, where R is X or "
+                                  "A:B and FILL a way to fill, or one too many",
+                                  text, word) == 0;
         add(augment, &stage);
     }
     return true;
@@ -134,7 +140,8 @@ const struct ls_option ls_augment_option[] = {
      "zoom=R "
      "or R/R, shift=R or R/R (height, width), hue=R, saturation=R, cutout=R (the probability). R is X, as Keras takes "
      "it, or A:B. Behind it may stand :reflect, :constant, :nearest or :wrap, of cutout :noise or :constant, which say "
-     "what the gap is filled with",
+     "what the gap is filled with. mixup=ALPHA mixes two examples and their classes (the loss is then "
+     "categorical_crossentropy)",
      0, LS_OPTION_READ, .read = read_list},
     {0}};
 const struct ls_option ls_symmetric_option[] = {{"symmetric", NULL,

@@ -95,6 +95,8 @@ void ls_train_model_suit(struct ls_train_model *choice, const ls_dataset *data) 
     ls_shape shape;
     bool regression = ls_dataset_transform(data) && ls_dataset_targets(data, &shape);
     if (choice->loss_implied && regression) choice->rules.loss = LS_MEAN_SQUARED_ERROR;
+    if (choice->loss_implied && ls_dataset_num_classes(data) && ls_dataset_targets(data, &shape))
+        choice->rules.loss = LS_CATEGORICAL_CROSSENTROPY; /* of classes that are mixed */
 }
 
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,

@@ -13,7 +13,7 @@ static const ls_class_weight *find_class_weight(const ls_class_weight *list, int
 }
 
 ls_status ls_class_weight_check(const ls_class_weight *list, const ls_dataset *dataset) {
-    const struct ls_target_kind *kind = &dataset->source->targets;
+    const struct ls_target_kind *kind = &dataset->targets;
     int64_t width = ls_target_width(kind), classes = dataset->source->classes;
     if (kind->numbers) classes = width > 1 ? width : INT32_MAX;
     if (kind->weighted)

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "data/cache.h"
 #include "data/interleave.h"
+#include "data/mix_up.h"
 #include "data/order.h"
 #include "data/part.h"
 #include "data/screen.h"
@@ -149,6 +150,10 @@ static ls_status check_table(const ls_dataset *dataset) {
     return LS_OK;
 }
 
+static bool mixes(const ls_dataset *dataset) {
+    return dataset->maps.mix < dataset->maps.count;
+}
+
 /* Leaves the damaged examples out and keeps what is read, if that is asked for. Each wrapper numbers the examples anew
  * for those around it: damaged ones go first, then those of another part, then the order of files is made, and the
  * cache keeps what they have left. */
@@ -180,6 +185,8 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     if (!status) status = check_integers(made);
     if (!status) status = check_table(made);
     if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);
+    made->targets = made->source->targets;
+    if (!status && mixes(made)) status = ls_mix_up_kind(&made->source->targets, made->source->classes, &made->targets);
     if (status) return status;
     made->options.maps = made->maps.stages;
     made->options.target = made->options.without = made->options.transform = NULL;
@@ -195,17 +202,21 @@ ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_opti
 }
 
 void ls_dataset_read_buffers_free(struct ls_read_buffers *kept) {
-    ls_free(kept->buffers[0]);
-    ls_free(kept->buffers[1]);
+    for (int i = 0; i < 4; i++) ls_free(kept->buffers[i]);
+    for (int i = 0; i < 2; i++) ls_targets_free(&kept->targets[i]);
 }
 
 static ls_status make_buffers(const ls_dataset *dataset, struct ls_read_buffers *kept) {
     size_t bytes = (size_t)dataset->maps.most * sizeof(float);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < (mixes(dataset) ? 4 : 2); i++) {
         if (!kept->buffers[i]) kept->buffers[i] = ls_alloc_aligned(bytes);
         if (!kept->buffers[i]) return ls_fail_memory("an example", bytes);
     }
-    return LS_OK;
+    ls_status status = LS_OK;
+    for (int i = 0; !status && mixes(dataset) && i < 2; i++)
+        if (!kept->targets[i].labels && !kept->targets[i].numbers)
+            status = ls_targets_new(&dataset->source->targets, 1, &kept->targets[i]);
+    return status;
 }
 
 ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float *features,
@@ -216,15 +227,46 @@ ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float
     return ls_fail(status, "%s; LS_DAMAGE_SKIPPED (--skip-damaged) leaves such examples out", ls_error());
 }
 
+/* Reads an example and takes it through the stages before the one that mixes, or through all. */
+static ls_status read_alone(const ls_dataset *dataset, const struct ls_map_example *example, float *const buffers[2],
+                            float **output) {
+    ls_status status = ls_dataset_read_source(dataset, example->index, buffers[0], example->targets);
+    return status ? status : ls_maps_run(&dataset->maps, 0, dataset->maps.mix, example, buffers, output);
+}
+
+/* The same with a partner that has gone through the same stages, by its own draws. */
+static ls_status read_mixed(const ls_dataset *dataset, const struct ls_map_example *example,
+                            struct ls_read_buffers *kept, float **output) {
+    const struct ls_maps *maps = &dataset->maps;
+    uint32_t random[8];
+    float *partner = NULL;
+    ls_maps_draw(maps->mix, example, random);
+    struct ls_mix_up drawn = ls_mix_up_draw(&maps->stages[maps->mix], random, dataset->count);
+    struct ls_map_example first = *example, other = *example;
+    first.targets = &kept->targets[0];
+    other.targets = &kept->targets[1];
+    other.index = dataset->options.skip + drawn.partner;
+    ls_status status = read_alone(dataset, &first, kept->buffers, output);
+    if (!status) status = read_alone(dataset, &other, kept->buffers + 2, &partner);
+    if (!status)
+        status = ls_mix_up_targets(drawn.weight, &dataset->targets, first.targets, other.targets, example->targets);
+    if (status) return status;
+    ls_mix_up_numbers(drawn.weight, *output, partner, ls_shape_count(&maps->shapes[maps->mix]),
+                      kept->buffers[(maps->mix + 1) % 2]);
+    return ls_maps_run(maps, maps->mix + 1, maps->count, example, kept->buffers, output);
+}
+
 ls_status ls_dataset_read(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
                           float *features, const struct ls_targets *targets) {
     int64_t index = dataset->options.skip + row->example;
     if (!dataset->maps.count) return ls_dataset_read_source(dataset, index, features, targets);
     float *output = NULL;
     ls_status status = make_buffers(dataset, kept);
-    if (!status) status = ls_dataset_read_source(dataset, index, kept->buffers[0], targets);
     const struct ls_map_example example = {dataset->options.seed, index, row->pass, targets};
-    if (!status) status = ls_maps_run(&dataset->maps, &example, kept->buffers, &output);
+    if (!status && mixes(dataset))
+        status = read_mixed(dataset, &example, kept, &output);
+    else if (!status)
+        status = read_alone(dataset, &example, kept->buffers, &output);
     if (!status) memcpy(features, output, (size_t)ls_shape_count(&dataset->shape) * sizeof(*features));
     return status;
 }
@@ -246,8 +288,8 @@ int ls_dataset_num_classes(const ls_dataset *dataset) {
 
 bool ls_dataset_targets(const ls_dataset *dataset, ls_shape *shape) {
     LS_NEED_OR(false, dataset, shape);
-    if (dataset->source->targets.numbers) *shape = dataset->source->targets.shape;
-    return dataset->source->targets.numbers;
+    if (dataset->targets.numbers) *shape = dataset->targets.shape;
+    return dataset->targets.numbers;
 }
 
 const char *ls_dataset_class_name(const ls_dataset *dataset, int label) {
@@ -281,7 +323,7 @@ const char *ls_dataset_transform(const ls_dataset *dataset) {
 
 int ls_dataset_whole_classes(const ls_dataset *dataset) {
     LS_NEED_OR(0, dataset);
-    return dataset->source->whole.classes;
+    return mixes(dataset) ? 0 : dataset->source->whole.classes;
 }
 
 ls_split ls_dataset_split(const ls_dataset *dataset) {

@@ -62,7 +62,8 @@ struct ls_dataset {
     ls_dataset_options options; /* defaults filled in */
     int64_t count;              /* examples in one pass: the source's count, cut by skip and limit */
     struct ls_maps maps;
-    ls_shape shape;  /* of an example behind the maps */
+    ls_shape shape;                /* of an example behind the maps */
+    struct ls_target_kind targets; /* behind the maps: the source's, or numbers that are mixed from its classes */
     atomic_int held; /* by threads that were left behind: the last of them frees it, unless it is still its owner's */
 };
 /* Until one more call of ls_dataset_free. */
@@ -80,7 +81,8 @@ int ls_dataset_processors(void); /* that threads may have; LS_DATA_MAX_WORKERS a
 
 /* The buffers that a thread keeps while it reads one example after the other. */
 struct ls_read_buffers {
-    float *buffers[2]; /* own */
+    float *buffers[4];            /* own; the last two, and targets, are of datasets that mix examples */
+    struct ls_targets targets[2]; /* own */
 };
 void ls_dataset_read_buffers_free(struct ls_read_buffers *kept);
 struct ls_row;

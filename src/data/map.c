@@ -14,6 +14,7 @@
 #include "data/affine.h"
 #include "data/colors.h"
 #include "data/erase.h"
+#include "data/mix_up.h"
 #include "data/stage.h"
 
 #define MAX_STAGES 64
@@ -210,6 +211,7 @@ static const struct kind {
     [LS_MAP_HUE] = {"hue", ls_colors_hue, ls_colors_check, true, FACTOR},
     [LS_MAP_SATURATION] = {"saturation", ls_colors_saturation, ls_colors_check, true, FACTOR},
     [LS_MAP_ERASING] = {"erasing", ls_erase, ls_erase_check, true, FACTOR | SCALE | FILL},
+    [LS_MAP_MIX_UP] = {"mix-up", NULL, ls_mix_up_check, false, AMOUNT},
 };
 #define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
 
@@ -273,6 +275,12 @@ static ls_status count_stages(const ls_map *list, int *count) {
     return LS_OK;
 }
 
+static ls_status set_mix(struct ls_maps *maps, int stage) {
+    if (maps->mix < stage) return ls_fail(LS_INVALID_ARGUMENT, "stage %d mixes already: leave one out", maps->mix);
+    maps->mix = stage;
+    return LS_OK;
+}
+
 ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps *maps) {
     struct ls_maps made = {.most = ls_shape_count(input)};
     ls_status status = count_stages(list, &made.count);
@@ -281,11 +289,13 @@ ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps
     made.shapes = ls_alloc_array((size_t)made.count + 1, sizeof(*made.shapes));
     if (!made.stages || !made.shapes) status = ls_fail_memory("the stages of a dataset", sizeof(*made.stages));
     if (!status) made.shapes[0] = *input;
+    made.mix = made.count;
     for (int i = 0; i < made.count && !status; i++) {
         made.stages[i] = list[i];
         if (!list[i].height && made.shapes[i].rank == 3) made.stages[i].height = (int)made.shapes[i].dims[0];
         if (!list[i].width && made.shapes[i].rank == 3) made.stages[i].width = (int)made.shapes[i].dims[1];
         status = check_unused(&list[i]);
+        if (!status && list[i].kind == LS_MAP_MIX_UP) status = set_mix(&made, i);
         if (!status) status = check_stage(&made.stages[i], &made.shapes[i], &made.shapes[i + 1]);
         if (status)
             status = ls_fail_context(status, "stage %d of maps (%s)", i, kinds[list[i].kind].name);
@@ -328,24 +338,28 @@ void ls_maps_print(const struct ls_maps *maps, FILE *out) {
     }
 }
 
-/* Stages read one buffer and write the other in turns, so none works in place. Each stage has a stream of its own, and
- * each pass MAX_STAGES of them: a stage draws the same words whatever the stages before it drew. */
-ls_status ls_maps_run(const struct ls_maps *maps, const struct ls_map_example *example, float *const buffers[2],
-                      float **output) {
-    uint64_t stream = ls_random_stream("data/map") + (uint64_t)example->pass * MAX_STAGES;
+/* Each stage has a stream of its own, and each pass MAX_STAGES of them: a stage draws the same words whatever the
+ * stages before it drew. */
+void ls_maps_draw(int stage, const struct ls_map_example *example, uint32_t random[8]) {
+    uint64_t stream = ls_random_stream("data/map") + (uint64_t)example->pass * MAX_STAGES + (uint64_t)stage;
+    for (uint64_t half = 0; half < 2; half++)
+        ls_philox(example->seed, stream, half << 63 | (uint64_t)example->index, random + 4 * half);
+}
+
+/* Stages read one buffer and write the other in turns, so none works in place. */
+ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
+                      float *const buffers[2], float **output) {
     ls_status status = LS_OK;
-    for (int i = 0; i < maps->count && !status; i++) {
+    for (int i = first; i < end && !status; i++) {
         struct ls_stage stage = {.map = &maps->stages[i],
                                  .shape = &maps->shapes[i],
                                  .result = &maps->shapes[i + 1],
                                  .input = buffers[i % 2],
                                  .output = buffers[(i + 1) % 2],
                                  .example = example};
-        for (uint64_t half = 0; half < 2; half++)
-            ls_philox(example->seed, stream + (uint64_t)i, half << 63 | (uint64_t)example->index,
-                      stage.random + 4 * half);
+        ls_maps_draw(i, example, stage.random);
         status = kinds[stage.map->kind].run(&stage);
     }
-    if (!status) *output = buffers[maps->count % 2];
+    if (!status) *output = buffers[end % 2];
     return status;
 }

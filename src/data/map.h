@@ -11,6 +11,7 @@ struct ls_maps {
     ls_shape *shapes; /* own */
     int count;
     int64_t most; /* elements of the largest shape */
+    int mix;      /* the stage that mixes two examples, which who reads them does; count: none */
 };
 /* Copies a list that ends with a zero row, or NULL. INVALID_ARGUMENT names the stage and its mistake. */
 ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps *maps);
@@ -24,7 +25,10 @@ struct ls_map_example {
     int64_t index, pass;              /* which example, in which pass over the data */
     const struct ls_targets *targets; /* of this example */
 };
-/* Takes the example through all stages. buffers: two of maps->most elements; the example is in the first. *output
- * points to the one that holds the result. */
-ls_status ls_maps_run(const struct ls_maps *maps, const struct ls_map_example *example, float *const buffers[2],
-                      float **output);
+/* Takes the example through the stages from first to before end, none of which mixes. buffers: two of maps->most
+ * elements; the example is in the first for an even first, else in the other. *output points to the one that holds the
+ * result. */
+ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
+                      float *const buffers[2], float **output);
+/* The words that a stage draws for the example. */
+void ls_maps_draw(int stage, const struct ls_map_example *example, uint32_t random[8]);

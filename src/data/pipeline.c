@@ -263,7 +263,7 @@ static ls_status fill_pipeline(struct ls_pipeline *pipeline, const struct ls_pip
     int64_t *examples = NULL, count = 0;
     pipeline->dataset = config->dataset;
     pipeline->class_weight = config->class_weight;
-    pipeline->targets = config->dataset->source->targets;
+    pipeline->targets = config->dataset->targets;
     if (config->class_weight) pipeline->targets.weighted = true;
     pipeline->first_replica = config->first_replica;
     pipeline->local_replicas = config->local_replicas;
@@ -397,7 +397,7 @@ ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int lo
     if (status) return status;
     *features = found.features;
     const struct ls_targets read = ls_targets_place(targets, pipeline->takes_classes);
-    ls_targets_copy(&pipeline->dataset->source->targets, &found.targets, rows, &read);
+    ls_targets_copy(&pipeline->dataset->targets, &found.targets, rows, &read);
     if (pipeline->takes_classes) status = ls_targets_make_classes(targets, rows);
     if (!status) apply_class_weight(pipeline, rows, targets);
     return status;

@@ -52,7 +52,7 @@ static struct slot *slot_at(const struct ls_read_ahead *ahead, int i) {
 }
 
 static const struct ls_target_kind *kind_of(const struct ls_read_ahead *ahead) {
-    return &ahead->config.dataset->source->targets;
+    return &ahead->config.dataset->targets;
 }
 
 /* ---- The data threads ------------------------------------------------------------------------------------------- */

@@ -212,7 +212,7 @@ ls_status ls_get_per_replica_batch_size(const ls_input_context *input, int64_t g
 static void describe_own(const ls_dataset *dataset, char *lines, size_t size) {
     char shape[128], targets[160];
     ls_shape_text(&dataset->shape, shape, sizeof(shape));
-    ls_target_text(&dataset->source->targets, targets, sizeof(targets));
+    ls_target_text(&dataset->targets, targets, sizeof(targets));
     (void)snprintf(lines, size, "shape=%s\nclasses=%d\ntargets=%s\nbatch_size=%lld\nrepeat=%lld\ndrop_remainder=%s\n",
                    shape, ls_dataset_num_classes(dataset), targets, (long long)dataset->options.batch_size,
                    (long long)dataset->options.repeat, dataset->options.drop_remainder ? "yes" : "no");

@@ -30,14 +30,19 @@ static bool fits(const ls_shape *target, const ls_shape *output) {
 }
 
 /* Of numbers that are no classes, for the loss that compares classes. */
-static ls_status refuse_numbers(const struct ls_source *source) {
+static ls_status refuse_numbers(const ls_dataset *data) {
+    const struct ls_source *source = data->source;
     char have[128];
+    if (!source->targets.numbers)
+        return ls_fail(LS_INVALID_ARGUMENT, "the dataset's mix-up makes shares of classes, and "
+                                            "sparse_categorical_crossentropy needs class numbers: take "
+                                            "categorical_crossentropy");
     if (!(source->whole.value == 0))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset's targets are numbers, and sparse_categorical_crossentropy takes them as classes "
                        "where all are whole and from 0: example %lld has %g; take mean_squared_error for a regression",
                        (long long)source->whole.example, (double)source->whole.value);
-    ls_shape_text(&source->targets.shape, have, sizeof(have));
+    ls_shape_text(&data->targets.shape, have, sizeof(have));
     return ls_fail(LS_INVALID_ARGUMENT,
                    "the dataset's targets are numbers of shape %s, and sparse_categorical_crossentropy needs class "
                    "numbers: bring integers, one an example; or take categorical_crossentropy for one-hot rows, "
@@ -46,11 +51,11 @@ static ls_status refuse_numbers(const struct ls_source *source) {
 }
 
 static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
-    const ls_shape *target = &data->source->targets.shape, *output = ls_network_output_shape(model->built.network);
+    const ls_shape *target = &data->targets.shape, *output = ls_network_output_shape(model->built.network);
     char have[128], want[128];
     ls_shape_text(target, have, sizeof(have));
     ls_shape_text(output, want, sizeof(want));
-    if (model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY) return refuse_numbers(data->source);
+    if (model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY) return refuse_numbers(data);
     if (!fits(target, output))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset's targets have shape %s, the model's outputs %s: make them alike", have, want);
@@ -90,8 +95,8 @@ static ls_status check_input(const ls_model *model, const ls_dataset *data) {
     if (data->source->integers != integers)
         return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples are %s, the model was built for %s",
                        data->source->integers ? "integers" : "floats", integers ? "integers" : "floats");
-    if (!data->source->targets.numbers) return check_classes(model, ls_dataset_num_classes(data));
-    bool whole = data->source->whole.classes && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    if (!data->targets.numbers) return check_classes(model, ls_dataset_num_classes(data));
+    bool whole = ls_dataset_whole_classes(data) && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY;
     return whole ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
 }
 

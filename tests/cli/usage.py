@@ -114,7 +114,7 @@ def errors_name_what_is_wrong():
         (["train", "--augment", "flip,"], b"'' is none of flip, crop=PADDING"),
         *((["train", "--augment", bad], f"'{bad}' is none of flip, crop=PADDING".encode()) for bad in (
             "rotation", "rotation=", "rotation=x", "rotation=0.1:", "rotation=0.1:sideways", "rotation=0.1/0.2", "zoom=0.1/",
-            "hue=0.1:wrap", "shift=0.1:0.2:", "cutout=0.5:constant:")),
+            "hue=0.1:wrap", "shift=0.1:0.2:", "cutout=0.5:constant:", "mixup=-1", "mixup=0.2x", "brightness=")),
         (["train", "--augment", "flip," * 200], b"--augment has more than 511 characters"),
         (["train", "--schedule", "piecewise", "--pieces", "10:0.1,"], b"--pieces '10:0.1,' is no list of STEP:RATE"),
         (["train", "--schedule", "piecewise", "--pieces", "10:0.1,9:0.2"], b"step 9 must be above the one before, 10"),

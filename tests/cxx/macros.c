@@ -114,9 +114,11 @@ static ls_status say_values(void) {
 
 /* Of images with colours, which digits have none of. */
 static void say_colours(void) {
-    const ls_map maps[] = {ls_random_hue(.factor = {0, 0.25F}), ls_random_saturation(.factor = {0.25F, 0.5F})};
-    for (int i = 0; i < 2; i++)
-        (void)printf("colours %d %.2f %.2f\n", (int)maps[i].kind, (double)maps[i].factor[0], (double)maps[i].factor[1]);
+    const ls_map maps[] = {ls_random_hue(.factor = {0, 0.25F}), ls_random_saturation(.factor = {0.25F, 0.5F}),
+                           ls_mix_up(0.2F)};
+    for (int i = 0; i < 3; i++)
+        (void)printf("colours %d %.2f %.2f %.2f\n", (int)maps[i].kind, (double)maps[i].factor[0],
+                     (double)maps[i].factor[1], (double)maps[i].amount);
 }
 
 /* Refusals that show the options arrived. */

@@ -68,6 +68,17 @@ class Input(unittest.TestCase):
         self.assertEqual(len(digests), 1)
         self.assertNotIn(self.digest(1, 3, self.images, *KERAS_LAYERS, "--seed", "9"), digests)
 
+    def test_mixed_examples_are_the_same_in_every_layout(self):
+        """The loss is categorical_crossentropy, of which the validation's classes are one-hot rows."""
+        mixed = ("--augment", "flip,mixup=0.3,brightness=0.1")
+        results = [run_local(3, 1, "--dataset", self.images, *OPTIONS, *mixed),
+                   run_local(1, 3, "--dataset", self.records, *OPTIONS, *mixed, "--loss", "categorical_crossentropy")]
+        for key in ("weights_sha256", "loss", "accuracy", "val_loss", "val_accuracy"):
+            self.assertEqual(len({result[key] for result in results}), 1, key)
+        done = lockstep("train", "--dataset", self.images, *mixed, "--loss", "sparse_categorical_crossentropy")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("mix-up makes shares of classes", done.stderr)
+
     def test_files_are_dealt_to_workers(self):
         tensorflow = ("--division", "tensorflow", "--auto-shard", "file", "--no-validation")
         result = run_local(2, 1, "--dataset", self.records, *OPTIONS, *tensorflow)

@@ -203,6 +203,7 @@ static const ls_map maps[] = {
     {.kind = LS_MAP_TRANSLATION, .height_factor = {0.1F, 0.2F}, .fill_mode = LS_FILL_MODE_CONSTANT},
     {.kind = LS_MAP_HUE, .factor = {0.1F, 0.2F}},
     {.kind = LS_MAP_SATURATION, .factor = {0.1F, 0.2F}},
+    {.kind = LS_MAP_MIX_UP, .amount = 0.2F},
     {.kind = LS_MAP_ERASING, .factor = {0.9F, 1}, .fill_mode = LS_FILL_MODE_CONSTANT},
 };
 
