@@ -152,6 +152,9 @@ LS_API ls_status ls_tools_try_file(const char *option, const char *path);
 /* Writes a file, which is at path whole or not at all: write puts all of it into out. */
 typedef void ls_tools_write_fn(void *context, FILE *out);
 LS_API ls_status ls_tools_write_file(const char *option, const char *path, ls_tools_write_fn *write, void *context);
+/* Opens standard streams that are closed, at /dev/null: a socket or a file that got such a number would receive what the process
+ * prints. A strategy does so too. */
+LS_API void ls_tools_open_streams(void);
 /* "gcc 12.2.0, oneDNN 2.6.3, gRPC 1.51.1, ..." */
 LS_API ls_status ls_tools_build(char **text);
 

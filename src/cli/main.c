@@ -1,10 +1,11 @@
 /* The lockstep command: one table of commands, each in its own file. */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <fcntl.h>
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -78,12 +79,11 @@ static int help_main(int argc, char **argv) {
     return command->main(argc > 2 ? 3 : 2, arguments);
 }
 
-/* Opens closed standard streams. A socket must not get the number of a stream that was closed at the start: it would
- * receive the printed output. */
-static void fill_standard_streams(void) {
-    int fd;
-    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) continue;
-    if (fd >= 0) (void)close(fd);
+/* Signals that the parent has blocked would stop nobody. Ones that it ignores (nohup) stay ignored. */
+static void unblock_signals(void) {
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Output that was lost is a failure, though all else went well. */
@@ -111,6 +111,7 @@ static int run_command(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    fill_standard_streams();
+    ls_tools_open_streams();
+    unblock_signals();
     return finish(run_command(argc, argv));
 }

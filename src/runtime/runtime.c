@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/status.h"
+#include "base/streams.h"
 #include "cluster/agree.h"
 #include "cluster/exchange.h"
 #include "cluster/data_source.h"
@@ -56,6 +57,7 @@ static void go_on_without_lost(struct ls_settings *settings) {
 }
 
 static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options *options) {
+    ls_streams_open();
     ls_status status = ls_settings_read(&runtime->settings);
     if (status) return status;
     if (runtime->use == LS_RUNTIME_GOES_ON) go_on_without_lost(&runtime->settings);

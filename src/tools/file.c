@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/need.h"
 #include "base/status.h"
+#include "base/streams.h"
 #include "base/whole_file.h"
 
 static ls_status with_option(const char *option, ls_status status) {
@@ -23,6 +24,10 @@ ls_status ls_tools_write_file(const char *option, const char *path, ls_tools_wri
     write(context, file.out);
     if (ferror(file.out)) status = ls_whole_file_fail(&file);
     return with_option(option, ls_whole_file_close(&file, status));
+}
+
+void ls_tools_open_streams(void) {
+    ls_streams_open();
 }
 
 void ls_tools_put_json(FILE *out, const char *name, const char *text) {
