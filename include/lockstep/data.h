@@ -168,8 +168,9 @@ LS_API ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *op
 /* A table as text, RFC 4180 in UTF-8: a row an example, the first row has the columns' names unless all cells are numbers.
  * Columns of numbers are scaled to mean 0 and deviation 1, by the examples of the training part alone; those of words become
  * one-hot. target names the column of classes or numbers. A missing cell is an error that names it; LS_DAMAGE_SKIPPED leaves
- * its row out. The split is LS_TRAIN; with a transform any, and then the target may be missing (for predict alone) unless
- * target names it. */
+ * its row out. The split is LS_TRAIN; with a transform also LS_TEST, and then the target may be missing (for predict alone) unless
+ * target names it. A folder has train.csv, and validation.csv and test.csv whose columns become what they are in train.csv; one of the
+ * two stands in for the other. Each may be .tsv, .csv.gz or .tsv.gz. */
 LS_API ls_status ls_dataset_csv(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
 /* Of a CSV file: the columns' names, means, deviations and categories, a JSON object. NULL for others. Borrowed. Weights and
  * checkpoints carry it, too. */
@@ -197,7 +198,8 @@ LS_API ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_datase
 LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
                                    const ls_dataset_options *options, ls_dataset **dataset);
 /* "digits", "shapes", "words", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
- * or an .npz file, or a CSV file: of the ending .csv or .tsv, or with a target or transform. */
+ * or an .npz file, or a CSV file: of the ending .csv, .tsv, .csv.gz or .tsv.gz, or with a target or transform; or a folder of
+ * these. */
 LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
 LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */

@@ -117,12 +117,14 @@ static void take_table(struct ls_saved_model *saved) {
     if (!saved->any_loss && !saved->data.target) saved->data.target = saved->about->target;
 }
 
+/* An evaluator has the training's options, and needs none of the model. */
 static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy) {
-    if (!saved->line || saved->about) return LS_OK;
+    if (saved->about) return LS_OK;
     ls_status status = ls_tools_about_weights(strategy, saved->model.weights, &saved->about);
     if (status) return status;
-    take_input(saved);
     take_table(saved);
+    if (!saved->line) return LS_OK;
+    take_input(saved);
     if (!saved->model.outputs) saved->model.outputs = saved->about->outputs;
     return take_words(saved);
 }

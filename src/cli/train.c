@@ -44,19 +44,35 @@ static void validate_with(ls_dataset_options *options) {
     options->drop_remainder = false;
 }
 
-static ls_status open_data(const struct ls_train_options *training, ls_dataset **data, ls_dataset **validation) {
-    ls_dataset_options options = training->data;
-    options.maps = training->augment.train;
-    ls_status status = ls_dataset_open(training->dataset, &options, data);
-    if (status || !training->validate) return status;
-    validate_with(&options);
-    ls_take_part(&options);
-    options.maps = training->augment.test;
-    status = ls_dataset_open(training->dataset, &options, validation);
+static ls_status open_validation(const struct ls_train_options *training, ls_dataset_options *options,
+                                 ls_dataset **validation) {
+    validate_with(options);
+    ls_take_part(options);
+    options->maps = training->augment.test;
+    ls_status status = ls_dataset_open(training->dataset, options, validation);
     if (status == LS_NOT_FOUND)
         (void)fprintf(stderr, "lockstep train: there is no validation or test split; --validation-split 0.2 keeps a "
                               "fifth of each class apart for "
                               "it, and --no-validation trains without one\n");
+    return status;
+}
+
+/* Columns of a table are what they were in the training that made the first weights, else as this one's rows say. */
+static ls_status open_data(const struct ls_train_options *training, ls_strategy *strategy, ls_dataset **data,
+                           ls_dataset **validation) {
+    ls_dataset_options options = training->data;
+    ls_tools_about *about = NULL;
+    options.maps = training->augment.train;
+    ls_status status = LS_OK;
+    if (training->model.weights) status = ls_tools_about_weights(strategy, training->model.weights, &about);
+    if (about) options.transform = about->transform;
+    if (about && !options.target) options.target = about->target;
+    if (!status) status = ls_dataset_open(training->dataset, &options, data);
+    if (!status && training->validate) {
+        if (ls_dataset_transform(*data)) options.transform = ls_dataset_transform(*data);
+        status = open_validation(training, &options, validation);
+    }
+    ls_tools_about_free(about);
     return status;
 }
 
@@ -71,7 +87,7 @@ static ls_status train(struct ls_train_options *training, ls_strategy *strategy,
     ls_dataset *data = NULL, *validation = NULL;
     ls_model *model = NULL;
     if (!training->data.batch_size) training->data.batch_size = 64 * ls_num_replicas_in_sync(strategy);
-    ls_status status = open_data(training, &data, &validation);
+    ls_status status = open_data(training, strategy, &data, &validation);
     training->fit.validation_data = validation;
     training->fit.callbacks = training->callbacks.list;
     training->fit.class_weight = training->model.rules.class_weights ? training->model.rules.class_weight : NULL;
@@ -202,7 +218,7 @@ static ls_status make_dry(void *context, ls_strategy *strategy, int64_t batch, l
     struct dry_run *run = context;
     struct ls_train_options *training = run->training;
     training->data.batch_size = batch;
-    ls_status status = open_data(training, data, &run->validation);
+    ls_status status = open_data(training, strategy, data, &run->validation);
     if (status) return status;
     (void)fprintf(stderr, "lockstep train: %lld examples an epoch, %d epochs, %lld examples to validate with\n",
                   (long long)ls_dataset_count(*data), training->fit.epochs,

@@ -139,7 +139,7 @@ static ls_status check_table(const ls_dataset *dataset) {
     const struct {
         const char *name;
         bool given;
-    } fields[] = {{"target", options->target != NULL},
+    } fields[] = {{"target", options->target && !options->transform}, /* both are of weights */
                   {"target_type", options->target_type != LS_TARGET_AUTO},
                   {"without", options->without != NULL},
                   {"separator", options->separator != 0}};

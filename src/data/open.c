@@ -12,6 +12,7 @@
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "data/table.h"
+#include "data/table_files.h"
 #include "data/tfrecord.h"
 #include "data/role.h"
 
@@ -21,7 +22,7 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 static ls_status open_folder(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
-    bool mnist = false, cifar10 = false, numpy = false, tfrecord = false, images = false,
+    bool mnist = false, cifar10 = false, numpy = false, tfrecord = false, images = false, table = false,
          test = options->split != LS_TRAIN;
     ls_split of_two = ls_role_of_two(options->split);
     ls_status status = ls_mnist_present(folder, of_two, &mnist);
@@ -29,15 +30,17 @@ static ls_status open_folder(const char *folder, const ls_dataset_options *optio
     if (!status) status = ls_numpy_present(folder, options->split, &numpy);
     if (!status) status = ls_tfrecord_present(folder, &tfrecord);
     if (!status) status = ls_images_present(folder, &images);
+    if (!status) status = ls_table_files_present(folder, &table);
     if (status) return status;
     if (mnist) return ls_dataset_mnist(folder, options, dataset);
     if (cifar10) return ls_dataset_cifar10(folder, options, dataset);
     if (numpy) return ls_dataset_numpy(folder, options, dataset);
     if (tfrecord) return ls_dataset_tfrecord(folder, options, dataset);
     if (images) return ls_dataset_images(folder, options, dataset);
+    if (table) return ls_dataset_csv(folder, options, dataset);
     return ls_fail(LS_NOT_FOUND,
                    "folder '%s' holds neither %s-images-idx3-ubyte (or .gz) nor %s, nor NumPy arrays, nor "
-                   "NAME.tfrecord, nor folders of images",
+                   "NAME.tfrecord, nor folders of images, nor train.csv",
                    folder, test ? "t10k" : "train", test ? "test_batch.bin" : "data_batch_1.bin");
 }
 

@@ -10,8 +10,10 @@
 #include "base/status.h"
 #include "data/files.h"
 #include "data/part.h"
+#include "data/reader.h"
 #include "data/role.h"
 #include "data/sources.h"
+#include "data/table_files.h"
 #include "data/transform.h"
 
 struct table {
@@ -134,31 +136,12 @@ static ls_status take_column(const struct opening *opening, struct ls_column *co
     return column->name ? LS_OK : ls_fail_memory("a column", 1);
 }
 
-/* Finds the places of columns that a model was trained with. */
-static ls_status take_trained(struct opening *opening) {
-    struct ls_transform *transform = &opening->table->transform;
-    const char *target = opening->options->target;
-    ls_status status = ls_transform_read(opening->options->transform, transform);
-    for (int64_t i = 0; !status && i < transform->count; i++) {
-        const char *name = transform->columns[i].name;
-        transform->columns[i].place = ls_categories_find(&opening->header, name);
-        if (transform->columns[i].place < 0) status = fail_column(opening, name, ", with which the model was trained");
-    }
-    const char *trained = status ? NULL : transform->target.name;
-    if (status || (!target && !trained)) return status;
-    if (target && (!trained || strcmp(target, trained) != 0))
-        return ls_fail(LS_INVALID_ARGUMENT, "target is '%s', and the model was trained for '%s'", target,
-                       trained ? trained : "");
-    transform->target.place = ls_categories_find(&opening->header, trained);
-    opening->table->targeted = transform->target.place >= 0;
-    return target && !opening->table->targeted ? fail_column(opening, target, ", which is the target") : LS_OK;
-}
-
 /* Marks the columns to leave out. */
 static ls_status leave_out(const struct opening *opening, bool *left_out) {
     const char *text = opening->options->without;
     struct ls_csv names;
     bool more = false;
+    if (!text) return LS_OK;
     ls_status status = ls_csv_begin(&names, "without", text, strlen(text), ',');
     if (!status) status = ls_csv_next(&names, &more);
     for (size_t i = 0; !status && more && i < names.count; i++) {
@@ -168,6 +151,42 @@ static ls_status leave_out(const struct opening *opening, bool *left_out) {
     }
     ls_csv_end(&names);
     return status;
+}
+
+/* The target is what it was in training. */
+static ls_status take_trained_target(struct opening *opening) {
+    const ls_dataset_options *options = opening->options;
+    struct ls_column *trained = &opening->table->transform.target;
+    const char *target = options->target;
+    if (!target && !trained->name) return LS_OK;
+    if (target && (!trained->name || strcmp(target, trained->name) != 0))
+        return ls_fail(LS_INVALID_ARGUMENT, "target is '%s', and the model was trained for '%s'", target,
+                       trained->name ? trained->name : "");
+    if (options->target_type != LS_TARGET_AUTO && trained->words != (options->target_type == LS_TARGET_CLASSES))
+        return ls_fail(LS_INVALID_ARGUMENT, "target_type is %s, and the model was trained with '%s' as %s",
+                       trained->words ? "numbers" : "classes", trained->name, trained->words ? "classes" : "numbers");
+    trained->place = ls_categories_find(&opening->header, trained->name);
+    opening->table->targeted = trained->place >= 0;
+    bool lacks = target && opening->needs_target && !opening->table->targeted;
+    return lacks ? fail_column(opening, target, ", which is the target") : LS_OK;
+}
+
+/* Finds the places of columns that a model was trained with. */
+static ls_status take_trained(struct opening *opening) {
+    struct ls_transform *transform = &opening->table->transform;
+    LS_CLEANUP(ls_free_pointer) bool *left_out = ls_alloc((size_t)opening->header.count);
+    if (!left_out) return ls_fail_memory("columns", (size_t)opening->header.count);
+    ls_status status = ls_transform_read(opening->options->transform, transform);
+    if (!status) status = leave_out(opening, left_out);
+    for (int64_t i = 0; !status && i < transform->count; i++) {
+        const char *name = transform->columns[i].name;
+        int32_t place = ls_categories_find(&opening->header, name);
+        transform->columns[i].place = place;
+        if (place < 0) return fail_column(opening, name, ", with which the model was trained");
+        if (left_out[place])
+            return ls_fail(LS_INVALID_ARGUMENT, "column '%s' is left out, and the model was trained with it", name);
+    }
+    return status ? status : take_trained_target(opening);
 }
 
 static ls_status take_target(struct opening *opening, bool *left_out) {
@@ -189,7 +208,7 @@ static ls_status take_all(struct opening *opening) {
     LS_CLEANUP(ls_free_pointer) bool *left_out = ls_alloc(count);
     transform->columns = ls_alloc_array(count, sizeof(*transform->columns));
     if (!left_out || !transform->columns) return ls_fail_memory("columns", count * sizeof(*transform->columns));
-    ls_status status = opening->options->without ? leave_out(opening, left_out) : LS_OK;
+    ls_status status = leave_out(opening, left_out);
     if (!status && (opening->needs_target || opening->options->target)) status = take_target(opening, left_out);
     for (size_t i = 0; !status && i < count; i++)
         if (!left_out[i]) status = take_column(opening, &transform->columns[transform->count++], (int64_t)i);
@@ -340,13 +359,22 @@ static ls_status read_columns(struct opening *opening) {
 
 /* ---- opening ---- */
 
+/* The whole text, unpacked where the name says that it is packed. */
+static ls_status read_text(struct opening *opening) {
+    if (!ls_files_has_ending(opening->path, ".gz")) return ls_file_read(opening->path, &opening->bytes, &opening->size);
+    struct ls_reader *reader = NULL;
+    ls_status status = ls_reader_open(opening->path, &reader);
+    if (!status) status = ls_reader_fill(reader, UINT64_MAX);
+    if (!status) opening->size = ls_reader_size(reader);
+    if (!status) opening->bytes = ls_reader_take(reader);
+    ls_reader_free(reader);
+    return status;
+}
+
 static ls_status open_table(const char *path, const ls_dataset_options *options, bool needs_target,
                             struct table *table) {
     LS_CLEANUP(close_opening) struct opening opening = {path, options, needs_target, table};
-    if (options->split != LS_TRAIN && !options->transform)
-        return ls_fail(LS_NOT_FOUND, "'%s' is the training split, and has no %s split", path,
-                       ls_role_name(options->split));
-    ls_status status = ls_file_read(path, &opening.bytes, &opening.size);
+    ls_status status = read_text(&opening);
     if (!status) status = read_names(&opening);
     if (!status) status = options->transform ? take_trained(&opening) : take_all(&opening);
     if (!status) status = read_columns(&opening);
@@ -354,22 +382,54 @@ static ls_status open_table(const char *path, const ls_dataset_options *options,
     return status;
 }
 
-ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bool *meant) {
-    bool asked = options->target || options->transform;
-    bool named = path && (ls_files_has_ending(path, ".csv") || ls_files_has_ending(path, ".tsv"));
-    bool array = path && (ls_files_has_ending(path, ".npz") || ls_files_has_ending(path, ".npy"));
-    *meant = false;
-    return named || (path && asked && !array) ? ls_file_is(path, LS_NAMES_FILES, meant) : LS_OK;
-}
-
-ls_status ls_table_open(const char *path, const ls_dataset_options *options, bool needs_target, ls_dataset **dataset) {
+static ls_status open_file(const char *path, const ls_dataset_options *options, bool needs_target,
+                           ls_dataset **dataset) {
     struct table *table = ls_alloc(sizeof(*table));
     if (!table) return ls_fail_memory("a dataset", sizeof(*table));
-    table->source = (struct ls_source){.ops = &table_ops, .kind = "csv", .in_memory = true};
+    table->source = (struct ls_source){.ops = &table_ops, .kind = "csv", .split = options->split, .in_memory = true};
     ls_status status = open_table(path, options, needs_target, table);
     if (!status) return ls_dataset_from_source(&table->source, options, dataset);
     free_table(&table->source);
     return status;
+}
+
+/* The columns of a folder's other files are what they are in its training split. */
+static ls_status open_in_folder(const char *folder, const ls_dataset_options *options, bool needs_target,
+                                ls_dataset **dataset) {
+    ls_dataset_options own = *options, training = *options;
+    LS_CLEANUP(ls_free_pointer) char *path = NULL;
+    ls_dataset *trained = NULL;
+    ls_status status = ls_table_files_find(folder, &own.split, &path);
+    if (!status && own.split != LS_TRAIN && !own.transform) {
+        training.split = LS_TRAIN;
+        training.part = LS_PART_TRAINING;
+        training.maps = NULL;
+        status = open_in_folder(folder, &training, needs_target, &trained);
+        if (!status) own.transform = ls_dataset_transform(trained);
+    }
+    if (!status) status = open_file(path, &own, needs_target, dataset);
+    ls_dataset_free(trained);
+    return status;
+}
+
+ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bool *meant) {
+    bool asked = options->target || options->transform, folder = false;
+    bool array = path && (ls_files_has_ending(path, ".npz") || ls_files_has_ending(path, ".npy"));
+    *meant = false;
+    if (!path || !(ls_table_files_name(path) || (asked && !array))) return LS_OK;
+    ls_status status = ls_file_is(path, LS_NAMES_FILES, meant);
+    if (!status && asked) status = ls_file_is(path, LS_NAMES_FOLDERS, &folder);
+    return status || !folder ? status : ls_table_files_present(path, meant);
+}
+
+ls_status ls_table_open(const char *path, const ls_dataset_options *options, bool needs_target, ls_dataset **dataset) {
+    bool folder = false;
+    ls_status status = ls_file_is(path, LS_NAMES_FOLDERS, &folder);
+    if (status) return status;
+    if (folder) return open_in_folder(path, options, needs_target, dataset);
+    if (options->split == LS_TRAIN || (options->split == LS_TEST && options->transform))
+        return open_file(path, options, needs_target, dataset);
+    return ls_fail(LS_NOT_FOUND, "'%s' is the training split, and has no %s split", path, ls_role_name(options->split));
 }
 
 ls_status ls_dataset_csv(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {

@@ -1,6 +1,7 @@
 """CSV files as data: random tables in random dress are read as Python reads them, the training's scaling is kept with its
 weights, and each fault is one error that names the place."""
 import csv
+import gzip
 import json
 import math
 import os
@@ -185,6 +186,108 @@ def a_model_keeps_its_table():
     contains(run("evaluate", "--weights", weights, "--dataset", one, status=2)[1], "it has no column 'answer', which is the target")
 
 
+def put_folder(name, **files):
+    """A folder of CSV files: stem to text; gzipped where the stem ends in _gz."""
+    os.makedirs(path_of(name))
+    for stem, text in files.items():
+        packed = stem.endswith("_gz")
+        with (gzip.open if packed else open)(os.path.join(path_of(name), stem.replace("_gz", "") + (".csv.gz" if packed else ".csv")), "wt") as file:
+            file.write(text)
+    return path_of(name)
+
+
+def rows_of(draw, count, shift=0):
+    return "size,colour,answer\n" + "".join(f"{draw.uniform(0, 9) + shift:.3f},{draw.choice(['red', 'blue'])},{'yn'[i % 2]}\n" for i in range(count))
+
+
+def a_folder_has_its_splits():
+    """Test and validation rows become what train.csv says, packed or not."""
+    draw = random.Random(8)
+    texts = {"train": rows_of(draw, 20), "val": rows_of(draw, 6, 100), "test": rows_of(draw, 8, 200)}
+    folder, packed = put_folder("splits", **texts), put_folder("packed", **{stem + "_gz": text for stem, text in texts.items()})
+    whole = write("whole.csv", texts["train"] + "".join(text.partition("\n")[2] for text in texts.values() if text != texts["train"]))
+    for name in (folder, packed):
+        out, _ = run("convert", "--dataset", name, "--target", "answer", "--to", "npz", "--output", name + "-npz")
+        equal(out, "train: 20 examples\nvalidation: 6 examples\ntest: 8 examples\n")
+    rows = list(csv.reader(texts["train"].splitlines()))[1:]
+    sizes = [float(row[0]) for row in rows]
+    mean = math.fsum(sizes) / len(sizes)
+    deviation = math.sqrt(math.fsum((size - mean) ** 2 for size in sizes) / len(sizes))
+    for split in ("train", "val", "test"):
+        stem = {"val": "validation"}.get(split, split)
+        read, again = (arrays(os.path.join(name + "-npz", stem + ".npz")) for name in (folder, packed))
+        equal(read, again)
+        want = [(float(row[0]) - mean) / deviation for row in csv.reader(texts[split].splitlines()[1:])]
+        equal(close(read[f"x_{stem}"][1][::3], want), True, split)
+    said = json.loads(run("data", folder, "--target", "answer", "--json")[0])
+    equal([(split["split"], split["examples"]) for split in said["splits"]], [("train", 20), ("validation", 6), ("test", 8)])
+    out, _ = run("train", "--dataset", packed, "--target", "answer", "--hidden", "4", "--epochs", "1", "--limit", "10", "--json", "--verbose", "-1",
+                 "--save-best", path_of("splits.safetensors"))
+    mine = json.loads(out)["val_loss"]
+    out, _ = run("evaluate", "--weights", path_of("splits.safetensors"), "--dataset", folder, "--split", "validation", "--json")
+    equal((json.loads(out)["examples"], json.loads(out)["loss"]), (6, mine))  # by the ten rows' scaling
+    with open(whole, "rb") as file, gzip.open(path_of("whole.csv.gz"), "wb") as packed:
+        packed.write(file.read())
+    with open(path_of("whole.csv.gz"), "rb") as file:
+        torn = file.read()[:-20]
+    with open(path_of("torn.csv.gz"), "wb") as file:
+        file.write(torn)
+    contains(run("data", path_of("torn.csv.gz"), "--target", "answer", status=1)[1], "torn.csv.gz")
+    one, other = (json.loads(run("data", path, "--target", "answer", "--json")[0])["transform"] for path in (whole, whole + ".gz"))
+    equal(one, other)
+
+
+def a_folder_says_what_it_lacks():
+    draw = random.Random(9)
+    no_target = "size,colour\n" + "".join(f"{i},red\n" for i in range(4))
+    kaggle = put_folder("kaggle", train=rows_of(draw, 20), test=no_target, sample_submission="id,answer\n1,y\n")
+    options = ("--dataset", kaggle, "--target", "answer", "--hidden", "4", "--epochs", "1", "--verbose", "-1")
+    contains(run("train", *options, status=2)[1], "test.csv': it has no column 'answer', which is the target")
+    run("train", *options, "--validation-split", "0.2", "--save-best", path_of("kaggle.safetensors"))
+    run("predict", "--weights", path_of("kaggle.safetensors"), "--dataset", kaggle, "--output", path_of("kaggle_out.csv"))
+    with open(path_of("kaggle_out.csv")) as file:
+        equal(len(file.readlines()), 5)
+    contains(run("data", kaggle, "--target", "answer")[0], "test: 4 examples")
+    contains(run("train", "--dataset", kaggle, status=2)[1], "no target is named (--target)")
+    alone = put_folder("single", training=rows_of(draw, 20))
+    contains(run("train", "--dataset", alone, *options[2:], status=1)[1], "has no validation.csv")
+    contains(run("train", "--dataset", put_folder("none", test=rows_of(draw, 4)), *options[2:], status=1)[1], "has no train.csv")
+    contains(run("data", put_folder("two", train=rows_of(draw, 4), training_gz=rows_of(draw, 4)), status=2)[1], "has both train.csv and training.csv.gz")
+
+
+def new_rows_go_on_with_the_table_of_the_weights():
+    draw = random.Random(10)
+    first, second = write("first.csv", rows_of(draw, 40)), write("second.csv", rows_of(draw, 40, 500))
+    weights, newer = path_of("first.safetensors"), path_of("second.safetensors")
+    options = ("--hidden", "4", "--epochs", "1", "--verbose", "-1", "--validation-split", "0.25", "--json")
+
+    def scaling(path):
+        with open(path, "rb") as file:
+            data = file.read()
+        header = json.loads(data[8:8 + struct.unpack_from("<Q", data)[0]])
+        return json.loads(header["__metadata__"]["about"])["transform"]
+
+    run("train", "--dataset", first, "--target", "answer", *options, "--save-best", weights)
+    out, _ = run("train", "--dataset", second, "--weights", weights, *options, "--save-best", newer)
+    equal(scaling(newer), scaling(weights))
+    # the same numbers as evaluate, which has the weights' table
+    evaluated, _ = run("evaluate", "--weights", newer, "--dataset", second, "--validation-split", "0.25", "--json")
+    equal(json.loads(evaluated)["loss"], json.loads(out)["val_loss"])
+    for name, text, more, part in (
+            ("other", "size,shade,answer\n1,red,y\n2,blue,n\n", (), "it has no column 'colour', with which the model was trained; its columns are size, shade, answer"),
+            ("unanswered", "size,colour\n1,red\n2,blue\n", (), "it has no column 'answer', which is the target"),
+            ("third", "size,colour,answer\n1,red,perhaps\n2,blue,n\n", (), "'perhaps' is none of the training's 2: n, y"),
+            ("fine", "size,colour,answer\n1,red,y\n2,blue,n\n", ("--target", "size"), "target is 'size', and the model was trained for 'answer'"),
+            ("fine", "size,colour,answer\n1,red,y\n2,blue,n\n", ("--without", "colour"), "column 'colour' is left out, and the model was trained with it"),
+            ("fine", "size,colour,answer\n1,red,y\n2,blue,n\n", ("--target", "answer", "--target-type", "number"), "target_type is numbers, and the model was trained with 'answer' as classes")):
+        _, err = run("train", "--dataset", write(name + ".csv", text), "--weights", weights, *options, *more, status=2)
+        contains(err, part)
+        equal(err.count("INVALID_ARGUMENT"), 1, err)
+    contains(run("train", "--dataset", second, "--weights", weights, *options[:-3], status=1)[1], "has no validation split")
+    run("convert", "--dataset", second, "--target", "answer", "--to", "npz", "--output", path_of("second_npz"))
+    run("train", "--dataset", path_of("second_npz"), "--weights", weights, *options)  # numbers are numbers
+
+
 def a_column_of_numbers_is_a_regression():
     path, weights = write("line.csv", "x,y\n" + "".join(f"{i},{i / 32 + 0.25}\n" for i in range(64))), path_of("line.safetensors")
     options = ("--dataset", path, "--hidden", "none", "--epochs", "60", "--batch-size", "8", "--verbose", "-1", "--validation-split", "0.25", "--json")
@@ -241,5 +344,5 @@ def each_fault_is_one_error():
     contains(run("data", "digits", "--target", "y", status=2)[1], "target is set, and is of CSV files")
 
 
-main([tables_are_read_as_python_reads_them, the_training_part_alone_scales, a_file_is_the_training_split_alone, a_model_keeps_its_table, a_column_of_numbers_is_a_regression,
-      each_fault_is_one_error])
+main([tables_are_read_as_python_reads_them, the_training_part_alone_scales, a_file_is_the_training_split_alone, a_model_keeps_its_table, a_folder_has_its_splits,
+      a_folder_says_what_it_lacks, new_rows_go_on_with_the_table_of_the_weights, a_column_of_numbers_is_a_regression, each_fault_is_one_error])
