@@ -20,6 +20,7 @@ static const struct {
               {"gradient-accumulation-steps", "accumulate"},
               {"nproc-per-node", "np"},
               {"num-proc", "np"},
+              {"nnodes", "hosts"},
               {"mse", "mean_squared_error"},
               {"mae", "mean_absolute_error"},
               {"bce", "binary_crossentropy"},
@@ -39,4 +40,13 @@ const char *ls_option_habit(const char *word) {
     for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
         if (!strcasecmp(word, habits[i].there)) return habits[i].here;
     return word;
+}
+
+bool ls_option_alike(const char *a, const char *b) {
+    for (;; a++, b++) {
+        a += strspn(a, "-");
+        b += strspn(b, "-");
+        if (strncasecmp(a, b, 1) != 0) return false;
+        if (!*a) return true;
+    }
 }

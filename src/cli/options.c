@@ -151,7 +151,7 @@ static bool propose_habit(const struct ls_command_line *line, const struct given
     for (char *c = name; *c; c++)
         if (*c == '_') *c = '-';
     for (int i = 0; (row = row_at(line, i, &base)); i++) {
-        if (strcasecmp(row->name, ls_option_habit(name)) != 0) continue;
+        if (!ls_option_alike(row->name, ls_option_habit(name))) continue;
         (void)ls_usage_error(line, "unknown option '%.*s'; is %s%s meant?", given->length, given->word, dashes_of(row),
                              row->name);
         return true;
@@ -474,9 +474,20 @@ int ls_options_read_around(struct ls_command_line *line, void *values, int *coun
     return code;
 }
 
+static bool has_row(const struct ls_command_line *line, const char *name) {
+    const struct ls_option *row;
+    size_t base;
+    for (int i = 0; (row = row_at(line, i, &base)); i++)
+        if (!strcmp(row->name, name)) return true;
+    return false;
+}
+
 bool ls_no_arguments(const struct ls_command_line *line) {
     if (line->next >= line->argc) return true;
-    (void)ls_usage_error(line, "unexpected argument '%s'", line->argv[line->next]);
+    const char *word = line->argv[line->next];
+    bool data = has_row(line, "dataset") && !ls_option_given(line, "dataset");
+    (void)ls_usage_error(line, data ? "unexpected argument '%s'; is --dataset %s meant?" : "unexpected argument '%s'",
+                         word, word);
     return false;
 }
 

@@ -111,6 +111,8 @@ bool ls_option_integer(const struct ls_command_line *line, const struct ls_optio
 int ls_option_word(const struct ls_command_line *line, const char *what, const char *text, const char *const *words);
 /* The name here of what other frameworks call so ("mse", "lr"); else word. */
 const char *ls_option_habit(const char *word);
+/* True for two ways to write a name, such as "learningrate" and "learning-rate". */
+bool ls_option_alike(const char *a, const char *b);
 /* The next word of a list with commas, an empty one where nothing stands between two; NULL after the last. Changes the
  * list. */
 char *ls_next_word(char **list);

@@ -91,6 +91,9 @@ static ls_status take_words(struct ls_saved_model *saved) {
     char *state = NULL;
     ls_status status = LS_OK;
     if (!saved->about->note || strncmp(saved->about->note, "--model ", 8) != 0) return LS_OK;
+    if (ls_option_given(saved->line, "symmetric") && !strstr(saved->about->note, " --symmetric"))
+        return disagree("--symmetric is given, and '%s' was trained without: leave the option out",
+                        saved->model.weights);
     for (char *word = strtok_r(saved->about->note, " ", &state); word && !status;) {
         char *value = strtok_r(NULL, " ", &state);
         bool flag = !value || !strncmp(value, "--", 2);
@@ -100,13 +103,19 @@ static ls_status take_words(struct ls_saved_model *saved) {
     return status;
 }
 
-/* Images come in the size and the channels of those of the training. */
-static void take_input(struct ls_saved_model *saved) {
+/* Images come in the size and the channels of those of the training. Another size may be meant. */
+static void take_input(struct ls_saved_model *saved, bool chief) {
     const ls_shape *input = &saved->about->input;
+    ls_dataset_options *data = &saved->data;
     if (input->rank != 3 || (input->dims[2] != 1 && input->dims[2] != 3)) return;
-    if (!saved->data.image_height && !saved->data.image_width) {
-        saved->data.image_height = (int)input->dims[0];
-        saved->data.image_width = (int)input->dims[1];
+    bool other = data->image_height && (data->image_height != input->dims[0] || data->image_width != input->dims[1]);
+    if (other && chief)
+        (void)fprintf(stderr, "lockstep: warning: --image-size is %dx%d, and '%s' was trained with %lldx%lld\n",
+                      data->image_height, data->image_width, saved->model.weights, (long long)input->dims[0],
+                      (long long)input->dims[1]);
+    if (!data->image_height && !data->image_width) {
+        data->image_height = (int)input->dims[0];
+        data->image_width = (int)input->dims[1];
     }
     if (!saved->data.image_channels) saved->data.image_channels = (int)input->dims[2];
 }
@@ -124,7 +133,7 @@ static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy
     if (status) return status;
     take_table(saved);
     if (!saved->line) return LS_OK;
-    take_input(saved);
+    take_input(saved, ls_is_chief(strategy));
     if (!saved->model.outputs) saved->model.outputs = saved->about->outputs;
     return take_words(saved);
 }

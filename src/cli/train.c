@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/data_checks.h"
 #include "cli/evaluate.h"
 #include "cli/serve.h"
 #include "cli/signals.h"
@@ -68,6 +69,8 @@ static ls_status open_data(const struct ls_train_options *training, ls_strategy 
     if (about) options.transform = about->transform;
     if (about && !options.target) options.target = about->target;
     if (!status) status = ls_dataset_open(training->dataset, &options, data);
+    if (!status) status = ls_check_pictures(training->dataset, &options, training->augment.test[0].kind != 0, *data);
+    if (!status && training->data.limit && ls_is_chief(strategy)) ls_tell_one_class(*data);
     if (!status && training->validate) {
         if (ls_dataset_transform(*data)) options.transform = ls_dataset_transform(*data);
         status = open_validation(training, &options, validation);
@@ -189,7 +192,7 @@ static bool is_evaluator(const struct ls_train_options *training) {
 
 /* The same model and data, of the split that training validates with. */
 static int run_evaluator(const struct ls_train_options *training) {
-    const struct ls_evaluation evaluation = {.json = training->json, .watch = true};
+    const struct ls_evaluation evaluation = {.json = training->json, .watch = true, .timeout = training->watch_timeout};
     struct ls_saved_model saved = {.model = training->model,
                                    .augment = training->augment,
                                    .strategy = training->strategy,
@@ -203,7 +206,9 @@ static int run_evaluator(const struct ls_train_options *training) {
     }
     saved.model.skip_mismatch = false;
     validate_with(&saved.data);
-    return ls_evaluation_run(&saved, &evaluation);
+    int code = ls_evaluation_run(&saved, &evaluation);
+    ls_saved_model_end(&saved);
+    return code;
 }
 
 /* ---- a dry run ---- */

@@ -119,6 +119,9 @@ static const struct ls_option checkpoint_rows[] = {
      AT(checkpoint.overrides), .needs = "checkpoint FOLDER"},
     {"checkpoint-errors", NULL, "what it is when one cannot be written or read: the end, or a warning (default fail)",
      AT(checkpoint.warn_only), .words = checkpoint_errors, .needs = "checkpoint FOLDER"},
+    {"watch-timeout", "S",
+     "as TF_CONFIG's evaluator: end, with status 0, after S seconds without a new one (default: none)",
+     AT(watch_timeout), 0.1, 1e9, .needs = "checkpoint FOLDER"},
     {0}};
 static const struct ls_option strategy_rows[] = {
     {"strategy", NULL, "(default multi-worker: reads TF_CONFIG)", AT(strategy_name), .words = strategies},

@@ -22,6 +22,7 @@ struct ls_train_options {
     ls_fit_options fit;
     ls_checkpoint_options checkpoint;
     struct ls_train_callbacks callbacks;
+    double watch_timeout; /* seconds for which an evaluator waits for a new checkpoint; 0 sets no limit */
     bool validate, json, dry_run;
 };
 /* The tables of its options; the first LS_TRAIN_TABLES say what is trained and how, the last one what is printed. */

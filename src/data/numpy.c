@@ -175,7 +175,7 @@ static ls_status take_labels(const struct place *place, struct arrays *arrays) {
     for (int64_t i = 0; !status && i < y->count; i++) {
         int64_t label = ls_npy_integer(y, i);
         if (label < 0 || label >= LS_MAX_CLASSES)
-            status = ls_fail(LS_DATA_LOSS,
+            status = ls_fail(LS_INVALID_ARGUMENT,
                              "'%s': label %lld of example %lld is outside [0, %d): integers in y_%s are class numbers; "
                              "for a regression save it as float32%s",
                              place->path, (long long)label, (long long)i, LS_MAX_CLASSES, place->split,

@@ -140,6 +140,21 @@ static ls_status read_entry(const struct archive *archive, size_t end, size_t at
     return LS_OK;
 }
 
+/* Says what is there in place of name, as far as it fits. */
+static ls_status fail_missing(const struct archive *archive, const struct directory *directory, const char *name) {
+    char names[240] = "nothing";
+    size_t at = directory->at, used = 0;
+    struct entry entry;
+    for (uint64_t i = 0; i < directory->count && used + 80 < sizeof(names); i++, at = entry.next) {
+        ls_status status = read_entry(archive, directory->end, at, &entry);
+        if (status) return status;
+        used +=
+            (size_t)snprintf(names + used, sizeof(names) - used, "%s%.*s", i ? ", " : "",
+                             (int)(entry.length < 60 ? entry.length : 60), (const char *)archive->bytes + entry.name);
+    }
+    return ls_fail(LS_NOT_FOUND, "'%s' holds no file '%s'; it holds %s", archive->path, name, names);
+}
+
 static ls_status find_member(const struct archive *archive, const char *name, struct member *member) {
     struct directory directory;
     struct entry entry;
@@ -159,7 +174,7 @@ static ls_status find_member(const struct archive *archive, const char *name, st
                                   entry.offset};
         return LS_OK;
     }
-    return ls_fail(LS_NOT_FOUND, "'%s' holds no file '%s'", archive->path, name);
+    return fail_missing(archive, &directory, name);
 }
 
 /* Files that lie in each other would be more than the archive has room for. */

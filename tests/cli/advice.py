@@ -48,5 +48,42 @@ def a_damaged_image_says_the_way_out():
     contains(train("--skip-damaged", dataset=folder), "warning: data: 2 images are passed over, as GIF, WebP")
 
 
-main([top_k_of_all_classes_is_warned_of, odd_batches_are_warned_of, a_missing_split_says_the_way_out,
+def pictures_options_of_other_data_are_refused():
+    for option, value in (("image-size", ("32",)), ("image-channels", ("3",)), ("symmetric", ())):
+        err = train("--no-validation", "--" + option, *value, status=2)
+        contains(err, f"--{option}: the examples of '{DATA}' have shape (")
+        contains(err, "leave the option out")
+    train("--symmetric", "--limit", "64", dataset="digits")
+
+
+def a_model_is_used_as_it_was_trained():
+    folder, weights = os.path.join(FOLDER.name, "trained"), os.path.join(FOLDER.name, "trained.safetensors")
+    equal(lockstep("convert", "--dataset", "shapes", "--limit", "12", "--to", "png", "--output", folder).returncode, 0)
+    train("--image-size", "16", "--save-best", weights, dataset=folder)
+
+    def evaluate(*options, status=0):
+        done = lockstep("evaluate", "--weights", weights, "--dataset", folder, *options)
+        equal(done.returncode, status, done.stderr.decode())
+        return done.stderr.decode()
+
+    equal(evaluate().count("warning: --image-size"), 0)
+    equal(evaluate("--image-size", "16").count("warning: --image-size"), 0)
+    contains(evaluate("--symmetric", status=2), f"--symmetric is given, and '{weights}' was trained without: leave the option out")
+    contains(evaluate("--image-size", "8", status=2), f"warning: --image-size is 8x8, and '{weights}' was trained with 16x16")
+
+
+def a_limit_that_leaves_one_class_is_warned_of():
+    folder = os.path.join(FOLDER.name, "limited")
+    equal(lockstep("convert", "--dataset", "shapes", "--limit", "40", "--to", "png", "--output", folder).returncode, 0)
+    contains(train("--no-validation", "--limit", "5", dataset=folder), "are of class 0 ('circle'): --limit takes the first ones")
+    equal(train("--no-validation", "--limit", "39", dataset=folder).count("of class"), 0)
+
+
+def a_missing_array_says_what_is_there():
+    path = npz(os.path.join(FOLDER.name, "names.npz"), {"X_train": ("<f4", (4, 1), [0, 1, 2, 3]), "y_train": ("<i4", (4,), [0, 1, 0, 1])})
+    contains(train(dataset=path, status=1), "holds no file 'x_train.npy'; it holds X_train.npy, y_train.npy")
+
+
+main([pictures_options_of_other_data_are_refused, a_model_is_used_as_it_was_trained, a_limit_that_leaves_one_class_is_warned_of,
+      a_missing_array_says_what_is_there, top_k_of_all_classes_is_warned_of, odd_batches_are_warned_of, a_missing_split_says_the_way_out,
       a_damaged_image_says_the_way_out])

@@ -10,7 +10,7 @@ import struct
 import tempfile
 import zipfile
 
-from cli import contains, equal, lockstep, main
+from cli import contains, environment, equal, lockstep, main
 
 FOLDER = tempfile.TemporaryDirectory()
 ROWS = 60
@@ -284,6 +284,13 @@ def new_rows_go_on_with_the_table_of_the_weights():
         contains(err, part)
         equal(err.count("INVALID_ARGUMENT"), 1, err)
     contains(run("train", "--dataset", second, "--weights", weights, *options[:-3], status=1)[1], "has no validation split")
+    # an evaluator has the checkpoint's table
+    kept = ("--checkpoint", path_of("kept"), "--checkpoint-retain")
+    out, _ = run("train", "--dataset", second, "--target", "answer", "--weights", weights, *options, *kept)
+    task = {"cluster": {"chief": ["127.0.0.1:1"], "evaluator": ["127.0.0.1:2"]}, "task": {"type": "evaluator", "index": 0}}
+    done = lockstep("train", "--dataset", second, "--target", "answer", "--weights", weights, *options, *kept, "--watch-timeout", "0.1",
+                    env=environment(TF_CONFIG=json.dumps(task)))
+    equal((done.returncode, json.loads(done.stdout)["loss"]), (0, json.loads(out)["val_loss"]), done.stderr)
     run("convert", "--dataset", second, "--target", "answer", "--to", "npz", "--output", path_of("second_npz"))
     run("train", "--dataset", path_of("second_npz"), "--weights", weights, *options)  # numbers are numbers
 

@@ -77,6 +77,7 @@ OPTIONS = {
     "--checkpoint-retain": row(HARMLESS, [], CHECKPOINT),
     "--checkpoint-override": row("checkpoint_overrides", ["learning_rate"], CHECKPOINT),
     "--checkpoint-errors": row(HARMLESS, ["warn"], CHECKPOINT),
+    "--watch-timeout": row(HARMLESS, ["9"], CHECKPOINT),
     "--devices": row(HARMLESS, ["cpu:0"]),
     "--communication": row("communication", ["CollectiveCommunication.RING"]),
     "--compression": row("compression", ["fp16"]),

@@ -1,0 +1,44 @@
+/* The options, compared with what the source has made of them. */
+#include "cli/data_checks.h"
+
+#include <lockstep/tools.h>
+#include <stdio.h>
+
+enum { MOST_LABELS = 1000 };
+
+static ls_status refuse_option(const char *option, const char *dataset, const ls_shape *shape) {
+    char text[512];
+    int used = snprintf(text, sizeof(text), "--%s: the examples of '%.200s' have shape (", option, dataset);
+    for (int i = 0; i < shape->rank; i++)
+        used += snprintf(text + used, sizeof(text) - (size_t)used, i ? ", %lld" : "%lld", (long long)shape->dims[i]);
+    (void)snprintf(text + used, sizeof(text) - (size_t)used, "), and stay as they are: leave the option out");
+    return ls_tools_fail(LS_INVALID_ARGUMENT, text);
+}
+
+ls_status ls_check_pictures(const char *dataset, const ls_dataset_options *options, bool symmetric,
+                            const ls_dataset *data) {
+    const ls_shape shape = ls_dataset_shape(data);
+    bool picture = shape.rank == 3;
+    if (options->image_height && !(picture && shape.dims[0] == options->image_height &&
+                                   (!options->image_width || shape.dims[1] == options->image_width)))
+        return refuse_option("image-size", dataset, &shape);
+    if (options->image_channels && !(picture && shape.dims[2] == options->image_channels))
+        return refuse_option("image-channels", dataset, &shape);
+    return symmetric && !picture ? refuse_option("symmetric", dataset, &shape) : LS_OK;
+}
+
+void ls_tell_one_class(const ls_dataset *data) {
+    int64_t count = ls_dataset_count(data), most = count < MOST_LABELS ? count : MOST_LABELS;
+    int32_t first = 0, label = 0;
+    if (ls_dataset_num_classes(data) < 2 || count < 2) return;
+    if (ls_dataset_label(data, 0, &first)) return;
+    label = first;
+    for (int64_t i = 1; i < most && label == first; i++)
+        if (ls_dataset_label(data, (count - 1) * i / (most - 1), &label)) return;
+    const char *name = ls_dataset_class_name(data, first);
+    if (label != first) return;
+    (void)fprintf(stderr,
+                  "lockstep train: warning: all examples that were looked at are of class %d%s%s%s: --limit takes the "
+                  "first ones of their files; --steps-per-epoch N takes as few, of all classes\n",
+                  (int)first, name ? " ('" : "", name ? name : "", name ? "')" : "");
+}
