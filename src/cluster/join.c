@@ -175,9 +175,8 @@ static ls_status too_late(const struct ls_cluster *cluster, const char *missing)
                        "%.500s; it has not come back within the %g s of LOCKSTEP_REJOIN_TIMEOUT: %.400s",
                        cluster->next.cause, cluster->config.settings->rejoin_timeout, missing);
     return ls_fail(LS_DEADLINE_EXCEEDED,
-                   "waited for %s. Start all tasks within %g s of each other, or set LOCKSTEP_JOIN_TIMEOUT (seconds) "
-                   "higher",
-                   missing, cluster->config.join_timeout);
+                   "waited for %s. %s %g s of each other, or set LOCKSTEP_JOIN_TIMEOUT (seconds) higher", missing,
+                   ls_mesh_way_out(cluster), cluster->config.join_timeout);
 }
 
 /* The convener tells its followers of its wait twice as often as they print it. With the monitor held. */

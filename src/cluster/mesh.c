@@ -15,6 +15,7 @@
 #include "cluster/carried.h"
 #include "cluster/cluster_private.h"
 #include "cluster/moved.h"
+#include "cluster/net/name_lookup.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
 #include "cluster/servers.h"
@@ -216,4 +217,12 @@ void ls_mesh_describe(const struct ls_cluster *cluster, const char *times, char 
     if (missing)
         (void)snprintf(text, size, "%d of %d %s %s: %.760s%s", missing, cluster->size,
                        cluster->size > cluster->workers ? "tasks" : "workers", times, list, more);
+}
+
+const char *ls_mesh_way_out(const struct ls_cluster *cluster) {
+    const size_t length = strlen(LS_NAME_NOT_FOUND);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (!ls_peer_connected(peer) && !strncmp(ls_peer_reason(peer), LS_NAME_NOT_FOUND, length))
+            return "Mend the name in TF_CONFIG, DNS or /etc/hosts; all must be found within";
+    return "Start all tasks within";
 }

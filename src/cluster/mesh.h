@@ -16,3 +16,5 @@ int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slo
 /* "2 of 4 workers since 10 s: worker:2 (10.0.0.3:2222): connection refused; ...", with times for "since 10 s"; empty
  * where nobody is missing. */
 void ls_mesh_describe(const struct ls_cluster *cluster, const char *times, char *text, size_t size);
+/* Advice, before "N s of each other", where others do not come: a host's name may be wrong. */
+const char *ls_mesh_way_out(const struct ls_cluster *cluster);

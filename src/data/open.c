@@ -1,6 +1,7 @@
 /* Which kind of source a name means. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
 #include "data/cifar10.h"
@@ -21,6 +22,19 @@ static bool ends_with(const char *text, const char *end) {
     return length >= strlen(end) && !strcmp(text + length - strlen(end), end);
 }
 
+/* Pictures that lie in no folder of a class. */
+static ls_status refuse_flat(const char *folder) {
+    LS_CLEANUP(ls_files_names_free) struct ls_names names = {0};
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &names);
+    int64_t images = 0;
+    for (int64_t i = 0; i < names.count; i++) images += ls_images_name(names.names[i]);
+    if (status || !images) return status;
+    return ls_fail(LS_NOT_FOUND,
+                   "folder '%s' holds %lld images and no folder of a class with images in it: put them into one each "
+                   "class; only lockstep predict (ls_dataset_paths) takes them without",
+                   folder, (long long)images);
+}
+
 static ls_status open_folder(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
     bool mnist = false, cifar10 = false, numpy = false, tfrecord = false, images = false, table = false,
          test = options->split != LS_TRAIN;
@@ -38,6 +52,8 @@ static ls_status open_folder(const char *folder, const ls_dataset_options *optio
     if (tfrecord) return ls_dataset_tfrecord(folder, options, dataset);
     if (images) return ls_dataset_images(folder, options, dataset);
     if (table) return ls_dataset_csv(folder, options, dataset);
+    status = refuse_flat(folder);
+    if (status) return status;
     return ls_fail(LS_NOT_FOUND,
                    "folder '%s' holds neither %s-images-idx3-ubyte (or .gz) nor %s, nor NumPy arrays, nor "
                    "NAME.tfrecord, nor folders of images, nor train.csv",

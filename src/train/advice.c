@@ -28,6 +28,19 @@ static void advise_on_files(const struct ls_log *log, const struct ls_source *so
                        (long long)source->unread);
 }
 
+/* Keras' losses take probabilities, ours the numbers before. */
+static void advise_on_outputs(const struct ls_log *log, const ls_model *model) {
+    const struct ls_objective *objective = &model->spec.objective;
+    const bool binary = objective->loss == LS_BINARY_CROSSENTROPY;
+    const ls_activation last = model->spec.layers[model->spec.layer_count - 1].activation;
+    if (objective->from_probabilities || ls_objective_is_regression(objective)) return;
+    if (last != (binary ? LS_SIGMOID : LS_SOFTMAX)) return;
+    ls_log_warning(log,
+                   "the last layer is a %s, and %s has one too: leave the layer's out, or compile with "
+                   "from_probabilities",
+                   binary ? "sigmoid" : "softmax", binary ? "binary_crossentropy" : "the loss");
+}
+
 /* Dai et al. 2018 (arXiv 1810.03264) measure it. */
 static void advise_on_old_gradients(const struct ls_log *log, const ls_model *model) {
     const ls_optimizer *rule = &model->progress.step.rule;
@@ -58,5 +71,6 @@ void ls_advice_give(const ls_model *model, const ls_dataset *data) {
     advise_on_batch(&runtime->log, data, model->strategy->total_count);
     advise_on_files(&runtime->log, data->source);
     advise_on_old_gradients(&runtime->log, model);
+    advise_on_outputs(&runtime->log, model);
     advise_on_metrics(&runtime->log, &model->spec.objective, data->source->classes);
 }

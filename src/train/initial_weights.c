@@ -20,6 +20,8 @@
 
 #define WAY_OUT " (skip_mismatch, --skip-mismatch: it keeps the value that it has)"
 
+enum { MOST_TOLD = 8 };
+
 struct ls_initial_weights {
     char *path;
     bool skip_mismatch, read;
@@ -140,13 +142,23 @@ static const struct ls_weight *find_initial_weights(const struct ls_initial_weig
     return found ? found : find_named(weights, network, variable, variable->name);
 }
 
+/* The first of that shape; NULL without one. */
+static const struct ls_weight *find_shape(const struct ls_weights *weights, const ls_shape *shape) {
+    for (size_t i = 0; i < weights->count; i++)
+        if (!weights->items[i].unread[0] && ls_shape_equal(&weights->items[i].shape, shape)) return &weights->items[i];
+    return NULL;
+}
+
 static ls_status compare_initial_weights(const struct ls_initial_weights *initial,
                                          const struct ls_network_variable *variable, const struct ls_weight *weight) {
     char have[200], want[200];
     ls_shape_text(&variable->shape, want, sizeof(want));
-    if (!weight)
-        return ls_fail(LS_INVALID_ARGUMENT, "'%s' has no variable '%s' %s; its first one is '%s'" WAY_OUT,
-                       initial->path, variable->name, want, initial->weights.items[0].name);
+    if (!weight) {
+        const struct ls_weight *alike = find_shape(&initial->weights, &variable->shape);
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s' has no variable '%s' %s; %s '%s'" WAY_OUT, initial->path,
+                       variable->name, want, alike ? "of this shape is" : "its first one is",
+                       (alike ? alike : initial->weights.items)->name);
+    }
     if (weight->unread[0])
         return ls_fail(LS_UNIMPLEMENTED, "'%s': variable '%s' is %s: floats of at most %d axes are read" WAY_OUT,
                        initial->path, variable->name, weight->unread, LS_MAX_RANK);
@@ -167,6 +179,21 @@ static ls_status check_surplus(const struct ls_initial_weights *initial, const b
                        shape);
     }
     return LS_OK;
+}
+
+/* With skip_mismatch: the variables of the file that the model did not take, a line each of the first few. */
+static void tell_surplus(const ls_model *model, const struct ls_initial_weights *initial, const bool *taken) {
+    char shape[200];
+    int left = 0;
+    for (size_t i = 0; i < initial->weights.count; i++) {
+        const struct ls_weight *weight = &initial->weights.items[i];
+        if (taken[i] || left++ >= MOST_TOLD) continue;
+        ls_shape_text(&weight->shape, shape, sizeof(shape));
+        ls_runtime_tell(model->strategy->runtime, "'%s': no variable of the model takes '%s' %s", initial->path,
+                        weight->name, shape);
+    }
+    if (left > MOST_TOLD)
+        ls_runtime_tell(model->strategy->runtime, "'%s': nor %d others", initial->path, left - MOST_TOLD);
 }
 
 static ls_status take_variable(const ls_model *model, const struct ls_network_variable *variable, float *to,
@@ -209,6 +236,7 @@ ls_status ls_initial_weights_take(const ls_model *model, float *blob, float *tab
     status = take_initial_weights(model, blob, tables, taken, &skipped);
     if (!status && skipped == all)
         status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has none of the model's %d variables", initial->path, all);
+    if (!status && initial->skip_mismatch) tell_surplus(model, initial, taken);
     return status || initial->skip_mismatch ? status : check_surplus(initial, taken);
 }
 

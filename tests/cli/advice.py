@@ -79,11 +79,29 @@ def a_limit_that_leaves_one_class_is_warned_of():
     equal(train("--no-validation", "--limit", "39", dataset=folder).count("of class"), 0)
 
 
+def pictures_without_a_folder_each_class_are_counted():
+    folder = os.path.join(FOLDER.name, "flat")
+    equal(lockstep("convert", "--dataset", "digits", "--limit", "3", "--split", "test", "--to", "jpeg", "--output", folder).returncode, 0)
+    for name in os.listdir(os.path.join(folder, "test")):
+        for file in os.listdir(os.path.join(folder, "test", name)):
+            shutil.move(os.path.join(folder, "test", name, file), folder)
+    shutil.rmtree(os.path.join(folder, "test"))
+    contains(train(dataset=folder, status=1), f"folder '{folder}' holds 3 images and no folder of a class with images in it: put them into one each class")
+
+
+def what_nothing_takes_of_a_file_is_said():
+    path = npz(os.path.join(FOLDER.name, "head.npz"), {"dense/kernel": ("<f4", (4, 4), [0] * 16), "dense/bias": ("<f4", (4,), [0] * 4),
+                                                       "head/kernel": ("<f4", (4, 3), [0] * 12)})
+    err = train("--weights", path, "--skip-mismatch", dataset=DATA)
+    contains(err, f"'{path}' has no variable 'dense_1/kernel' (4, 3); of this shape is 'head/kernel'")
+    contains(err, f"'{path}': no variable of the model takes 'head/kernel' (4, 3)")
+
+
 def a_missing_array_says_what_is_there():
     path = npz(os.path.join(FOLDER.name, "names.npz"), {"X_train": ("<f4", (4, 1), [0, 1, 2, 3]), "y_train": ("<i4", (4,), [0, 1, 0, 1])})
     contains(train(dataset=path, status=1), "holds no file 'x_train.npy'; it holds X_train.npy, y_train.npy")
 
 
-main([pictures_options_of_other_data_are_refused, a_model_is_used_as_it_was_trained, a_limit_that_leaves_one_class_is_warned_of,
+main([pictures_without_a_folder_each_class_are_counted, what_nothing_takes_of_a_file_is_said, pictures_options_of_other_data_are_refused, a_model_is_used_as_it_was_trained, a_limit_that_leaves_one_class_is_warned_of,
       a_missing_array_says_what_is_there, top_k_of_all_classes_is_warned_of, odd_batches_are_warned_of, a_missing_split_says_the_way_out,
       a_damaged_image_says_the_way_out])

@@ -52,6 +52,7 @@ START_TEST(refused) {
     expect_both(&worker, text);
     expect_both(&worker, "2 of 3 workers since ");
     ck_assert_ptr_nonnull(strstr(worker.join_error, "LOCKSTEP_JOIN_TIMEOUT"));
+    ck_assert_ptr_nonnull(strstr(worker.join_error, "Start all tasks within"));
 }
 END_TEST
 
@@ -62,6 +63,7 @@ START_TEST(name_not_found) {
     wait_in_vain(&worker, "no-such-host.invalid:2222", ports[0], ports[1]);
     expect_both(&worker, "worker:1 (no-such-host.invalid:2222): name not found");
     expect_both(&worker, "connection refused");
+    ck_assert_ptr_nonnull(strstr(worker.join_error, "Mend the name in TF_CONFIG, DNS or /etc/hosts"));
 }
 END_TEST
 

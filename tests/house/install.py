@@ -149,7 +149,7 @@ with tempfile.TemporaryDirectory() as folder:
                                                                  "fish/vendor_completions.d/lockstep.fish"))
     results.check("the SPDX document names the parts and their versions", parts(prefix))
     results.check("documents and examples are there", absent(prefix, "doc/lockstep/LICENSE", "doc/lockstep/README.md",
-                                                              "doc/lockstep/docs/architecture.md", "doc/lockstep/examples/first.c"))
+                                                              "doc/lockstep/docs/architecture.md", "doc/lockstep/examples/first.c", "doc/lockstep/deploy/README.md"))
     results.check("completion of commands", completes(prefix, "lockstep tr", "train"))
     results.check("completion of options", completes(prefix, "lockstep train --epo", "--epochs"))
     results.check("completion of values", [*completes(prefix, "lockstep train --model le", "lenet"),

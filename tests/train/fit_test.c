@@ -250,6 +250,46 @@ START_TEST(one_output_learns_two_classes) {
 }
 END_TEST
 
+static void count_softmax(void *context, ls_log_level level, const char *line) {
+    if (level == LS_LOG_WARNING && (strstr(line, "is a softmax, and") || strstr(line, "is a sigmoid, and")))
+        ++*(int *)context;
+}
+
+/* A loss of logits behind probabilities is warned of. */
+START_TEST(two_softmaxes_are_warned_of) {
+    const struct {
+        ls_loss loss;
+        ls_activation activation;
+        bool probabilities;
+        int warnings;
+    } cases[] = {{LS_SPARSE_CATEGORICAL_CROSSENTROPY, LS_SOFTMAX, false, 1},
+                 {LS_SPARSE_CATEGORICAL_CROSSENTROPY, LS_SOFTMAX, true, 0},
+                 {LS_SPARSE_CATEGORICAL_CROSSENTROPY, LS_SIGMOID, false, 0},
+                 {LS_BINARY_CROSSENTROPY, LS_SIGMOID, false, 1},
+                 {LS_BINARY_CROSSENTROPY, LS_SOFTMAX, false, 0},
+                 {LS_MEAN_SQUARED_ERROR, LS_SOFTMAX, false, 0}};
+    struct toy toy;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    int warnings = 0;
+    fill_toy(&toy);
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.log = count_softmax, .log_context = &warnings), &strategy));
+    assert_ok(open_toy(&toy, 8, &data));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ls_model *model = NULL;
+        warnings = 0;
+        assert_ok(ls_model_new(strategy, LS_LAYERS(ls_dense(3, cases[i].activation)), &model));
+        assert_ok(ls_model_compile_with(model, ls_sgd(0.1F), cases[i].loss,
+                                        LS_COMPILE(.from_probabilities = cases[i].probabilities)));
+        assert_ok(ls_model_fit(model, data, LS_FIT(.epochs = 1, .verbose = -1), NULL));
+        ck_assert_int_eq(warnings, cases[i].warnings);
+        ls_model_free(model);
+    }
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
 /* Sparse and one-hot labels are the same loss. */
 START_TEST(one_hot_is_sparse) {
     struct toy toy;
@@ -430,6 +470,7 @@ int main(void) {
     tcase_add_test(tests, another_learning_rate_elsewhere_is_an_error);
     tcase_add_test(tests, metrics_are_measured);
     tcase_add_test(tests, one_output_learns_two_classes);
+    tcase_add_test(tests, two_softmaxes_are_warned_of);
     tcase_add_test(tests, one_hot_is_sparse);
     tcase_add_test(tests, differences_are_one_error_on_all);
     tcase_add_test(tests, evaluation_compares_its_data);

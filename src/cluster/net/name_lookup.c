@@ -36,7 +36,7 @@ static void *resolve_name(void *argument) {
     int error = look_up(resolve, 0);
     if (error) {
         resolve->list = NULL;
-        (void)snprintf(resolve->why, sizeof(resolve->why), "name not found (%s)", gai_strerror(error));
+        (void)snprintf(resolve->why, sizeof(resolve->why), LS_NAME_NOT_FOUND " (%s)", gai_strerror(error));
     }
     atomic_store(&resolve->done, true);
     release_name_lookup(resolve);

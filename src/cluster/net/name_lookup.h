@@ -5,6 +5,8 @@
 #include <lockstep/lockstep.h>
 #include <netdb.h>
 
+#define LS_NAME_NOT_FOUND "name not found" /* begins why */
+
 struct ls_name_lookup;
 ls_status ls_name_lookup_start(const char *host, int port, struct ls_name_lookup **resolve);
 /* False while it is under way. Then *list has the addresses, owned by resolve, or is NULL and *why says in words why
