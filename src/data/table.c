@@ -418,7 +418,7 @@ ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bo
     *meant = false;
     if (!path || !(ls_table_files_name(path) || (asked && !array))) return LS_OK;
     ls_status status = ls_file_is(path, LS_NAMES_FILES, meant);
-    if (!status && asked) status = ls_file_is(path, LS_NAMES_FOLDERS, &folder);
+    if (!status && asked && !*meant) status = ls_file_is(path, LS_NAMES_FOLDERS, &folder);
     return status || !folder ? status : ls_table_files_present(path, meant);
 }
 

@@ -96,7 +96,7 @@ def mistakes_say_what_to_do():
     contains(run("train", "--dataset", npz(path_of("short.npz"), arrays), status=2)[1],
              "y_train has shape (3), x_train has 4 examples")
     arrays["y_train"] = ("<i4", (4,), [1, -2, 3, 0])
-    contains(run("train", "--dataset", npz(path_of("minus.npz"), arrays), status=1)[1], "for a regression save it as float32")
+    contains(run("train", "--dataset", npz(path_of("minus.npz"), arrays), status=2)[1], "for a regression save it as float32")
 
 
 main([a_regression_from_floats, workers_agree, integers_are_classes_and_it_is_said, class_weights_count,
