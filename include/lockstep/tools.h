@@ -120,6 +120,16 @@ LS_API void ls_tools_about_free(ls_tools_about *about);
  * are spread evenly, and hints. *text, freed with ls_memory_free, receives a table or one JSON object. split and part of options do
  * not count. */
 LS_API ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int64_t samples, bool json, char **text);
+/* Tells whether a training uses a checkpoint folder: *there: its lock is; *left: but the process that took it is gone, as far as this
+ * host's file system tells. In seconds: *comes, for which a training may be awaited (LOCKSTEP_JOIN_TIMEOUT), and *returns, for which
+ * one that is gone may (LOCKSTEP_REJOIN_TIMEOUT). */
+LS_API ls_status ls_tools_folder_job(const char *folder, bool *there, bool *left, double *comes, double *returns);
+/* An event file for TensorBoard with the numbers of evaluations, in folder/validation, as tf.keras.utils.SidecarEvaluator has it
+ * written: evaluation_NAME_vs_iterations at step. put flushes it. */
+typedef struct ls_tools_events ls_tools_events;
+LS_API ls_status ls_tools_events_new(const char *folder, ls_tools_events **events);
+LS_API ls_status ls_tools_events_put(ls_tools_events *events, const char *name, int64_t step, double value);
+LS_API void ls_tools_events_free(ls_tools_events *events);
 /* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names. *text says
  * what was written; freed with ls_memory_free. */
 LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);

@@ -4,18 +4,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/read_file.h"
 #include "base/status.h"
 #include "checkpoint/file.h"
 
 #define ATTEMPTS 100 /* at a lock that others take and release meanwhile */
+#define LOOKS    20  /* of these at one that is held: who only looks holds it for a moment */
+#define PAUSE    (5 * LS_MILLISECOND)
 #define HOST     65
 
 struct ls_folder_lock {
@@ -91,9 +95,9 @@ static ls_status displace(struct ls_folder_lock *lock, const char *folder, uint6
         folder, holder.pid, holder.host);
 }
 
-/* One attempt; *done: no other is needed. */
+/* One attempt; *done: no other is needed. last: somebody who holds it is no passer-by. */
 static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64_t job, const struct ls_log *log,
-                         bool *done) {
+                         bool last, bool *done) {
     lock->file = openat(lock->folder, LS_FOLDER_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (lock->file < 0) return ls_read_file_fail("write to checkpoint folder", folder);
     if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) {
@@ -102,7 +106,11 @@ static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64
         return place == NOT_KNOWN ? ls_read_file_fail("read the lock of", folder) : LS_OK;
     }
     if (errno == EINTR) return LS_OK;
-    if (errno == EWOULDBLOCK) return displace(lock, folder, job);
+    if (errno == EWOULDBLOCK) {
+        if (last) return displace(lock, folder, job);
+        (void)poll(NULL, 0, ls_poll_timeout(ls_now() + PAUSE, 1000));
+        return LS_OK;
+    }
     ls_log_warning(log, "checkpoint folder '%s' takes no locks (%s): see to it that no other job uses it", folder,
                    strerror(errno));
     *done = true;
@@ -116,7 +124,7 @@ static ls_status take_folder_lock(struct ls_folder_lock *lock, const char *folde
     if (lock->folder < 0) return ls_read_file_fail("open checkpoint folder", folder);
     for (int i = 0; i < ATTEMPTS; i++) {
         bool done = false;
-        ls_status status = attempt(lock, folder, job, log, &done);
+        ls_status status = attempt(lock, folder, job, log, i >= LOOKS, &done);
         if (status) return status;
         if (done) {
             write_holder(lock->file, job);
@@ -141,6 +149,18 @@ ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_
     if (made->folder >= 0) (void)close(made->folder);
     ls_free(made);
     return status;
+}
+
+/* A lock for readers is refused while somebody holds the writers' one, and is let go at once. */
+enum ls_folder_holder ls_folder_lock_look(const char *folder) {
+    int place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (place < 0) return LS_FOLDER_FREE;
+    int file = openat(place, LS_FOLDER_LOCK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    (void)close(place);
+    if (file < 0) return errno == ENOENT ? LS_FOLDER_FREE : LS_FOLDER_HELD;
+    bool left = !flock(file, LOCK_SH | LOCK_NB);
+    (void)close(file);
+    return left ? LS_FOLDER_LEFT : LS_FOLDER_HELD;
 }
 
 void ls_folder_lock_free(struct ls_folder_lock *lock) {

@@ -16,5 +16,12 @@ ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_
 bool ls_folder_lock_displaced(const struct ls_folder_lock *lock);
 /* True if nobody has, and its file is there, as far as can be seen. */
 bool ls_folder_lock_stands(const struct ls_folder_lock *lock);
+/* The state of a folder, for one who only looks. */
+enum ls_folder_holder {
+    LS_FOLDER_FREE, /* it has no lock: no job is there, or the last one has ended in order */
+    LS_FOLDER_HELD,
+    LS_FOLDER_LEFT /* the process that took it is gone, as far as this host's file system tells */
+};
+enum ls_folder_holder ls_folder_lock_look(const char *folder);
 /* Removes the file. NULL is nothing. */
 void ls_folder_lock_free(struct ls_folder_lock *lock);

@@ -4,11 +4,11 @@
 
 #include <errno.h>
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/outputs.h"
@@ -16,8 +16,7 @@
 #include "cli/config.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-
-#define POLL 0.2 /* seconds between two looks into the folder */
+#include "cli/watch.h"
 
 static const char about[] =
     "lockstep evaluate: measure a saved model on a dataset\n"
@@ -52,11 +51,16 @@ static const struct ls_option rows[] = {
      AT(report), true},
     {"watch", NULL,
      "--weights is the folder of checkpoints of a training that goes on: measure each newest one as it appears, and "
-     "print its step before the numbers. One process does it. It ends when the training has removed its checkpoints, "
-     "as it does at its end without --checkpoint-retain, with status 0, or on a signal",
+     "print its step before the numbers. One process does it. It ends with status 0 when the training has left the "
+     "folder, however it ended, or has removed its checkpoints; with 138 when the training was killed and does not "
+     "come back within LOCKSTEP_REJOIN_TIMEOUT; or on a signal",
      AT(watch), true},
     {"watch-timeout", "S", "end, with status 0, after S seconds without a new one (default: none)", AT(timeout), 0.1,
      1e9, .needs = "watch"},
+    {"tensorboard", "DIR",
+     "also write each checkpoint's numbers to an event file in DIR/validation, as keras.callbacks.TensorBoard does: "
+     "evaluation_loss_vs_iterations and others, at its step",
+     AT(tensorboard), .needs = "watch"},
     {0}};
 static const struct ls_option_table tables[] = {LS_SAVED_TABLES,
                                                 {NULL, ls_loss_options, offsetof(struct ls_saved_model, model.rules)},
@@ -163,49 +167,53 @@ static ls_status measure_checkpoint(struct ls_saved_model *saved, ls_strategy *s
     return status ? status : measure(measured, outcome);
 }
 
-/* Seconds of a clock that goes on evenly. */
-static double seconds(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* Waits for a checkpoint of a later step; false if there will be none. */
-static bool wait_for_checkpoint(struct ls_saved_model *saved, const struct ls_evaluation *evaluation, long long *step) {
-    double begun = seconds();
-    long long newest;
-    for (bool told = false; !ls_signals_stopped();) {
-        int found = ls_newest_checkpoint(saved->weights, saved->path, sizeof(saved->path), &newest);
-        if (found < 0 && !told)
-            (void)fprintf(stderr, "lockstep evaluate: cannot read '%s': %s; it is tried again\n", saved->weights,
-                          strerror(errno));
-        told = found < 0;
-        if (found > 0 && newest > *step) {
-            *step = newest;
-            return true;
-        }
-        if (!found && *step >= 0) return false; /* the training is done */
-        if (evaluation->timeout > 0 && seconds() - begun > evaluation->timeout) return false;
-        (void)usleep((useconds_t)(POLL * 1e6));
-    }
-    return false;
+/* The values under Keras' names. A warning in place of an error where warn_only is set. */
+static ls_status write_events(const struct outcome *outcome, ls_tools_events *events, bool warn_only) {
+    const ls_result *result = &outcome->result;
+    if (!events) return LS_OK;
+    ls_status status = ls_tools_events_put(events, "loss", outcome->step, result->loss);
+    if (!status && !isnan(result->accuracy))
+        status = ls_tools_events_put(events, "accuracy", outcome->step, result->accuracy);
+    for (int i = 0; !status && outcome->metrics[i]; i++)
+        status = ls_tools_events_put(events, outcome->metrics[i], outcome->step, result->metrics[i]);
+    if (!status || !warn_only) return status;
+    (void)fprintf(stderr, "lockstep evaluate: warning: %s\n", ls_error());
+    return LS_OK;
 }
 
 /* One that the training has removed meanwhile is passed over. */
-static ls_status watch(struct ls_saved_model *saved, ls_strategy *strategy, const struct ls_evaluation *evaluation) {
+static ls_status watch(struct ls_saved_model *saved, ls_strategy *strategy, const struct ls_evaluation *evaluation,
+                       ls_tools_events *events) {
+    struct ls_watch watch = {saved->weights, evaluation->timeout, evaluation->evaluator, -1};
     struct measured measured = {0};
-    struct outcome outcome = {.step = -1};
-    ls_status status = LS_OK;
-    while (!status && wait_for_checkpoint(saved, evaluation, &outcome.step)) {
+    struct outcome outcome = {0};
+    ls_status status;
+    while (!(status = ls_watch_next(&watch, saved->path, sizeof(saved->path))) && *saved->path) {
+        outcome.step = watch.step;
         status = measure_checkpoint(saved, strategy, &measured, &outcome);
         if (!status) print(&outcome, evaluation->json);
+        if (!status) status = write_events(&outcome, events, evaluation->warn_only);
         if (status == LS_NOT_FOUND && access(saved->path, F_OK) && errno == ENOENT) {
             close_measured(&measured);
             measured = (struct measured){0};
             status = LS_OK;
         }
+        if (status) break;
     }
     close_measured(&measured);
+    return status;
+}
+
+static ls_status watch_with_events(struct ls_saved_model *saved, ls_strategy *strategy,
+                                   const struct ls_evaluation *evaluation) {
+    ls_tools_events *events = NULL;
+    ls_status status = evaluation->tensorboard ? ls_tools_events_new(evaluation->tensorboard, &events) : LS_OK;
+    if (status && evaluation->warn_only) {
+        (void)fprintf(stderr, "lockstep evaluate: warning: %s\n", ls_error());
+        status = LS_OK;
+    }
+    if (!status) status = watch(saved, strategy, evaluation, events);
+    ls_tools_events_free(events);
     return status;
 }
 
@@ -233,7 +241,7 @@ int ls_evaluation_run(struct ls_saved_model *saved, const struct ls_evaluation *
                       ls_num_workers(strategy));
         return ls_strategy_close(strategy, LS_OK) ? 1 : LS_EXIT_USAGE;
     }
-    status = ls_strategy_close(strategy, watch(saved, strategy, evaluation));
+    status = ls_strategy_close(strategy, watch_with_events(saved, strategy, evaluation));
     return !status && ls_signals_stopped() ? ls_signals_stopped() : ls_signals_exit(status);
 }
 

@@ -192,7 +192,12 @@ static bool is_evaluator(const struct ls_train_options *training) {
 
 /* The same model and data, of the split that training validates with. */
 static int run_evaluator(const struct ls_train_options *training) {
-    const struct ls_evaluation evaluation = {.json = training->json, .watch = true, .timeout = training->watch_timeout};
+    const struct ls_evaluation evaluation = {.json = training->json,
+                                             .watch = true,
+                                             .evaluator = true,
+                                             .timeout = training->watch_timeout,
+                                             .tensorboard = training->callbacks.tensorboard.folder,
+                                             .warn_only = training->callbacks.warn_only};
     struct ls_saved_model saved = {.model = training->model,
                                    .augment = training->augment,
                                    .strategy = training->strategy,

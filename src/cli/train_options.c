@@ -17,8 +17,8 @@ static const char about[] =
     "\n"
     "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
     "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress. As TF_CONFIG's\n"
-    "evaluator it trains nothing: it measures the checkpoints of --checkpoint FOLDER as lockstep evaluate --watch "
-    "does.\n";
+    "evaluator it trains nothing: it measures the checkpoints of --checkpoint FOLDER as lockstep evaluate --watch\n"
+    "does, ends with the training, and writes event files with --tensorboard DIR.\n";
 
 static const char more[] =
     "signals:\n"

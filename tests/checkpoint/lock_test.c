@@ -109,6 +109,35 @@ START_TEST(the_same_job_takes_it_over) {
 }
 END_TEST
 
+/* One who looks takes no part, and keeps nobody out for longer than a moment. */
+START_TEST(who_looks_sees_the_holder) {
+    struct ls_folder_lock *lock = NULL;
+    ck_assert_int_eq(ls_folder_lock_look("/nowhere/at/all"), LS_FOLDER_FREE);
+    ck_assert_int_eq(ls_folder_lock_look(folder_path()), LS_FOLDER_FREE);
+    pid_t child = holder_of(1);
+    ck_assert_int_eq(ls_folder_lock_look(folder_path()), LS_FOLDER_HELD);
+    end(child);
+    ck_assert_int_eq(ls_folder_lock_look(folder_path()), LS_FOLDER_LEFT);
+    assert_ok(take(2, &lock));
+    ck_assert_int_eq(ls_folder_lock_look(folder_path()), LS_FOLDER_HELD);
+    ls_folder_lock_free(lock);
+    ck_assert_int_eq(ls_folder_lock_look(folder_path()), LS_FOLDER_FREE);
+}
+END_TEST
+
+START_TEST(who_looks_keeps_nobody_out) {
+    struct ls_folder_lock *lock = NULL;
+    pid_t child = fork();
+    if (!child)
+        for (;;) (void)ls_folder_lock_look(folder_path());
+    for (int i = 0; i < 50; i++) {
+        assert_ok(take(1, &lock));
+        ls_folder_lock_free(lock);
+    }
+    end(child);
+}
+END_TEST
+
 START_TEST(a_file_system_without_locks) {
     static const int errors[] = {ENOLCK, EOPNOTSUPP, ENOSYS};
     struct ls_folder_lock *lock = NULL;
@@ -164,6 +193,8 @@ int main(void) {
     tcase_add_test(tests, another_job_is_kept_out);
     tcase_add_test(tests, a_holder_without_a_name);
     tcase_add_test(tests, the_same_job_takes_it_over);
+    tcase_add_test(tests, who_looks_sees_the_holder);
+    tcase_add_test(tests, who_looks_keeps_nobody_out);
     tcase_add_loop_test(tests, a_file_system_without_locks, 0, 3);
     tcase_add_test(tests, one_at_a_time);
     tcase_add_test(tests, folders_that_will_not_do);

@@ -3,9 +3,14 @@ import json
 import os
 import shutil
 import signal
+import struct
+import sys
 import tempfile
 
 from cli import LOCKSTEP, contains, environment, equal, finish, lockstep, main, start
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from events import scalars  # noqa: E402
 
 FOLDER = tempfile.TemporaryDirectory()
 KEPT = os.path.join(FOLDER.name, "kept")
@@ -85,6 +90,78 @@ def it_ends_after_a_time_without_a_new_one():
     equal(done.returncode, 0, done.stderr)
     contains(done.stdout, b"step 9: 10000 examples - loss: ")
     equal(done.stdout.count(b"\n"), 1)
+    contains(done.stderr, b"no new checkpoint in '%s' for 0.5 s (--watch-timeout)" % KEPT.encode())
+    done = lockstep("train", *MODEL, "--checkpoint", KEPT, "--watch-timeout", "0.5", env=EVALUATOR)
+    equal(done.returncode, 0, done.stderr)
+    contains(done.stdout, b"step 9: 10000 examples - loss: ")
+    contains(done.stderr, b"no new checkpoint in '%s' for 0.5 s (--watch-timeout)" % KEPT.encode())
+
+
+def lines_of(task):
+    return [json.loads(line)["step"] for line in task.stdout]
+
+
+def a_training_that_is_stopped_ends_it():
+    """Its last checkpoint is measured, and stays."""
+    folder, board = (tempfile.mkdtemp(dir=FOLDER.name) for _ in range(2))
+    task = start("train", *MODEL, "--checkpoint", folder, "--json", "--tensorboard", board, env=EVALUATOR)
+    job = start("train", *MODEL, "--limit", "96", "--batch-size", "32", "--epochs", "1000000", "--verbose", "-1", "--no-validation", "--checkpoint",
+                folder)
+    first = json.loads(task.stdout.readline())
+    job.send_signal(signal.SIGTERM)
+    equal(finish(job)[0], 143)
+    newest = max(int(name[11:23]) for name in os.listdir(folder) if name.startswith("checkpoint-"))
+    measured = [first, *map(json.loads, task.stdout)]
+    equal(measured[-1]["step"], newest)
+    status, _, err = finish(task)
+    equal(status, 0, err)
+    contains(err, b"the training that wrote to '%s' has ended" % folder.encode())
+    events = scalars(os.path.join(board, "validation"))
+    for name in ("loss", "accuracy"):
+        want = {one["step"]: struct.unpack("f", struct.pack("f", one[name]))[0] for one in measured}
+        equal(events[f"evaluation_{name}_vs_iterations"], want)
+    equal(os.listdir(board), ["validation"])
+
+
+def a_training_that_was_killed():
+    """It comes back in time, and then it does not."""
+    folder, steps = tempfile.mkdtemp(dir=FOLDER.name), []
+    command = ("train", *MODEL, "--limit", "96", "--batch-size", "32", "--epochs", "1000000", "--verbose", "-1", "--no-validation", "--checkpoint", folder)
+    task = start("evaluate", *MODEL, "--watch", "--json", "--weights", folder, env=environment(LOCKSTEP_REJOIN_TIMEOUT="5"))
+    for _ in range(2):
+        job = start(*command)
+        for _ in range(3):  # it has seen the lock held
+            steps.append(json.loads(task.stdout.readline())["step"])
+        job.kill()
+        finish(job)
+    steps += lines_of(task)
+    equal(steps, sorted(set(steps)))
+    status, _, err = finish(task)
+    equal(status, 138, err)
+    contains(err, b"the training that was killed has not come back within 5 s (LOCKSTEP_REJOIN_TIMEOUT)")
+
+
+def an_evaluator_whose_training_does_not_come():
+    folder = tempfile.mkdtemp(dir=FOLDER.name)
+    done = lockstep("train", *MODEL, "--checkpoint", folder, env={**EVALUATOR, "LOCKSTEP_JOIN_TIMEOUT": "0.5"})
+    equal(done.returncode, 138, done.stderr)
+    contains(done.stderr, b"no training has used it within 0.5 s (LOCKSTEP_JOIN_TIMEOUT)")
+    give(folder, FILES[0])  # of one that has ended
+    done = lockstep("train", *MODEL, "--checkpoint", folder, "--json", env={**EVALUATOR, "LOCKSTEP_JOIN_TIMEOUT": "0.5"})
+    equal((done.returncode, json.loads(done.stdout)), (0, measured(FILES[0])), done.stderr)
+    contains(done.stderr, b"no training has used '%s' within 0.5 s" % folder.encode())
+
+
+def event_files_that_cannot_be_written():
+    folder = tempfile.mkdtemp(dir=FOLDER.name)
+    give(folder, FILES[0])
+    evaluator = ("train", *MODEL, "--checkpoint", folder, "--json", "--watch-timeout", "0.5", "--tensorboard", "/proc/none")
+    done = lockstep(*evaluator, env=EVALUATOR)
+    equal((done.returncode, done.stdout), (1, b""), done.stderr)
+    contains(done.stderr, b"cannot make folder '/proc/none'")
+    done = lockstep(*evaluator, "--log-errors", "warn", env=EVALUATOR)
+    equal((done.returncode, json.loads(done.stdout)), (0, measured(FILES[0])), done.stderr)
+    contains(done.stderr, b"warning: cannot make folder '/proc/none'")
 
 
 def it_ends_on_a_signal():
@@ -103,5 +180,6 @@ def options_that_do_not_fit_are_refused():
     contains(done.stderr, b"--watch is for one process, TF_CONFIG has 2 workers")
 
 
-main([each_checkpoint_is_measured, a_folder_that_cannot_be_read_is_tried_again, an_evaluator_does_so, it_ends_after_a_time_without_a_new_one, it_ends_on_a_signal,
-      options_that_do_not_fit_are_refused])
+main([each_checkpoint_is_measured, a_folder_that_cannot_be_read_is_tried_again, an_evaluator_does_so, it_ends_after_a_time_without_a_new_one,
+      a_training_that_is_stopped_ends_it, a_training_that_was_killed, an_evaluator_whose_training_does_not_come, event_files_that_cannot_be_written,
+      it_ends_on_a_signal, options_that_do_not_fit_are_refused])

@@ -26,7 +26,8 @@ ROOMS = {
     "train": ["gradients", "strategy", "runtime", "store", "cluster", "collective", "model", "data", "observe", "checkpoint",
               "weights", "device", "base"],
     "callbacks": ["train", "model", "data", "observe", "weights", "base"],
-    "tools": ["train", "store", "model", "data", "gradients", "strategy", "runtime", "cluster", "resolver", "collective", "observe", "weights", "device", "base"],
+    "tools": ["train", "store", "model", "data", "gradients", "strategy", "runtime", "cluster", "resolver", "collective", "observe", "checkpoint",
+              "weights", "device", "base"],
     "cli": [],
 }
 # single headers of another room

@@ -148,6 +148,7 @@ void slots_clear(void) {
     ls_memory_free(slots.layers);
     ls_memory_free(slots.hosts);
     ls_tools_about_free(slots.about);
+    ls_tools_events_free(slots.events);
     ls_memory_free(slots.text);
     ls_memory_free(slots.outputs);
     if (slots.memory) ls_communicator_release(objects.communicator, slots.memory); /* ls_gather's too is freed so */

@@ -48,6 +48,7 @@ struct slots {
     ls_server *server;
     ls_tools_slots *hosts;
     ls_tools_about *about;
+    ls_tools_events *events;
     char *text;
     void *memory;
     float *outputs;
@@ -256,6 +257,7 @@ DRAW_SLOT(ls_layer *, ls_layer_p_p, layers)
 DRAW_SLOT(ls_tools_gpus *, ls_tools_gpus_p_p, gpus)
 DRAW_SLOT(ls_tools_slots *, ls_tools_slots_p_p, hosts)
 DRAW_SLOT(ls_tools_about *, ls_tools_about_p_p, about)
+DRAW_SLOT(ls_tools_events *, ls_tools_events_p_p, events)
 DRAW_SLOT(char *, char_p_p, text)
 DRAW_SLOT(void *, void_p_p, memory)
 DRAW_SLOT(float *, float_p_p, outputs)
@@ -287,6 +289,12 @@ ls_iterator *fresh_ls_iterator_p(struct draw *draw);
 ls_callback *fresh_ls_callback_p(struct draw *draw);
 void *fresh_void_p(struct draw *draw);
 #define fresh_ls_tools_gpus_p draw_ls_tools_gpus_p
+/* tests/cli/watch.py has files of events. */
+static inline ls_tools_events *draw_ls_tools_events_p(struct draw *draw) {
+    (void)draw;
+    return NULL;
+}
+#define fresh_ls_tools_events_p draw_ls_tools_events_p
 /* That of a file which says nothing. */
 static inline ls_tools_about *fresh_ls_tools_about_p(struct draw *draw) {
     (void)draw;
