@@ -22,9 +22,10 @@ LS_API ls_status ls_tools_check_text(const char *tf_config, char **text);
  * may be called before, during and after training. */
 LS_API ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool json, char **text, bool *fine);
 /* Asks the worker at address ("host:port") for its cluster, and all of that twice, so many seconds apart: *text receives
- * a table or a JSON object of what they did meanwhile, freed with ls_memory_free. Takes part in nothing, likewise.
+ * a table or a JSON object of what they did meanwhile, freed with ls_memory_free. The table fits a terminal of so many columns
+ * and lines (0: any number), and has bars of letters or of UTF-8's blocks. Takes part in nothing, likewise.
  * UNAVAILABLE when no worker answers at address. */
-LS_API ls_status ls_tools_top(const char *address, double seconds, bool json, char **text);
+LS_API ls_status ls_tools_top(const char *address, double seconds, bool json, int columns, int lines, bool ascii, char **text);
 /* Makes an authority and a certificate and key for each chief and worker below folder: of tasks ("chief,worker:3"), or, where
  * that is NULL, of tf_config. *text says what was made and what to set; freed with ls_memory_free. INVALID_ARGUMENT where
  * a file is there already. */

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 
 static const char about[] =
     "lockstep plot: draw the curves of CSV logs, or a timeline\n"
@@ -49,16 +50,6 @@ static bool has_ending(const char *path, const char *ending) {
     return dot && !strcasecmp(dot, ending);
 }
 
-/* As setlocale would find it. */
-static bool locale_is_utf8(void) {
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value) return strcasestr(value, "UTF-8") || strcasestr(value, "utf8");
-    }
-    return false;
-}
-
 static bool has_colours(void) {
     const char *off = getenv("NO_COLOR"), *terminal = getenv("TERM");
     return isatty(STDOUT_FILENO) && !(off && *off) && !(terminal && !strcmp(terminal, "dumb"));
@@ -66,7 +57,7 @@ static bool has_colours(void) {
 
 static ls_status plot_logs(const struct request *request, const char *const *paths, int count) {
     char *text = NULL;
-    bool ascii = request->ascii || !locale_is_utf8();
+    bool ascii = request->ascii || !ls_terminal_is_utf8();
     ls_status status = ls_tools_plot(paths, count, request->metrics, request->output, ascii, has_colours(), &text);
     if (text) (void)fputs(text, stdout);
     ls_memory_free(text);

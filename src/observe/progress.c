@@ -1,6 +1,6 @@
 /* The progress line, formed as keras.utils.Progbar forms it: a bar of 20 cells, time a step without the first one,
  * examples a second, the time that all epochs still take, metrics with four decimals. Redrawn at most every 50 ms, with
- * \r only on a terminal, and cut to its width. lockstep run passes on what ends in \r. */
+ * \r only on a terminal, and cut to its width; the last one is folded. lockstep run passes on what ends in \r. */
 #include "observe/progress.h"
 
 #include <math.h>
@@ -165,9 +165,9 @@ static void put_pace(struct ls_progress *progress, int64_t step, double pace, bo
 /* Cells that a line may have; 0: any number. The last one is left free: some terminals go on in the next line then. */
 static int width_of(const struct ls_progress *progress) {
     struct winsize size;
-    if (progress->columns) return progress->columns - 1;
+    if (progress->columns) return progress->columns > 1 ? progress->columns - 1 : 1;
     if (!progress->terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col) return 0;
-    return size.ws_col - 1;
+    return size.ws_col > 1 ? size.ws_col - 1 : 1;
 }
 
 static void print_cells(const struct ls_progress *progress, int filled, int cells) {
@@ -184,6 +184,26 @@ static int cells_of(int width) {
     return !width || width > 118 ? CELLS : width > 88 ? CELLS / 2 : CELLS / 4;
 }
 
+/* All of the text behind so many cells, in lines of its own where a number does not fit any more. */
+static void print_folded_text(const struct ls_progress *progress, int used, int width) {
+    const char *text = progress->text;
+    int indent = width > 30 ? 4 : 0;
+    while (*text) {
+        const char *next = strstr(text + 1, " - ");
+        int size = (int)(next ? (size_t)(next - text) : strlen(text)), skipped = !strncmp(text, " - ", 3) ? 3 : 0;
+        if (used + size > width && used > indent) {
+            (void)printf("\x1b[K\n%*s", indent, "");
+            used = indent;
+            text += skipped;
+            size -= skipped;
+        }
+        if (size > width - used) size = width - used;
+        (void)printf("%.*s", size, text);
+        used += size;
+        text += size;
+    }
+}
+
 /* The bar, and the text behind it as far as it fits; all of it where nothing will be drawn over it. */
 static void print_line(struct ls_progress *progress, int64_t step, bool last) {
     char count[64];
@@ -192,10 +212,12 @@ static void print_line(struct ls_progress *progress, int64_t step, bool last) {
     int taken = snprintf(count, sizeof(count), "%lld/%lld ", (long long)step, (long long)progress->steps);
     if (width && taken > width) taken = width;
     if (width && taken + cells > width) cells = width - taken;
-    int room = width && !last ? width - taken - cells : (int)progress->used;
     (void)printf("%s%.*s", progress->terminal && !progress->columns ? "\r" : "", taken, count);
     print_cells(progress, filled, cells);
-    (void)printf("%.*s", room, progress->text);
+    if (width && last)
+        print_folded_text(progress, taken + cells, width);
+    else
+        (void)printf("%.*s", width ? width - taken - cells : (int)progress->used, progress->text);
     progress->used = 0;
 }
 

@@ -16,26 +16,11 @@
 #include "resolver/cluster_view.h"
 #include "resolver/tf_config.h"
 #include "tools/probe.h"
+#include "tools/top_print.h"
 #include "base/plain.h"
 
 #define ASK_SECONDS ((double)LS_TOP_TIMEOUT / (double)LS_SECOND) /* for answers */
 #define NOTABLE     0.05 /* share of the time that others wait, from which a rank is called a straggler */
-
-/* One rank between the two answers. */
-struct row {
-    const struct ls_probe *before, *now; /* answered, both */
-    bool known;
-    double seconds, inside; /* between them; share of it in collectives */
-    int64_t steps, calls, bytes;
-    double stuck; /* seconds that the present collective has taken */
-};
-struct table {
-    const struct ls_cluster_view *config;
-    struct row *rows;   /* [num_workers], then those of the parameter servers */
-    int straggler;      /* -1: none */
-    int unknown;        /* ranks that did not answer twice */
-    double least, most; /* inside, of all known */
-};
 
 /* ---- the cluster, from one address ---- */
 
@@ -115,12 +100,12 @@ static int64_t inside(const struct ls_probe *probe) {
     return ls_probe_number(probe, "inside") + (since ? ls_probe_number(probe, "now") - since : 0);
 }
 
-static int64_t grown(const struct row *row, const char *field) {
+static int64_t grown(const struct ls_top_row *row, const char *field) {
     return ls_probe_number(row->now, field) - ls_probe_number(row->before, field);
 }
 
-static void fill_row(struct row *row, const struct ls_probe *before, const struct ls_probe *now) {
-    *row = (struct row){.before = before, .now = now};
+static void fill_row(struct ls_top_row *row, const struct ls_probe *before, const struct ls_probe *now) {
+    *row = (struct ls_top_row){.before = before, .now = now};
     if (before->state != LS_PROBE_ANSWERED || now->state != LS_PROBE_ANSWERED) return;
     int64_t since = ls_probe_number(now, "since");
     row->seconds = (double)grown(row, "now") / (double)LS_SECOND;
@@ -134,13 +119,13 @@ static void fill_row(struct row *row, const struct ls_probe *before, const struc
     if (since) row->stuck = (double)(ls_probe_number(now, "now") - since) / (double)LS_SECOND;
 }
 
-static void fill_table(struct table *table, const struct ls_probe *before, const struct ls_probe *now) {
+static void fill_table(struct ls_top_table *table, const struct ls_probe *before, const struct ls_probe *now) {
     table->straggler = -1;
     table->least = 1;
     for (int rank = 0; rank < ls_probes_count(table->config); rank++)
         fill_row(&table->rows[rank], &before[rank], &now[rank]);
     for (int rank = 0; rank < table->config->num_workers; rank++) {
-        const struct row *row = &table->rows[rank];
+        const struct ls_top_row *row = &table->rows[rank];
         table->unknown += !row->known;
         if (!row->known) continue;
         if (row->inside > table->most) table->most = row->inside;
@@ -153,55 +138,11 @@ static void fill_table(struct table *table, const struct ls_probe *before, const
 
 /* ---- telling ---- */
 
-/* "1.2 GB" */
-static const char *amount(char text[32], double bytes) {
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
-    int unit = 0;
-    for (; bytes >= 999.5 && unit < 4; unit++) bytes /= 1000;
-    (void)ls_plain_text(text, 32, "%.*f %s", unit && bytes < 99.5 ? 1 : 0, bytes, units[unit]);
-    return text;
-}
-
-static double up_seconds(const struct ls_probe *probe) {
+double ls_top_up(const struct ls_probe *probe) {
     return (double)(ls_probe_number(probe, "now") - ls_probe_number(probe, "started")) / (double)LS_SECOND;
 }
 
-/* The place of the row stands already. */
-static void print_unknown(FILE *out, const struct row *row) {
-    (void)fprintf(out, "  %-10s  %s: %s\n", row->now->task->name, row->now->task->address,
-                  *row->now->why ? row->now->why : "it has just started");
-}
-
-static void print_text_row(FILE *out, const struct table *table, int rank) {
-    const struct row *row = &table->rows[rank];
-    char phase[32], moved[32], rate[32], memory[32], step[32] = "-";
-    (void)fprintf(out, "%4d", rank);
-    if (!row->known) return print_unknown(out, row);
-    if (row->steps > 0) (void)ls_plain_text(step, sizeof(step), "%.2f", 1e3 * row->seconds / (double)row->steps);
-    (void)ls_plain_print(
-        out, "  %-10s  %-7s %8lld %9s %7.1f%% %7.1f%% %7.1f%% %9lld %9s %9s/s %9s %8.0f s %9lld", row->now->task->name,
-        ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "step"), step,
-        100 * (1 - row->inside), 100 * (row->inside - table->least), 100 * table->least,
-        (long long)ls_probe_number(row->now, "collectives"), amount(moved, (double)ls_probe_number(row->now, "bytes")),
-        amount(rate, (double)row->bytes / row->seconds), amount(memory, (double)ls_probe_number(row->now, "resident")),
-        up_seconds(row->now), (long long)ls_probe_number(row->now, "restarts"));
-    if (row->stuck >= 1) (void)ls_plain_print(out, "  in one collective since %.1f s", row->stuck);
-    (void)fprintf(out, "\n");
-}
-
-/* A parameter server has no rank among the workers, and no step. */
-static void print_text_server(FILE *out, const struct row *row) {
-    char phase[32], moved[32], rate[32], memory[32];
-    (void)fprintf(out, "   -");
-    if (!row->known) return print_unknown(out, row);
-    (void)ls_plain_print(
-        out, "  %-10s  %-7s %46s %9lld %9s %9s/s %9s %8.0f s\n", row->now->task->name,
-        ls_probe_text(row->now, "phase", phase, sizeof(phase)), "", (long long)ls_probe_number(row->now, "collectives"),
-        amount(moved, (double)ls_probe_number(row->now, "bytes")), amount(rate, (double)row->bytes / row->seconds),
-        amount(memory, (double)ls_probe_number(row->now, "resident")), up_seconds(row->now));
-}
-
-static int64_t generation(const struct table *table) {
+int64_t ls_top_generation(const struct ls_top_table *table) {
     int64_t newest = 0;
     for (int rank = 0; rank < table->config->num_workers; rank++)
         if (table->rows[rank].known && ls_probe_number(table->rows[rank].now, "generation") > newest)
@@ -209,24 +150,8 @@ static int64_t generation(const struct table *table) {
     return newest;
 }
 
-static void print_top_text(FILE *out, const struct table *table) {
-    (void)fprintf(out, "%d workers, generation %lld\n", table->config->num_workers, (long long)generation(table));
-    (void)fprintf(out, "%4s  %-10s  %-7s %8s %9s %8s %8s %8s %9s %9s %11s %9s %10s %9s\n", "rank", "task", "state",
-                  "step", "ms/step", "compute", "wait", "wire", "calls", "bytes", "rate", "memory", "up", "restarts");
-    for (int rank = 0; rank < table->config->num_workers; rank++) print_text_row(out, table, rank);
-    for (int i = 0; i < table->config->num_servers; i++)
-        print_text_server(out, &table->rows[table->config->num_workers + i]);
-    if (table->straggler >= 0)
-        (void)ls_plain_print(out, "straggler: rank %d, for which others wait %.0f%% of the time\n", table->straggler,
-                             100 * (table->most - table->least));
-    else if (table->unknown)
-        (void)fprintf(out, "%d did not answer: the others may be waiting for it\n", table->unknown);
-    else
-        (void)fprintf(out, "no straggler\n");
-}
-
-static void print_json_row(FILE *out, const struct table *table, int rank) {
-    const struct row *row = &table->rows[rank];
+static void print_json_row(FILE *out, const struct ls_top_table *table, int rank) {
+    const struct ls_top_row *row = &table->rows[rank];
     char phase[32];
     (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s\", \"known\": %s", rank ? ", " : "", rank, row->now->task->name,
                   row->known ? "true" : "false");
@@ -243,13 +168,13 @@ static void print_json_row(FILE *out, const struct table *table, int rank) {
             ", \"collectives\": %lld, \"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, "
             "\"up\": %.3f, \"restarts\": %lld, \"present_collective_seconds\": %.6f",
             (long long)ls_probe_number(row->now, "collectives"), (long long)ls_probe_number(row->now, "bytes"),
-            (double)row->bytes / row->seconds, (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now),
+            (double)row->bytes / row->seconds, (long long)ls_probe_number(row->now, "resident"), ls_top_up(row->now),
             (long long)ls_probe_number(row->now, "restarts"), row->stuck);
     }
     (void)fputc('}', out);
 }
 
-static void print_json_server(FILE *out, const struct row *row, bool first) {
+static void print_json_server(FILE *out, const struct ls_top_row *row, bool first) {
     char phase[32];
     (void)fprintf(out, "%s{\"task\": \"%s\", \"known\": %s", first ? "" : ", ", row->now->task->name,
                   row->known ? "true" : "false");
@@ -261,13 +186,13 @@ static void print_json_server(FILE *out, const struct row *row, bool first) {
                              (long long)ls_probe_number(row->now, "generation"), row->seconds,
                              (long long)ls_probe_number(row->now, "collectives"),
                              (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
-                             (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now));
+                             (long long)ls_probe_number(row->now, "resident"), ls_top_up(row->now));
     (void)fputc('}', out);
 }
 
-static void print_top_json(FILE *out, const struct table *table) {
+static void print_top_json(FILE *out, const struct ls_top_table *table) {
     (void)fprintf(out, "{\"workers\": %d, \"generation\": %lld, \"straggler\": ", table->config->num_workers,
-                  (long long)generation(table));
+                  (long long)ls_top_generation(table));
     if (table->straggler >= 0)
         (void)fprintf(out, "%d", table->straggler);
     else
@@ -282,15 +207,16 @@ static void print_top_json(FILE *out, const struct table *table) {
 
 /* ---- the whole ---- */
 
-static ls_status tell_top(const struct table *table, bool json, char **text) {
+/* screen: NULL asks for JSON. */
+static ls_status tell_top(const struct ls_top_table *table, const struct ls_top_screen *screen, char **text) {
     char *made = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&made, &size);
     if (!out) return ls_fail_memory("a table", 0);
-    if (json)
-        print_top_json(out, table);
+    if (screen)
+        ls_top_print(out, table, screen);
     else
-        print_top_text(out, table);
+        print_top_json(out, table);
     if (fclose(out)) {
         free(made);
         return ls_fail_memory("a table", size);
@@ -308,29 +234,32 @@ static ls_status ask_twice(const struct ls_cluster_view *config, double seconds,
     return status ? status : ls_probe_all(now, count, ASK_SECONDS);
 }
 
-static ls_status watch_top(const struct ls_cluster_view *config, double seconds, bool json, char **text) {
+static ls_status watch_top(const struct ls_cluster_view *config, double seconds, const struct ls_top_screen *screen,
+                           char **text) {
     struct ls_probe *before = NULL, *now = NULL;
     int count = ls_probes_count(config);
-    LS_CLEANUP(ls_free_pointer) struct row *rows = ls_alloc_array((size_t)count, sizeof(*rows));
+    LS_CLEANUP(ls_free_pointer) struct ls_top_row *rows = ls_alloc_array((size_t)count, sizeof(*rows));
     ls_status status = rows ? LS_OK : ls_fail_memory("a table", (size_t)count * sizeof(*rows));
     if (!status) status = ls_probes_new(config, &before);
     if (!status) status = ls_probes_new(config, &now);
     if (!status) status = ask_twice(config, seconds, before, now);
     if (!status) {
-        struct table table = {.config = config, .rows = rows};
+        struct ls_top_table table = {.config = config, .rows = rows};
         fill_table(&table, before, now);
-        status = tell_top(&table, json, text);
+        status = tell_top(&table, screen, text);
     }
     ls_probes_free(before, count);
     ls_probes_free(now, count);
     return status;
 }
 
-ls_status ls_tools_top(const char *address, double seconds, bool json, char **text) {
+ls_status ls_tools_top(const char *address, double seconds, bool json, int columns, int lines, bool ascii,
+                       char **text) {
     LS_NEED(text);
+    const struct ls_top_screen screen = {columns, lines, ascii};
     struct ls_cluster_view *config = NULL;
     ls_status status = find_cluster(address, &config);
-    if (!status) status = watch_top(config, seconds, json, text);
+    if (!status) status = watch_top(config, seconds, json ? NULL : &screen, text);
     ls_cluster_view_free(config);
     return status;
 }

@@ -174,7 +174,7 @@ class Probes(unittest.TestCase):
         time.sleep(1)
         done = top("--interval", "0.1", cluster.cluster["worker"][0])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"\n   2  worker:2 .*does not answer within 2 s\n")
+        self.assertRegex(done.stdout, r"\n   2 worker:2 .*does not answer within 2 s\n")
         self.assertIn("in one collective since", done.stdout)
         self.assertIn("1 did not answer: the others may be waiting for it\n", done.stdout)
 
