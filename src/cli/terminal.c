@@ -1,4 +1,4 @@
-/* What the environment and the system say of the terminal. */
+/* The terminal, as the environment and the system tell of it. */
 #define _GNU_SOURCE
 #include "cli/terminal.h"
 

@@ -16,6 +16,7 @@
 #include "resolver/cluster_view.h"
 #include "resolver/tf_config.h"
 #include "tools/probe.h"
+#include "tools/top.h"
 #include "tools/top_print.h"
 #include "base/plain.h"
 
