@@ -60,3 +60,6 @@ for epoch in range(4):
     total = hvd.allreduce(total, op=hvd.Sum)
     if hvd.rank() == 0:
         print(f"epoch {epoch + 1}: loss {total[0] / total[1]:.4f}, lr {schedule.get_last_lr()[0]:.5f}")
+
+everybody = hvd.allgather_object([p.double().sum().item() for p in model.parameters()])
+assert all(other == everybody[0] for other in everybody), "the ranks have different weights"
