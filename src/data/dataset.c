@@ -187,6 +187,7 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);
     made->targets = made->source->targets;
     if (!status && mixes(made)) status = ls_mix_up_kind(&made->source->targets, made->source->classes, &made->targets);
+    if (status) ls_maps_free(&made->maps);
     if (status) return status;
     made->options.maps = made->maps.stages;
     made->options.target = made->options.without = made->options.transform = NULL;
