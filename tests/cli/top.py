@@ -3,18 +3,21 @@ for. The workers are sockets that answer as workers do. And training's progress 
 import fcntl
 import os
 import pty
-import random
 import re
 import selectors
 import socket
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
 import unicodedata
 
 from cli import LIMIT, LOCKSTEP, contains, environment, equal, main
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import drawn  # noqa: E402
 
 
 class Workers:
@@ -100,7 +103,7 @@ def any_width_will_do():
     """From that of rank, task and a short bar on."""
     workers = Workers(3, lambda rank: rank / 4, stuck=(1,), silent=(2,))
     wider = 0
-    for columns in (*range(34, 44), 80, 100, *random.sample(range(44, 200), 8), 200):
+    for columns in (34, *drawn((*range(35, 44), 80, *range(81, 200, 13)), "widths of top", 5), 200):
         text = ask(workers, columns)
         contains(text, "rank task")
         contains(" ".join(text.split()), "in one collective since")
@@ -143,13 +146,13 @@ def a_low_terminal_gets_those_that_the_others_wait_for():
 
 def the_progress_line_wraps_nowhere():
     """At any width; the last line of an epoch is folded, and all its numbers are there."""
-    for columns in (1, 2, 5, 10, *random.sample(range(11, 130), 5), 80, 200):
+    for columns in (1, *drawn((2, 5, *range(10, 130, 9), 200), "widths of the progress line", 3), 80):
         text = on_terminal(columns, 24, "train", "--hidden", "64,64", "--limit", "6400", "--batch-size", "8", "--epochs", "2", "--metrics",
                            "top_k=3", "--no-validation")
         plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", text)
-        drawn = [part for line in plain.split("\n") for part in line.split("\r") if not line.startswith("Epoch ")]
-        assert len(drawn) > 3, (columns, text)
-        for part in drawn:
+        lines = [part for line in plain.split("\n") for part in line.split("\r") if not line.startswith("Epoch ")]
+        assert len(lines) > 3, (columns, text)
+        for part in lines:
             assert cells(part) < max(columns, 2), (columns, part)
         last = "".join(plain.split("\r")[-1].split())
         for name in ("examples/s", "loss:0.", "accuracy:0.", "top_k_categorical_accuracy:0."):
