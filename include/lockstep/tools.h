@@ -116,6 +116,9 @@ typedef struct ls_tools_about {
 } ls_tools_about;
 /* Collective over strategy's workers: the chief reads path, and all get what it says. Freed with ls_tools_about_free. */
 LS_API ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_tools_about **about);
+/* Of the first weights of a training on a table, which each worker reads by itself, also one that comes back: its columns are to
+ * become what they were in the training that made path. NULL where dataset is no table, or path says nothing. */
+LS_API ls_status ls_tools_about_table(const char *dataset, const char *path, ls_tools_about **about);
 LS_API void ls_tools_about_free(ls_tools_about *about);
 /* Describes what ls_dataset_open(name) reads, of each split: counts by class, shape, range of the values of so many examples that
  * are spread evenly, and hints. *text, freed with ls_memory_free, receives a table or one JSON object. split and part of options do

@@ -65,7 +65,7 @@ static ls_status open_data(const struct ls_train_options *training, ls_strategy 
     ls_tools_about *about = NULL;
     options.maps = training->augment.train;
     ls_status status = LS_OK;
-    if (training->model.weights) status = ls_tools_about_weights(strategy, training->model.weights, &about);
+    if (training->model.weights) status = ls_tools_about_table(training->dataset, training->model.weights, &about);
     if (about) options.transform = about->transform;
     if (about && !options.target) options.target = about->target;
     if (!status) status = ls_dataset_open(training->dataset, &options, data);

@@ -9,6 +9,9 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "collective/broadcast.h"
+#include "data/files.h"
+#include "data/table.h"
+#include "data/table_files.h"
 #include "strategy/strategy.h"
 #include "weights/weights.h"
 #include "base/plain.h"
@@ -124,6 +127,33 @@ ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_too
     if (!made) return ls_fail_memory("what weights say", sizeof(*made));
     ls_status status = share_text(strategy, path, made);
     if (!status && made->text) status = read_about(path, made);
+    if (status)
+        ls_tools_about_free(made);
+    else
+        *about = made;
+    return status;
+}
+
+static ls_status is_table(const char *dataset, bool *table) {
+    bool folder = false;
+    ls_status status = ls_table_meant(dataset, &(ls_dataset_options){0}, table);
+    if (!status && !*table) status = ls_file_is(dataset, LS_NAMES_FOLDERS, &folder);
+    return status || !folder ? status : ls_table_files_present(dataset, table);
+}
+
+ls_status ls_tools_about_table(const char *dataset, const char *path, ls_tools_about **about) {
+    LS_NEED(dataset, path, about);
+    LS_CLEANUP(ls_weights_free) struct ls_weights weights = {0};
+    bool table = false;
+    *about = NULL;
+    ls_status status = is_table(dataset, &table);
+    if (status || !table) return status;
+    status = ls_weights_read(path, &weights);
+    if (status || !weights.about) return status;
+    ls_tools_about *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("what weights say", sizeof(*made));
+    made->text = ls_strdup(weights.about);
+    status = made->text ? read_about(path, made) : ls_fail_memory("what weights say", strlen(weights.about));
     if (status)
         ls_tools_about_free(made);
     else

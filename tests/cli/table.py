@@ -10,7 +10,7 @@ import struct
 import tempfile
 import zipfile
 
-from cli import contains, environment, equal, lockstep, main
+from cli import LOCKSTEP, contains, environment, equal, lockstep, main
 
 FOLDER = tempfile.TemporaryDirectory()
 ROWS = 60
@@ -284,6 +284,10 @@ def new_rows_go_on_with_the_table_of_the_weights():
         contains(err, part)
         equal(err.count("INVALID_ARGUMENT"), 1, err)
     contains(run("train", "--dataset", second, "--weights", weights, *options[:-3], status=1)[1], "has no validation split")
+    # each of several workers reads the file by itself
+    train = ("train", "--dataset", second, "--weights", weights, "--batch-size", "8", *options)
+    two, _ = run("run", "-np", "2", "--", LOCKSTEP, *train)
+    equal(*(json.loads(text[text.rindex("{"):])["weights_sha256"] for text in (two, run(*train, "--devices", "2")[0])))
     # an evaluator has the checkpoint's table
     kept = ("--checkpoint", path_of("kept"), "--checkpoint-retain")
     out, _ = run("train", "--dataset", second, "--target", "answer", "--weights", weights, *options, *kept)
