@@ -121,17 +121,21 @@ static ls_status share_text(ls_strategy *strategy, const char *path, ls_tools_ab
     return status;
 }
 
-ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_tools_about **about) {
-    LS_NEED(strategy, path, about);
-    ls_tools_about *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("what weights say", sizeof(*made));
-    ls_status status = share_text(strategy, path, made);
+/* *about becomes what the text of made says; made is freed where there is an error. */
+static ls_status hand_over(ls_status status, const char *path, ls_tools_about *made, ls_tools_about **about) {
     if (!status && made->text) status = read_about(path, made);
     if (status)
         ls_tools_about_free(made);
     else
         *about = made;
     return status;
+}
+
+ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_tools_about **about) {
+    LS_NEED(strategy, path, about);
+    ls_tools_about *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("what weights say", sizeof(*made));
+    return hand_over(share_text(strategy, path, made), path, made, about);
 }
 
 static ls_status is_table(const char *dataset, bool *table) {
@@ -153,12 +157,8 @@ ls_status ls_tools_about_table(const char *dataset, const char *path, ls_tools_a
     ls_tools_about *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("what weights say", sizeof(*made));
     made->text = ls_strdup(weights.about);
-    status = made->text ? read_about(path, made) : ls_fail_memory("what weights say", strlen(weights.about));
-    if (status)
-        ls_tools_about_free(made);
-    else
-        *about = made;
-    return status;
+    if (!made->text) status = ls_fail_memory("what weights say", strlen(weights.about));
+    return hand_over(status, path, made, about);
 }
 
 void ls_tools_about_free(ls_tools_about *about) {
