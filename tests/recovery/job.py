@@ -18,9 +18,9 @@ SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower
 
 
 def some(cases):
-    """Where scripts/test draws (cluster.drawn), half of a table of cases, and under a sanitizer one of six. At least one."""
+    """Where scripts/test draws (cluster.drawn), half of a table of cases, and under a sanitizer one of eight. At least one."""
     cases = list(cases)
-    return cluster.drawn(cases, repr(cases), -(-len(cases) // (6 if SANITIZED else 2)))
+    return cluster.drawn(cases, repr(cases), -(-len(cases) // (8 if SANITIZED else 2)))
 
 
 def half(test):

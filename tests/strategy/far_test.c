@@ -199,22 +199,25 @@ START_TEST(fewer_examples_than_devices) {
 END_TEST
 
 /* Through host memory: RING, which never takes NCCL; AUTO where NCCL makes no group; small buckets, 16 bits. */
+static const struct layout through_hosts[] = {
+    {.workers = 2, .counts = {2, 1}, .options = {.communication = LS_RING, .bytes_per_pack = 1000}},
+    {.workers = 2, .counts = {1, 1}, .options = {.communication = LS_RING, .compression = LS_COMPRESS_BF16}},
+    {.workers = 2, .counts = {1, 2}, .options = {.bytes_per_pack = 1000}},
+    {.workers = 3, .counts = {1, 1, 1}},
+    {.workers = 2, .counts = {2, 2}, .devices = "gpu:1,cpu:1"},
+};
+
 START_TEST(several_workers) {
-    static const struct layout layouts[] = {
-        {.workers = 2, .counts = {2, 1}, .options = {.communication = LS_RING, .bytes_per_pack = 1000}},
-        {.workers = 2, .counts = {1, 1}, .options = {.communication = LS_RING, .compression = LS_COMPRESS_BF16}},
-        {.workers = 2, .counts = {1, 2}, .options = {.bytes_per_pack = 1000}},
-        {.workers = 3, .counts = {1, 1, 1}},
-        {.workers = 2, .counts = {2, 2}, .devices = "gpu:1,cpu:1"},
-    };
     ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
-        bool second = (i + i / 2) % 2; /* under ThreadSanitizer one of two, dealt out over the layouts */
-        if (!SANITIZED_THREADS || !second) same_bits(&layouts[i], JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
-        if (SANITIZED_THREADS && !second) continue;
-        same_bits(&layouts[i], JOB(.optimizer = ls_adam(0.001F), .network = i % 2 ? SYNCHRONIZED : CONVOLUTIONS));
-    }
-    same_bits(&layouts[2], JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2)));
+    same_bits(&through_hosts[_i], JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
+    same_bits(&through_hosts[_i], JOB(.optimizer = ls_adam(0.001F), .network = _i % 2 ? SYNCHRONIZED : CONVOLUTIONS));
+    (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
+}
+END_TEST
+
+START_TEST(several_workers_accumulate) {
+    ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
+    same_bits(&through_hosts[2], JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2)));
     (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
 }
 END_TEST
@@ -283,31 +286,31 @@ START_TEST(added_in_the_node) {
 END_TEST
 
 /* Before the host adds for several workers: RING all of each, AUTO what is a subtree over all replicas. */
+static const char in_node[] = "GPUs by hierarchical copy, and then by the host", at_host[] = "added by the host: ";
+static const struct {
+    struct layout layout;
+    const char *who;
+} added_by[] = {
+    {{.workers = 2, .counts = {2, 2}, .options = {.communication = LS_RING}}, in_node},
+    {{.workers = 2, .counts = {2, 2}}, in_node},
+    {{.workers = 2, .counts = {3, 1}, .options = {.communication = LS_RING, .bytes_per_pack = 1000}}, in_node},
+    {{.workers = 2, .counts = {4, 3}, .options = {.bytes_per_pack = 1000}}, in_node},
+    {{.workers = 3, .counts = {2, 4, 1}}, in_node}, /* the second one has two sums */
+    {{.workers = 2, .counts = {3, 3}}, at_host},
+    {{.workers = 2, .counts = {2, 2}, .options = {.compression = LS_COMPRESS_FP16}}, in_node},
+    {{.workers = 2, .counts = {2, 2}, .options = {.communication = LS_RING, .compression = LS_COMPRESS_BF16}}, in_node},
+};
+
 START_TEST(added_in_each_node) {
-    static const char in_node[] = "GPUs by hierarchical copy, and then by the host", at_host[] = "added by the host: ";
-    static const struct {
-        struct layout layout;
-        const char *who;
-    } cases[] = {
-        {{.workers = 2, .counts = {2, 2}, .options = {.communication = LS_RING}}, in_node},
-        {{.workers = 2, .counts = {2, 2}}, in_node},
-        {{.workers = 2, .counts = {3, 1}, .options = {.communication = LS_RING, .bytes_per_pack = 1000}}, in_node},
-        {{.workers = 2, .counts = {4, 3}, .options = {.bytes_per_pack = 1000}}, in_node},
-        {{.workers = 3, .counts = {2, 4, 1}}, in_node}, /* the second one has two sums */
-        {{.workers = 2, .counts = {3, 3}}, at_host},
-        {{.workers = 2, .counts = {2, 2}, .options = {.compression = LS_COMPRESS_FP16}}, in_node},
-        {{.workers = 2, .counts = {2, 2}, .options = {.communication = LS_RING, .compression = LS_COMPRESS_BF16}},
-         in_node},
-    };
+    const struct layout *layout = &added_by[_i].layout;
     ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i += SANITIZED_THREADS ? 2 : 1) {
-        if (cases[i].layout.options.compression) ck_assert_int_eq(setenv("LOCKSTEP_TRANSPORT", "tcp", 1), 0);
-        same_bits_by(cases[i].who, &cases[i].layout,
-                     i % 3 ? JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F))
-                           : JOB(.optimizer = ls_adam(0.001F), .network = i ? SYNCHRONIZED : CONVOLUTIONS));
-        (void)unsetenv("LOCKSTEP_TRANSPORT");
-    }
-    ck_assert_int_gt(counts()->ahead, 0); /* a bucket is copied while the host adds the one before */
+    if (layout->options.compression) ck_assert_int_eq(setenv("LOCKSTEP_TRANSPORT", "tcp", 1), 0);
+    same_bits_by(added_by[_i].who, layout,
+                 _i % 3 ? JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F))
+                        : JOB(.optimizer = ls_adam(0.001F), .network = _i ? SYNCHRONIZED : CONVOLUTIONS));
+    /* a bucket is copied while the host adds the one before */
+    if (layout->options.bytes_per_pack) ck_assert_int_gt(counts()->ahead, 0);
+    (void)unsetenv("LOCKSTEP_TRANSPORT");
     (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
 }
 END_TEST
@@ -452,9 +455,10 @@ int main(void) {
     tcase_add_test(tests, one_device);
     tcase_add_test(tests, several_devices);
     tcase_add_test(tests, fewer_examples_than_devices);
-    tcase_add_test(tests, several_workers);
+    tcase_add_loop_test(tests, several_workers, 0, sizeof(through_hosts) / sizeof(through_hosts[0]));
+    tcase_add_test(tests, several_workers_accumulate);
     tcase_add_test(tests, added_in_the_node);
-    tcase_add_test(tests, added_in_each_node);
+    tcase_add_loop_test(tests, added_in_each_node, 0, sizeof(added_by) / sizeof(added_by[0]));
     tcase_add_test(tests, nccl);
     tcase_add_test(tests, nccl_is_refused);
     tcase_add_test(tests, nccl_does_not_work);
