@@ -197,6 +197,10 @@ LS_API ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_datase
 /* The same with labels: features (count, shape...), labels (count) in [0, classes). */
 LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
                                    const ls_dataset_options *options, ls_dataset **dataset);
+/* Model.predict_on_batch, for serving: the outputs for a few examples, LS_ARRAYS(.features = x, .shape = LS_SHAPE(784), .count = 1),
+ * or .ids. This worker's first device alone computes them, and waits for no other worker. The first call of a model, the one behind
+ * ls_model_load_weights, and every call with parameter servers that keep variables are those of ls_model_predict, of all workers. */
+LS_API ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, float **outputs, ls_shape *shape);
 /* "digits", "shapes", "words", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
  * or an .npz file, or a CSV file: of the ending .csv, .tsv, .csv.gz or .tsv.gz, or with a target or transform; or a folder of
  * these. */

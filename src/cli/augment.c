@@ -2,6 +2,7 @@
 #include "cli/augment.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,11 +42,11 @@ static const char *read_factor(const char *text, int form, float range[2]) {
     char *end, *second;
     range[1] = strtof(text, &end);
     range[0] = form & BOTH_WAYS ? -range[1] : 0;
-    if (end == text) return NULL;
+    if (end == text || isnan(range[1])) return NULL;
     if (*end != ':' || isalpha((unsigned char)end[1])) return end;
     range[0] = range[1];
     range[1] = strtof(end + 1, &second);
-    return second == end + 1 ? NULL : second;
+    return second == end + 1 || isnan(range[1]) ? NULL : second;
 }
 
 static bool read_fill(const char *text, ls_map *map) {

@@ -2,6 +2,7 @@
 #include "cli/common_options.h"
 
 #include <errno.h>
+#include <lockstep/tools.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,4 +126,20 @@ bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
         return true; /* opening it tells why */
     return ls_usage_error(line, "--dataset '%.300s' is neither digits nor shapes nor words, and as a path: %s", dataset,
                           strerror(errno)) == 0;
+}
+
+/* An evaluator, which has no rank, reads its training's checkpoints alone. */
+static bool is_chief_worker(void) {
+    char *json = NULL;
+    ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
+    bool chief = !status && strstr(json, "\"is_chief\": true") && !strstr(json, "\"task_type\": \"evaluator\"");
+    ls_memory_free(json);
+    return chief;
+}
+
+bool ls_check_weights(const struct ls_command_line *line, const char *weights) {
+    struct stat about;
+    if (!weights || !stat(weights, &about) || (errno != ENOENT && errno != ENOTDIR)) return true;
+    const char *why = strerror(errno);
+    return !is_chief_worker() || ls_usage_error(line, "--weights '%.300s': %s", weights, why) == 0;
 }

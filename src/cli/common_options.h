@@ -14,3 +14,5 @@ extern const struct ls_option ls_transport_option[]; /* likewise */
 void ls_take_part(ls_dataset_options *options);
 /* Checks, before the workers meet, that there is such a dataset; false after the error has been printed. */
 bool ls_check_dataset(const struct ls_command_line *line, const char *dataset);
+/* The same of a file or folder of weights, NULL for none, on the chief, who alone reads it. */
+bool ls_check_weights(const struct ls_command_line *line, const char *weights);

@@ -177,7 +177,7 @@ static ls_status write_events(const struct outcome *outcome, ls_tools_events *ev
     for (int i = 0; !status && outcome->metrics[i]; i++)
         status = ls_tools_events_put(events, outcome->metrics[i], outcome->step, result->metrics[i]);
     if (!status || !warn_only) return status;
-    (void)fprintf(stderr, "lockstep evaluate: warning: %s\n", ls_error());
+    (void)fprintf(stderr, "lockstep: warning: %s\n", ls_error());
     return LS_OK;
 }
 
@@ -209,7 +209,7 @@ static ls_status watch_with_events(struct ls_saved_model *saved, ls_strategy *st
     ls_tools_events *events = NULL;
     ls_status status = evaluation->tensorboard ? ls_tools_events_new(evaluation->tensorboard, &events) : LS_OK;
     if (status && evaluation->warn_only) {
-        (void)fprintf(stderr, "lockstep evaluate: warning: %s\n", ls_error());
+        (void)fprintf(stderr, "lockstep: warning: %s\n", ls_error());
         status = LS_OK;
     }
     if (!status) status = watch(saved, strategy, evaluation, events);
@@ -254,6 +254,7 @@ int evaluate_main(int argc, char **argv) {
     if (!ls_no_arguments(&line) || !ls_check_saved_options(&line, &request.saved)) return LS_EXIT_USAGE;
     if (request.evaluation.report && request.evaluation.watch)
         return ls_usage_error(&line, "--report is of one model, and --watch measures each checkpoint");
+    if (!request.evaluation.watch && !ls_check_weights(&line, request.saved.weights)) return LS_EXIT_USAGE;
     code = ls_evaluation_run(&request.saved, &request.evaluation);
     ls_saved_model_end(&request.saved);
     return code;

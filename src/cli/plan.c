@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/train_options.h"
+#include "cli/train_data.h"
 
 struct plan_command {
     struct ls_train_options training; /* first: its tables begin there */
@@ -71,15 +71,14 @@ static const char more[] =
     "  lockstep plan -np 4 --ps 2 --strategy parameter-server --hybrid --model embedding --embedding 1000000x32\n\n"
     "exit status: 0 success; 2 a bad command line or configuration; 1 anything else.\n";
 
+/* Of a worker, whose batches have so many rows. */
 static ls_status make(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data, ls_model **model) {
-    const struct ls_train_options *training = context;
-    ls_dataset_options options = training->data;
-    options.maps = training->augment.train;
-    options.batch_size = batch;
-    ls_status status = ls_dataset_open(training->dataset, &options, data);
-    struct ls_train_model choice = training->model;
-    if (!status) ls_train_model_suit(&choice, *data);
-    return status ? status : ls_train_model_make(&choice, strategy, *data, model);
+    struct ls_train_options training = *(const struct ls_train_options *)context;
+    training.data.batch_size = batch;
+    training.validate = false;
+    ls_status status = ls_train_data_open(&training, strategy, data, NULL);
+    if (!status) ls_train_model_suit(&training.model, *data);
+    return status ? status : ls_train_model_make(&training.model, strategy, *data, model);
 }
 
 ls_tools_plan_options ls_train_plan(const struct ls_train_options *training) {

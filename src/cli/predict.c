@@ -207,5 +207,6 @@ int predict_main(int argc, char **argv) {
     if (!ls_check_saved_options(&line, &prediction.saved)) return LS_EXIT_USAGE;
     if (!find_format(prediction.output))
         return ls_usage_error(&line, "--output needs a name that ends with .npy, .csv or .jsonl");
+    if (!ls_check_weights(&line, prediction.saved.weights)) return LS_EXIT_USAGE;
     return run(&prediction);
 }

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/data_checks.h"
 #include "cli/evaluate.h"
 #include "cli/serve.h"
 #include "cli/signals.h"
+#include "cli/train_data.h"
 #include "cli/train_options.h"
 
 static ls_status make_strategy(const struct ls_train_options *training, ls_strategy **strategy) {
@@ -37,48 +37,6 @@ struct outcome {
     const char *metrics[LS_MAX_METRICS]; /* names */
 };
 
-/* The split that training validates with, in the order of its source. */
-static void validate_with(ls_dataset_options *options) {
-    options->split = LS_VALIDATION;
-    if (!(options->validation_split > 0)) options->limit = options->skip = 0;
-    options->shuffle = LS_SHUFFLE_NEVER;
-    options->drop_remainder = false;
-}
-
-static ls_status open_validation(const struct ls_train_options *training, ls_dataset_options *options,
-                                 ls_dataset **validation) {
-    validate_with(options);
-    ls_take_part(options);
-    options->maps = training->augment.test;
-    ls_status status = ls_dataset_open(training->dataset, options, validation);
-    if (status == LS_NOT_FOUND)
-        (void)fprintf(stderr, "lockstep train: there is no validation or test split; --validation-split 0.2 keeps a "
-                              "fifth of each class apart for "
-                              "it, and --no-validation trains without one\n");
-    return status;
-}
-
-/* Columns of a table are what they were in the training that made the first weights, else as this one's rows say. */
-static ls_status open_data(const struct ls_train_options *training, ls_strategy *strategy, ls_dataset **data,
-                           ls_dataset **validation) {
-    ls_dataset_options options = training->data;
-    ls_tools_about *about = NULL;
-    options.maps = training->augment.train;
-    ls_status status = LS_OK;
-    if (training->model.weights) status = ls_tools_about_table(training->dataset, training->model.weights, &about);
-    if (about) options.transform = about->transform;
-    if (about && !options.target) options.target = about->target;
-    if (!status) status = ls_dataset_open(training->dataset, &options, data);
-    if (!status) status = ls_check_pictures(training->dataset, &options, training->augment.test[0].kind != 0, *data);
-    if (!status && training->data.limit && ls_is_chief(strategy)) ls_tell_one_class(*data);
-    if (!status && training->validate) {
-        if (ls_dataset_transform(*data)) options.transform = ls_dataset_transform(*data);
-        status = open_validation(training, &options, validation);
-    }
-    ls_tools_about_free(about);
-    return status;
-}
-
 /* On the chief. "" where rows of tables are on servers alone, and no checkpoint has brought them here. */
 static ls_status digest(const ls_strategy *strategy, const ls_model *model, char sha256[65]) {
     ls_status status = ls_is_chief(strategy) ? ls_model_weights_sha256(model, sha256) : LS_OK;
@@ -90,7 +48,7 @@ static ls_status train(struct ls_train_options *training, ls_strategy *strategy,
     ls_dataset *data = NULL, *validation = NULL;
     ls_model *model = NULL;
     if (!training->data.batch_size) training->data.batch_size = 64 * ls_num_replicas_in_sync(strategy);
-    ls_status status = open_data(training, strategy, &data, &validation);
+    ls_status status = ls_train_data_open(training, strategy, &data, &validation);
     training->fit.validation_data = validation;
     training->fit.callbacks = training->callbacks.list;
     training->fit.class_weight = training->model.rules.class_weights ? training->model.rules.class_weight : NULL;
@@ -210,7 +168,7 @@ static int run_evaluator(const struct ls_train_options *training) {
         return LS_EXIT_USAGE;
     }
     saved.model.skip_mismatch = false;
-    validate_with(&saved.data);
+    ls_train_data_validates(&saved.data);
     int code = ls_evaluation_run(&saved, &evaluation);
     ls_saved_model_end(&saved);
     return code;
@@ -228,7 +186,7 @@ static ls_status make_dry(void *context, ls_strategy *strategy, int64_t batch, l
     struct dry_run *run = context;
     struct ls_train_options *training = run->training;
     training->data.batch_size = batch;
-    ls_status status = open_data(training, strategy, data, &run->validation);
+    ls_status status = ls_train_data_open(training, strategy, data, &run->validation);
     if (status) return status;
     (void)fprintf(stderr, "lockstep train: %lld examples an epoch, %d epochs, %lld examples to validate with\n",
                   (long long)ls_dataset_count(*data), training->fit.epochs,

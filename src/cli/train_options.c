@@ -256,7 +256,8 @@ static bool check_needs(const struct ls_command_line *line) {
 static bool check(const struct ls_command_line *line, const struct ls_train_options *training) {
     const struct ls_train_model *model = &training->model;
     if (!ls_no_arguments(line) || !ls_check_callback_options(line, &training->callbacks) ||
-        !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset) || !check_needs(line))
+        !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset) ||
+        !ls_check_weights(line, model->weights) || !check_needs(line))
         return false;
     if ((model->synchronized || model->fused) &&
         (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet") || ls_train_model_takes_ids(model)))

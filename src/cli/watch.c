@@ -26,7 +26,7 @@ static double seconds(void) {
 __attribute__((format(printf, 1, 2))) static bool end(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    (void)fputs("lockstep evaluate: ", stderr);
+    (void)fputs("lockstep: ", stderr);
     (void)vfprintf(stderr, format, arguments);
     (void)fputc('\n', stderr);
     va_end(arguments);
@@ -81,7 +81,7 @@ ls_status ls_watch_next(struct ls_watch *watch, char *path, size_t size) {
         status = look_for_job(watch, &over); /* first: its last checkpoint is there before it leaves */
         int found = ls_newest_checkpoint(watch->folder, path, size, &newest);
         if (found < 0 && !told)
-            (void)fprintf(stderr, "lockstep evaluate: cannot read '%s': %s; it is tried again\n", watch->folder,
+            (void)fprintf(stderr, "lockstep: cannot read '%s': %s; it is tried again\n", watch->folder,
                           strerror(errno));
         told = found < 0;
         if (found > 0 && newest > watch->step) {

@@ -9,6 +9,7 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/pixels.h"
 #include "data/sources.h"
 #include "data/dataset.h"
 
@@ -18,30 +19,63 @@ struct cached {
     struct ls_source source;
     struct ls_source *inner;   /* owns */
     size_t elements;           /* of one example */
-    float *features;           /* owns */
+    size_t example;            /* its bytes: a source of bytes keeps these */
+    char *features;            /* owns */
     struct ls_targets targets; /* owns */
     atomic_uchar *states;      /* owns: an enum state for each example */
 };
 
 /* The exchange from EMPTY to KEEPING chooses one writer. KEPT is stored with release order behind the copy, and read
  * with acquire order before it: who sees KEPT sees the whole example. */
-static void keep_cache(const struct cached *cached, int64_t index, const float *features,
+static void keep_cache(const struct cached *cached, int64_t index, const void *features,
                        const struct ls_targets *targets) {
     unsigned char expected = EMPTY;
     if (!atomic_compare_exchange_strong(&cached->states[index], &expected, KEEPING)) return;
-    memcpy(cached->features + (size_t)index * cached->elements, features, cached->elements * sizeof(*features));
+    memcpy(cached->features + (size_t)index * cached->example, features, cached->example);
     const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
     ls_targets_copy(&cached->source.targets, targets, 1, &place);
     atomic_store_explicit(&cached->states[index], KEPT, memory_order_release);
 }
 
+/* Returns the place of a kept example; NULL where it is not kept. */
+static const void *find_kept(const struct cached *cached, int64_t index, const struct ls_targets *targets) {
+    if (atomic_load_explicit(&cached->states[index], memory_order_acquire) != KEPT) return NULL;
+    const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
+    ls_targets_copy(&cached->source.targets, &place, 1, targets);
+    return cached->features + (size_t)index * cached->example;
+}
+
+static ls_status bytes_of_cache(const struct ls_source *source, int64_t index, uint8_t *features,
+                                const struct ls_targets *targets) {
+    const struct cached *cached = (const struct cached *)source;
+    const void *kept = find_kept(cached, index, targets);
+    if (kept) {
+        memcpy(features, kept, cached->example);
+        return LS_OK;
+    }
+    ls_status status = ls_source_bytes(cached->inner, index, features, targets);
+    if (!status) keep_cache(cached, index, features, targets);
+    return status;
+}
+
+static ls_status read_cached_bytes(const struct cached *cached, int64_t index, float *features,
+                                   const struct ls_targets *targets) {
+    const void *kept = find_kept(cached, index, targets);
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    if (!kept) kept = bytes = ls_alloc(cached->example);
+    if (!kept) return ls_fail_memory("an example", cached->example);
+    ls_status status = bytes ? bytes_of_cache(&cached->source, index, bytes, targets) : LS_OK;
+    if (!status) ls_pixels_to_unit(kept, cached->elements, features);
+    return status;
+}
+
 static ls_status read_cache_example(const struct ls_source *source, int64_t index, float *features,
                                     const struct ls_targets *targets) {
     const struct cached *cached = (const struct cached *)source;
-    if (atomic_load_explicit(&cached->states[index], memory_order_acquire) == KEPT) {
-        memcpy(features, cached->features + (size_t)index * cached->elements, cached->elements * sizeof(*features));
-        const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
-        ls_targets_copy(&cached->source.targets, &place, 1, targets);
+    if (source->bytes) return read_cached_bytes(cached, index, features, targets);
+    const void *kept = find_kept(cached, index, targets);
+    if (kept) {
+        memcpy(features, kept, cached->example);
         return LS_OK;
     }
     ls_status status = cached->inner->ops->read(cached->inner, index, features, targets);
@@ -81,13 +115,15 @@ static const struct ls_source_ops ops = {.read = read_cache_example,
                                          .free = free_cached,
                                          .class_name = class_cache_name,
                                          .file = file_of_cache,
-                                         .path = path_of_cache};
+                                         .path = path_of_cache,
+                                         .bytes = bytes_of_cache};
 static const struct ls_source_ops encoded_ops = {.read = read_cache_example,
                                                  .free = free_cached,
                                                  .class_name = class_cache_name,
                                                  .path = path_of_cache,
                                                  .encoded = read_cache_encoded,
-                                                 .file = file_of_cache};
+                                                 .file = file_of_cache,
+                                                 .bytes = bytes_of_cache};
 
 ls_status ls_source_cache(struct ls_source **source) {
     struct cached *made = ls_alloc(sizeof(*made));
@@ -96,11 +132,12 @@ ls_status ls_source_cache(struct ls_source **source) {
     made->source = **source;
     made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;
     made->elements = (size_t)ls_shape_count(&made->source.shape);
-    made->features = ls_alloc_array(count, made->elements * sizeof(float));
+    made->example = made->source.bytes ? made->elements : made->elements * sizeof(float);
+    made->features = ls_alloc_array(count, made->example);
     made->states = ls_alloc_array(count, sizeof(*made->states));
     ls_status status = ls_targets_new(&made->source.targets, (int64_t)count, &made->targets);
     if (status || !made->features || !made->states) {
-        size_t bytes = count * made->elements * sizeof(float);
+        size_t bytes = count * made->example;
         free_cached(&made->source);
         return ls_fail_memory("the cache of all examples", bytes);
     }

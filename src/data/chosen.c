@@ -18,6 +18,12 @@ static ls_status read_chosen_example(const struct ls_source *source, int64_t ind
     return chosen->inner->ops->read(chosen->inner, chosen->kept[index], features, targets);
 }
 
+static ls_status bytes_of_chosen(const struct ls_source *source, int64_t index, uint8_t *features,
+                                 const struct ls_targets *targets) {
+    const struct chosen *chosen = (const struct chosen *)source;
+    return ls_source_bytes(chosen->inner, chosen->kept[index], features, targets);
+}
+
 static ls_status read_chosen_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
                                      const struct ls_targets *targets) {
     const struct chosen *chosen = (const struct chosen *)source;
@@ -64,7 +70,8 @@ static struct ls_source_ops ops_around(const struct ls_source_ops *inner) {
                                   .class_name = class_chosen_name,
                                   .file = inner->file ? file_of_chosen : NULL,
                                   .targets = targets_of_chosen,
-                                  .path = path_of_chosen};
+                                  .path = path_of_chosen,
+                                  .bytes = bytes_of_chosen};
 }
 
 ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t count) {

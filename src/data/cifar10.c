@@ -8,6 +8,7 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "data/files.h"
+#include "data/pixels.h"
 #include "data/reader.h"
 #include "data/sources.h"
 #include "data/dataset.h"
@@ -28,15 +29,23 @@ static const uint8_t *find_record(const struct cifar10 *cifar10, int64_t index) 
     return cifar10->files[file] + (size_t)index * LS_CIFAR10_RECORD;
 }
 
-static ls_status read_cifar10_example(const struct ls_source *source, int64_t index, float *features,
-                                      const struct ls_targets *targets) {
+static ls_status bytes_of_cifar10(const struct ls_source *source, int64_t index, uint8_t *features,
+                                  const struct ls_targets *targets) {
     const uint8_t *record = find_record((const struct cifar10 *)source, index);
     *targets->labels = record[0];
     for (int channel = 0; channel < 3; channel++) {
         const uint8_t *plane = record + 1 + channel * LS_CIFAR10_PIXELS;
-        for (int i = 0; i < LS_CIFAR10_PIXELS; i++) features[3 * i + channel] = (float)plane[i] / 255.0F;
+        for (int i = 0; i < LS_CIFAR10_PIXELS; i++) features[3 * i + channel] = plane[i];
     }
     return LS_OK;
+}
+
+static ls_status read_cifar10_example(const struct ls_source *source, int64_t index, float *features,
+                                      const struct ls_targets *targets) {
+    uint8_t pixels[3 * LS_CIFAR10_PIXELS];
+    ls_status status = bytes_of_cifar10(source, index, pixels, targets);
+    ls_pixels_to_unit(pixels, sizeof(pixels), features);
+    return status;
 }
 
 static void free_cifar10(struct ls_source *source) {
@@ -45,7 +54,8 @@ static void free_cifar10(struct ls_source *source) {
     ls_free(cifar10);
 }
 
-static const struct ls_source_ops cifar10_ops = {read_cifar10_example, free_cifar10};
+static const struct ls_source_ops cifar10_ops = {
+    .read = read_cifar10_example, .free = free_cifar10, .bytes = bytes_of_cifar10};
 
 ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, int64_t *records) {
     if (size == 0) return ls_fail(LS_DATA_LOSS, "'%s' is empty", name);

@@ -172,6 +172,16 @@ static int64_t count_examples(const struct ls_source *source, const ls_dataset_o
     return options->limit && options->limit < left ? options->limit : left;
 }
 
+/* A dataset has one where bytes stay what they are up to stages that a table can stand for. */
+static ls_status make_table(ls_dataset *dataset) {
+    struct ls_pixel_table table;
+    if (!dataset->source->bytes || !ls_maps_tabulate(&dataset->maps, &table)) return LS_OK;
+    dataset->table = ls_alloc(sizeof(*dataset->table));
+    if (!dataset->table) return ls_fail_memory("a dataset", sizeof(*dataset->table));
+    *dataset->table = table;
+    return LS_OK;
+}
+
 /* *source may become another one, whatever is returned. */
 static ls_status make_dataset(struct ls_source **source, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_CLEANUP(ls_free_pointer) ls_dataset *made = ls_alloc(sizeof(*made));
@@ -187,6 +197,7 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);
     made->targets = made->source->targets;
     if (!status && mixes(made)) status = ls_mix_up_kind(&made->source->targets, made->source->classes, &made->targets);
+    if (!status) status = make_table(made);
     if (status) ls_maps_free(&made->maps);
     if (status) return status;
     made->options.maps = made->maps.stages;
@@ -220,12 +231,15 @@ static ls_status make_buffers(const ls_dataset *dataset, struct ls_read_buffers 
     return status;
 }
 
+static ls_status tell_damage(const ls_dataset *dataset, ls_status status) {
+    bool skips = dataset->options.damage == LS_DAMAGE_SKIPPED || !dataset->source->ops->check;
+    if (status != LS_DATA_LOSS || skips) return status;
+    return ls_fail(status, "%s; LS_DAMAGE_SKIPPED (--skip-damaged) leaves such examples out", ls_error());
+}
+
 ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float *features,
                                  const struct ls_targets *targets) {
-    const struct ls_source *source = dataset->source;
-    ls_status status = source->ops->read(source, index, features, targets);
-    if (status != LS_DATA_LOSS || dataset->options.damage == LS_DAMAGE_SKIPPED || !source->ops->check) return status;
-    return ls_fail(status, "%s; LS_DAMAGE_SKIPPED (--skip-damaged) leaves such examples out", ls_error());
+    return tell_damage(dataset, dataset->source->ops->read(dataset->source, index, features, targets));
 }
 
 /* Reads an example and takes it through the stages before the one that mixes, or through all. */
@@ -269,6 +283,21 @@ ls_status ls_dataset_read(const ls_dataset *dataset, const struct ls_row *row, s
     else if (!status)
         status = read_alone(dataset, &example, kept->buffers, &output);
     if (!status) memcpy(features, output, (size_t)ls_shape_count(&dataset->shape) * sizeof(*features));
+    return status;
+}
+
+ls_status ls_dataset_read_bytes(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
+                                uint8_t *features, const struct ls_targets *targets) {
+    int64_t index = dataset->options.skip + row->example;
+    const struct ls_map_example example = {dataset->options.seed, index, row->pass, targets};
+    uint8_t *output = NULL, *first = features;
+    ls_status status = dataset->maps.moves ? make_buffers(dataset, kept) : LS_OK;
+    if (!status && dataset->maps.moves) first = (uint8_t *)kept->buffers[0];
+    if (!status) status = tell_damage(dataset, ls_source_bytes(dataset->source, index, first, targets));
+    if (status || !dataset->maps.moves) return status;
+    uint8_t *const buffers[] = {first, (uint8_t *)kept->buffers[1]};
+    status = ls_maps_move(&dataset->maps, &example, buffers, &output);
+    if (!status) memcpy(features, output, (size_t)ls_shape_count(&dataset->shape));
     return status;
 }
 
@@ -345,5 +374,6 @@ void ls_dataset_free(ls_dataset *dataset) {
     if (!dataset || atomic_fetch_sub(&dataset->held, 1) > 0) return;
     dataset->source->ops->free(dataset->source);
     ls_maps_free(&dataset->maps);
+    ls_free(dataset->table);
     ls_free(dataset);
 }

@@ -27,6 +27,9 @@ struct ls_source_ops {
     ls_status (*targets)(const struct ls_source *source, int64_t index, const struct ls_targets *targets);
     /* The path of an example's own file. NULL where examples have none. */
     const char *(*path)(const struct ls_source *source, int64_t index);
+    /* Of a source of bytes: as read, but the bytes. NULL where they are made of the floats again. */
+    ls_status (*bytes)(const struct ls_source *source, int64_t index, uint8_t *features,
+                       const struct ls_targets *targets);
 };
 /* Numbers, one an example, as classes: whole, and from 0. */
 struct ls_whole_numbers {
@@ -62,6 +65,7 @@ struct ls_dataset {
     ls_dataset_options options; /* defaults filled in */
     int64_t count;              /* examples in one pass: the source's count, cut by skip and limit */
     struct ls_maps maps;
+    struct ls_pixel_table *table;  /* owns: examples can be read as bytes, and this is what they stand for; or NULL */
     ls_shape shape;                /* of an example behind the maps */
     struct ls_target_kind targets; /* behind the maps: the source's, or numbers that are mixed from its classes */
     atomic_int held; /* by threads that were left behind: the last of them frees it, unless it is still its owner's */
@@ -89,5 +93,8 @@ struct ls_row;
 /* One example of the dataset, read and mapped. Any thread, each with its own buffers (at first zero). */
 ls_status ls_dataset_read(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
                           float *features, const struct ls_targets *targets);
+/* The same as bytes, of a dataset with a table. */
+ls_status ls_dataset_read_bytes(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
+                                uint8_t *features, const struct ls_targets *targets);
 /* Checks options and fills the defaults in; NULL means all defaults. INVALID_ARGUMENT names the field and the value. */
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled);

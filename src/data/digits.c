@@ -35,19 +35,25 @@ static void keep_digits(const struct digits *digits, int64_t index, const uint8_
     atomic_store_explicit(&digits->states[index], KEPT, memory_order_release);
 }
 
-static ls_status read_digits_example(const struct ls_source *source, int64_t index, float *features,
-                                     const struct ls_targets *targets) {
+static ls_status bytes_of_digits(const struct ls_source *source, int64_t index, uint8_t *features,
+                                 const struct ls_targets *targets) {
     const struct digits *digits = (const struct digits *)source;
     *targets->labels = ls_draw_label(digits->seed, digits->stream, index);
     if (atomic_load_explicit(&digits->states[index], memory_order_acquire) == KEPT) {
-        ls_pixels_to_unit(digits->pixels + (size_t)index * LS_DRAW_PIXELS, LS_DRAW_PIXELS, features);
+        memcpy(features, digits->pixels + (size_t)index * LS_DRAW_PIXELS, LS_DRAW_PIXELS);
         return LS_OK;
     }
-    uint8_t drawn[LS_DRAW_PIXELS];
-    ls_draw_digit(digits->seed, digits->stream, index, *targets->labels, drawn);
-    keep_digits(digits, index, drawn);
-    ls_pixels_to_unit(drawn, LS_DRAW_PIXELS, features);
+    ls_draw_digit(digits->seed, digits->stream, index, *targets->labels, features);
+    keep_digits(digits, index, features);
     return LS_OK;
+}
+
+static ls_status read_digits_example(const struct ls_source *source, int64_t index, float *features,
+                                     const struct ls_targets *targets) {
+    uint8_t pixels[LS_DRAW_PIXELS];
+    ls_status status = bytes_of_digits(source, index, pixels, targets);
+    ls_pixels_to_unit(pixels, LS_DRAW_PIXELS, features);
+    return status;
 }
 
 static void free_digits(struct ls_source *source) {
@@ -57,7 +63,8 @@ static void free_digits(struct ls_source *source) {
     ls_free(digits);
 }
 
-static const struct ls_source_ops digits_ops = {read_digits_example, free_digits};
+static const struct ls_source_ops digits_ops = {
+    .read = read_digits_example, .free = free_digits, .bytes = bytes_of_digits};
 
 /* Untouched pages of the cache cost nothing. */
 static ls_status allocate_digits(struct digits *digits) {

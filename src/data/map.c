@@ -27,13 +27,15 @@ static size_t row_length(const ls_shape *shape) {
  * - 2 (i mod width) + width - 1. */
 static ls_status flip(const struct ls_stage *stage) {
     int64_t pixels = stage->shape->dims[0] * stage->shape->dims[1], width = stage->shape->dims[1];
-    size_t channels = (size_t)stage->shape->dims[2];
-    bool flipped = stage->random[0] >> 31;
-    for (int64_t i = 0; i < pixels; i++) {
-        int64_t from = flipped ? i - 2 * (i % width) + width - 1 : i;
-        for (size_t c = 0; c < channels; c++)
-            stage->output[(size_t)i * channels + c] = stage->input[(size_t)from * channels + c];
+    size_t pixel = (size_t)stage->shape->dims[2] * stage->element;
+    const char *input = (const char *)stage->input;
+    char *output = (char *)stage->output;
+    if (!(stage->random[0] >> 31)) {
+        memcpy(output, input, (size_t)pixels * pixel);
+        return LS_OK;
     }
+    for (int64_t i = 0; i < pixels; i++)
+        memcpy(output + (size_t)i * pixel, input + (size_t)(i - 2 * (i % width) + width - 1) * pixel, pixel);
     return LS_OK;
 }
 
@@ -42,16 +44,16 @@ static ls_status flip(const struct ls_stage *stage) {
  * outside. */
 static void cut_map(const struct ls_stage *stage, int64_t top, int64_t left) {
     int64_t height = stage->shape->dims[0], width = stage->shape->dims[1];
-    size_t channels = (size_t)stage->shape->dims[2], length = row_length(stage->result);
+    size_t pixel = (size_t)stage->shape->dims[2] * stage->element, length = row_length(stage->result) * stage->element;
     int64_t first = left < 0 ? -left : 0,
             end = width - left < stage->result->dims[1] ? width - left : stage->result->dims[1];
     for (int64_t y = 0; y < stage->result->dims[0]; y++) {
-        float *row = stage->output + (size_t)y * length;
-        memset(row, 0, length * sizeof(*row));
+        char *row = (char *)stage->output + (size_t)y * length;
+        memset(row, 0, length);
         if (y + top < 0 || y + top >= height || end <= first) continue;
-        memcpy(row + (size_t)first * channels,
-               stage->input + ((size_t)(y + top) * (size_t)width + (size_t)(left + first)) * channels,
-               (size_t)(end - first) * channels * sizeof(*row));
+        memcpy(row + (size_t)first * pixel,
+               (const char *)stage->input + ((size_t)(y + top) * (size_t)width + (size_t)(left + first)) * pixel,
+               (size_t)(end - first) * pixel);
     }
 }
 
@@ -190,20 +192,28 @@ enum {
     KERAS = FACTOR | AXES | SCALE | FILL
 };
 
+/* The fate of an element. */
+enum nature {
+    MADE,    /* it depends on others, or on what is drawn */
+    MOVED,   /* it is one of the input's, or 0 */
+    POINTED, /* it depends on its own value, and on its channel */
+};
+
 static const struct kind {
     const char *name;
     ls_status (*run)(const struct ls_stage *stage);
     ls_status (*check)(const ls_map *map, const ls_shape *shape);
     bool image; /* needs height x width x channels */
     int fields;
+    enum nature nature;
 } kinds[] = {
-    [LS_MAP_FLIP] = {"flip", flip, check_nothing, true, 0},
-    [LS_MAP_RANDOM_CROP] = {"crop", random_crop, check_crop, true, SIZE | PADDING},
-    [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_padded_crop, true, SIZE | PADDING},
+    [LS_MAP_FLIP] = {"flip", flip, check_nothing, true, 0, MOVED},
+    [LS_MAP_RANDOM_CROP] = {"crop", random_crop, check_crop, true, SIZE | PADDING, MOVED},
+    [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_padded_crop, true, SIZE | PADDING, MOVED},
     [LS_MAP_BRIGHTNESS] = {"brightness", brightness, check_any_amount, false, AMOUNT},
     [LS_MAP_CONTRAST] = {"contrast", contrast, check_any_amount, true, AMOUNT},
-    [LS_MAP_NORMALISE] = {"normalise", normalise, check_channels, false, CHANNELS},
-    [LS_MAP_RESCALE] = {"rescale", rescale, check_nothing, false, AMOUNT | OFFSET},
+    [LS_MAP_NORMALISE] = {"normalise", normalise, check_channels, false, CHANNELS, POINTED},
+    [LS_MAP_RESCALE] = {"rescale", rescale, check_nothing, false, AMOUNT | OFFSET, POINTED},
     [LS_MAP_FUNCTION] = {"function", call_function, check_any_function, false, FUNCTION},
     [LS_MAP_ROTATION] = {"rotation", ls_affine_rotate, ls_affine_check, true, FACTOR | FILL},
     [LS_MAP_ZOOM] = {"zoom", ls_affine_zoom, ls_affine_check, true, FACTOR | AXES | FILL},
@@ -302,6 +312,7 @@ ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps
         else if (ls_shape_count(&made.shapes[i + 1]) > made.most)
             made.most = ls_shape_count(&made.shapes[i + 1]);
     }
+    while (!status && made.moves < made.count && kinds[made.stages[made.moves].kind].nature == MOVED) made.moves++;
     if (status)
         ls_maps_free(&made);
     else
@@ -347,8 +358,8 @@ void ls_maps_draw(int stage, const struct ls_map_example *example, uint32_t rand
 }
 
 /* Stages read one buffer and write the other in turns, so none works in place. */
-ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
-                      float *const buffers[2], float **output) {
+static ls_status run_stages(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
+                            void *const buffers[2], size_t element) {
     ls_status status = LS_OK;
     for (int i = first; i < end && !status; i++) {
         struct ls_stage stage = {.map = &maps->stages[i],
@@ -356,10 +367,47 @@ ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const stru
                                  .result = &maps->shapes[i + 1],
                                  .input = buffers[i % 2],
                                  .output = buffers[(i + 1) % 2],
+                                 .element = element,
                                  .example = example};
         ls_maps_draw(i, example, stage.random);
         status = kinds[stage.map->kind].run(&stage);
     }
+    return status;
+}
+
+ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
+                      float *const buffers[2], float **output) {
+    void *const both[] = {buffers[0], buffers[1]};
+    ls_status status = run_stages(maps, first, end, example, both, sizeof(float));
     if (!status) *output = buffers[end % 2];
     return status;
+}
+
+ls_status ls_maps_move(const struct ls_maps *maps, const struct ls_map_example *example, uint8_t *const buffers[2],
+                       uint8_t **output) {
+    void *const both[] = {buffers[0], buffers[1]};
+    ls_status status = run_stages(maps, 0, maps->moves, example, both, 1);
+    if (!status) *output = buffers[maps->moves % 2];
+    return status;
+}
+
+/* The bytes of one channel are an example whose every pixel has as many: the stages make the table themselves. */
+bool ls_maps_tabulate(const struct ls_maps *maps, struct ls_pixel_table *table) {
+    const ls_shape *last = &maps->shapes[maps->count];
+    int64_t channels = last->rank ? last->dims[last->rank - 1] : 1;
+    float values[2][(UINT8_MAX + 1) * LS_MOST_CHANNELS];
+    for (int i = maps->moves; i < maps->count; i++)
+        if (kinds[maps->stages[i].kind].nature != POINTED) return false;
+    *table = (struct ls_pixel_table){.channels = channels > LS_MOST_CHANNELS ? 1 : (int)channels,
+                                     .plain = maps->moves == maps->count};
+    const ls_shape shape = LS_SHAPE((UINT8_MAX + 1), table->channels);
+    int now = 0;
+    for (int i = 0; i < (UINT8_MAX + 1) * table->channels; i++)
+        ls_pixels_to_unit(&(uint8_t){(uint8_t)(i / table->channels)}, 1, &values[now][i]);
+    for (int i = maps->moves; i < maps->count; i++, now = !now)
+        (void)kinds[maps->stages[i].kind].run(&(struct ls_stage){
+            .map = &maps->stages[i], .shape = &shape, .result = &shape, .input = values[now], .output = values[!now]});
+    for (int c = 0; c < table->channels; c++)
+        for (int b = 0; b < (UINT8_MAX + 1); b++) table->values[c][b] = values[now][b * table->channels + c];
+    return true;
 }

@@ -3,6 +3,7 @@
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 
+#include "data/pixels.h"
 #include "data/targets.h"
 
 /* A list of stages and the shape of what each receives; shapes[count] is the last one's output. */
@@ -12,6 +13,7 @@ struct ls_maps {
     int count;
     int64_t most; /* elements of the largest shape */
     int mix;      /* the stage that mixes two examples, which who reads them does; count: none */
+    int moves;    /* the first stages, which only move elements: of bytes, too */
 };
 /* Copies a list that ends with a zero row, or NULL. INVALID_ARGUMENT names the stage and its mistake. */
 ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps *maps);
@@ -30,5 +32,11 @@ struct ls_map_example {
  * result. */
 ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
                       float *const buffers[2], float **output);
+/* The same through the stages that move, of bytes. */
+ls_status ls_maps_move(const struct ls_maps *maps, const struct ls_map_example *example, uint8_t *const buffers[2],
+                       uint8_t **output);
+/* True if the stages behind those that move depend on an element's value and channel alone: *table becomes what they
+ * make of each byte / 255. */
+bool ls_maps_tabulate(const struct ls_maps *maps, struct ls_pixel_table *table);
 /* The words that a stage draws for the example. */
 void ls_maps_draw(int stage, const struct ls_map_example *example, uint32_t random[8]);

@@ -34,6 +34,14 @@ static ls_status read_mnist_example(const struct ls_source *source, int64_t inde
     return LS_OK;
 }
 
+static ls_status bytes_of_mnist(const struct ls_source *source, int64_t index, uint8_t *features,
+                                const struct ls_targets *targets) {
+    const struct mnist *mnist = (const struct mnist *)source;
+    memcpy(features, mnist->images.values + (size_t)index * mnist->pixels, mnist->pixels);
+    *targets->labels = mnist->labels.values[index];
+    return LS_OK;
+}
+
 static void free_mnist(struct ls_source *source) {
     struct mnist *mnist = (struct mnist *)source;
     ls_free(mnist->image_file);
@@ -41,7 +49,7 @@ static void free_mnist(struct ls_source *source) {
     ls_free(mnist);
 }
 
-static const struct ls_source_ops mnist_ops = {read_mnist_example, free_mnist};
+static const struct ls_source_ops mnist_ops = {.read = read_mnist_example, .free = free_mnist, .bytes = bytes_of_mnist};
 
 /* The file's name as on the original site, as some archives have it, and both gzipped. */
 static const char *const file_formats[] = {"%s-%s-idx%d-ubyte", "%s-%s.idx%d-ubyte", "%s-%s-idx%d-ubyte.gz",

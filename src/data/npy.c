@@ -147,6 +147,13 @@ void ls_npy_floats(const struct ls_npy *npy, int64_t first, int64_t count, bool 
         for (int64_t i = 0; i < count; i++) values[i] = (float)float_at(npy, first + i);
 }
 
+void ls_npy_bytes(const struct ls_npy *npy, int64_t first, int64_t count, uint8_t *bytes) {
+    if (!npy->fortran)
+        memcpy(bytes, npy->values + first, (size_t)count);
+    else
+        for (int64_t i = 0; i < count; i++) bytes[i] = npy->values[offset_of(npy, first + i)];
+}
+
 int64_t ls_npy_integer(const struct ls_npy *npy, int64_t index) {
     if (npy->kind == 'f') {
         double value = float_at(npy, index);

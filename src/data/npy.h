@@ -20,6 +20,8 @@ ls_status ls_npy_parse(const char *name, const uint8_t *bytes, size_t size, stru
  * so; or one as an integer, of a float the one below it. */
 void ls_npy_floats(const struct ls_npy *npy, int64_t first, int64_t count, bool unit, float *values);
 int64_t ls_npy_integer(const struct ls_npy *npy, int64_t index);
+/* The same elements of an array of bytes, as they are. */
+void ls_npy_bytes(const struct ls_npy *npy, int64_t first, int64_t count, uint8_t *bytes);
 
 #define LS_NPY_HEADER 256 /* bytes that ls_npy_header writes */
 /* The header of an array of a type ("|u1", "<f4", "<i8"). */

@@ -31,14 +31,9 @@ static void read_ids(const struct arrays *arrays, int64_t index, int32_t *ids) {
         ids[i] = (int32_t)ls_npy_integer(&arrays->x, index * arrays->elements + i);
 }
 
-static ls_status read_numpy_example(const struct ls_source *source, int64_t index, float *features,
-                                    const struct ls_targets *targets) {
+static void read_targets(const struct ls_source *source, int64_t index, const struct ls_targets *targets) {
     const struct arrays *arrays = (const struct arrays *)source;
     int64_t width = ls_target_width(&source->targets);
-    if (source->integers)
-        read_ids(arrays, index, (int32_t *)(void *)features);
-    else
-        ls_npy_floats(&arrays->x, index * arrays->elements, arrays->elements, true, features);
     if (source->unlabelled)
         *targets->labels = 0;
     else if (source->targets.numbers)
@@ -46,6 +41,24 @@ static ls_status read_numpy_example(const struct ls_source *source, int64_t inde
     else
         *targets->labels = (int32_t)ls_npy_integer(&arrays->y, index);
     if (source->targets.weighted) ls_npy_floats(&arrays->weights, index, 1, false, targets->weights);
+}
+
+static ls_status read_numpy_example(const struct ls_source *source, int64_t index, float *features,
+                                    const struct ls_targets *targets) {
+    const struct arrays *arrays = (const struct arrays *)source;
+    if (source->integers)
+        read_ids(arrays, index, (int32_t *)(void *)features);
+    else
+        ls_npy_floats(&arrays->x, index * arrays->elements, arrays->elements, true, features);
+    read_targets(source, index, targets);
+    return LS_OK;
+}
+
+static ls_status bytes_of_numpy(const struct ls_source *source, int64_t index, uint8_t *features,
+                                const struct ls_targets *targets) {
+    const struct arrays *arrays = (const struct arrays *)source;
+    ls_npy_bytes(&arrays->x, index * arrays->elements, arrays->elements, features);
+    read_targets(source, index, targets);
     return LS_OK;
 }
 
@@ -57,7 +70,8 @@ static void free_arrays(struct ls_source *source) {
     ls_free(arrays);
 }
 
-static const struct ls_source_ops numpy_ops = {.read = read_numpy_example, .free = free_arrays};
+static const struct ls_source_ops numpy_ops = {
+    .read = read_numpy_example, .free = free_arrays, .bytes = bytes_of_numpy};
 
 /* The place of a split's arrays: members of an archive, or files of a folder. */
 struct place {

@@ -237,7 +237,7 @@ static int threads_of(const struct ls_pipeline *pipeline, bool behind, int64_t b
 static ls_status make_ahead(struct ls_pipeline *pipeline, const struct ls_pipeline_config *given) {
     const ls_dataset_options *options = &pipeline->dataset->options;
     int64_t rows = ls_pipeline_max_rows(pipeline) * pipeline->local_replicas;
-    int64_t row = ls_shape_count(&pipeline->dataset->shape) * (int64_t)sizeof(float);
+    int64_t row = ls_shape_count(&pipeline->dataset->shape) * (pipeline->dataset->table ? 1 : (int64_t)sizeof(float));
     bool behind = given->memory.pin && options->workers >= 0, hangs = may_hang(pipeline->dataset);
     int ahead = threads_of(pipeline, behind, rows * row), threads = ahead;
     if (!ahead && given->timeout_seconds > 0 && hangs)
@@ -369,6 +369,10 @@ const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipel
     return &pipeline->targets;
 }
 
+const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipeline) {
+    return ls_read_ahead_table(pipeline->ahead);
+}
+
 void ls_pipeline_take_classes(struct ls_pipeline *pipeline) {
     if (!pipeline->targets.numbers || ls_target_width(&pipeline->targets) != 1) return;
     pipeline->takes_classes = true;
@@ -389,7 +393,7 @@ ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica
     return status;
 }
 
-ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int local_replica, const float **features,
+ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int local_replica, const void **features,
                            const struct ls_targets *targets) {
     int64_t rows = place ? ls_pipeline_next_rows(pipeline, local_replica) : ls_pipeline_rows(pipeline, local_replica);
     struct ls_read_rows found;

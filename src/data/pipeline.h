@@ -38,6 +38,8 @@ int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline);
 int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
 /* The kind of the examples' targets. */
 const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipeline);
+/* The values of the bytes that rows lie as; NULL: they are floats. */
+const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipeline);
 /* Numbers, one an example, become labels; INVALID_ARGUMENT of the reading that finds one which is no class. */
 void ls_pipeline_take_classes(struct ls_pipeline *pipeline);
 /* Reads the present step's examples of one replica: features (rows, shape...), targets, host memory. Any thread. */
@@ -53,5 +55,5 @@ bool ls_pipeline_next(const struct ls_pipeline *pipeline, struct ls_pipeline_ste
 int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_replica);
 /* As ls_pipeline_read, of the present step (place 0) or the next one (1), where the config has a memory's pin:
  * *features becomes where they lie, until a seek drops their step. Targets are copied. */
-ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int local_replica, const float **features,
+ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int local_replica, const void **features,
                            const struct ls_targets *targets);

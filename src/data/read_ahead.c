@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/monitor.h"
 #include "base/thread.h"
+#include "data/pixels.h"
 #include "data/sources.h"
 
 #define LOOK (50 * LS_MILLISECOND) /* between two questions whether to wait on */
@@ -21,7 +22,7 @@ struct slot {
     struct ls_read_step step;
     int64_t total, taken, done;            /* rows */
     int64_t missing[LS_READ_MAX_REPLICAS]; /* rows of a replica that are not there yet */
-    float *features;                       /* borrowed */
+    char *features;                        /* borrowed */
     struct ls_targets targets;             /* owns */
     int64_t failed;                        /* the first row that could not be read */
     ls_status status;
@@ -30,12 +31,12 @@ struct slot {
 
 struct ls_read_ahead {
     struct ls_read_ahead_config config;
-    size_t elements;           /* of one example */
+    size_t elements, example;  /* of one example; its bytes where it lies */
     struct ls_monitor monitor; /* guards what follows, but for the bytes of rows that are not done */
     bool monitored, ending;
     bool overdue, left; /* a wait was in vain; nobody but the threads has this any more */
     struct slot *slots; /* owns; a ring */
-    float *features;    /* owns: of all slots */
+    char *features;     /* owns: of all slots */
     bool pinned;
     int first, count; /* under way */
     struct reader {
@@ -102,11 +103,23 @@ static void rows_done(struct ls_read_ahead *ahead, const struct some *some) {
     if (wakes || slot->done == slot->taken) ls_monitor_broadcast(&ahead->monitor);
 }
 
-static ls_status read_row(const struct ls_read_ahead *ahead, const struct slot *slot, int64_t row,
-                          struct ls_read_buffers *kept) {
-    const struct ls_targets targets = ls_targets_at(&slot->targets, kind_of(ahead), row);
-    return ls_dataset_read(ahead->config.dataset, &slot->step.rows[row], kept,
-                           slot->features + (size_t)row * ahead->elements, &targets);
+const struct ls_pixel_table *ls_read_ahead_table(const struct ls_read_ahead *ahead) {
+    return ahead->features ? ahead->config.dataset->table : NULL;
+}
+
+/* To where rows lie. */
+static ls_status read_row(const struct ls_read_ahead *ahead, const struct ls_row *row, struct ls_read_buffers *kept,
+                          const struct ls_read_rows *to) {
+    const ls_dataset *dataset = ahead->config.dataset;
+    return ls_read_ahead_table(ahead) ? ls_dataset_read_bytes(dataset, row, kept, to->features, &to->targets)
+                                      : ls_dataset_read(dataset, row, kept, to->features, &to->targets);
+}
+
+static ls_status read_row_of(const struct ls_read_ahead *ahead, const struct slot *slot, int64_t row,
+                             struct ls_read_buffers *kept) {
+    const struct ls_read_rows to = {slot->features + (size_t)row * ahead->example,
+                                    ls_targets_at(&slot->targets, kind_of(ahead), row)};
+    return read_row(ahead, &slot->step.rows[row], kept, &to);
 }
 
 /* With the monitor locked, as before and after. The first row that fails ends it. */
@@ -117,7 +130,7 @@ static void read_some(struct reader *reader, const struct some *some, struct ls_
     reader->slot = some->slot;
     reader->row = row;
     ls_monitor_unlock(&ahead->monitor);
-    while (!status && row < some->end) status = read_row(ahead, some->slot, row++, kept);
+    while (!status && row < some->end) status = read_row_of(ahead, some->slot, row++, kept);
     ls_monitor_lock(&ahead->monitor);
     reader->slot = NULL;
     note_failure(some->slot, row - 1, status);
@@ -176,13 +189,13 @@ static ls_status allocate_slot(struct ls_read_ahead *ahead, struct slot *slot) {
 /* Without threads, and with no device that copies from there, rows are read to where they are asked for. */
 static ls_status allocate_features(struct ls_read_ahead *ahead) {
     const struct ls_read_ahead_config *config = &ahead->config;
-    size_t line = LS_ALIGNMENT / sizeof(float), count = (size_t)config->rows * ahead->elements, bytes;
-    count = (count + line - 1) / line * line;
+    size_t size = (size_t)config->rows * ahead->example, bytes;
+    size = (size + LS_ALIGNMENT - 1) / LS_ALIGNMENT * LS_ALIGNMENT;
     if (!config->threads && !config->memory.pin) return LS_OK;
-    if (__builtin_mul_overflow(count * sizeof(float), (size_t)config->steps, &bytes)) bytes = SIZE_MAX;
+    if (__builtin_mul_overflow(size, (size_t)config->steps, &bytes)) bytes = SIZE_MAX;
     ahead->features = ls_alloc_aligned(bytes);
     if (!ahead->features) return ls_fail_memory("batches", bytes);
-    for (int i = 0; i < config->steps; i++) ahead->slots[i].features = ahead->features + (size_t)i * count;
+    for (int i = 0; i < config->steps; i++) ahead->slots[i].features = ahead->features + (size_t)i * size;
     ahead->pinned = config->memory.pin;
     if (ahead->pinned) config->memory.pin(config->memory.context, ahead->features, bytes);
     return LS_OK;
@@ -220,6 +233,7 @@ ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls
     if (!made) return ls_fail_memory("batches", sizeof(*made));
     made->config = *config;
     made->elements = (size_t)ls_shape_count(&config->dataset->shape);
+    made->example = made->elements * (config->dataset->table ? 1 : sizeof(float));
     ls_status status = allocate_read_ahead(made);
     if (!status) status = start_threads(made);
     if (status)
@@ -332,9 +346,10 @@ static ls_status read_now(const struct ls_read_ahead *ahead, const struct ls_rea
                           struct ls_read_rows to) {
     struct ls_read_buffers kept = {0};
     ls_status status = LS_OK;
+    size_t example = ahead->features ? ahead->example : ahead->elements * sizeof(float);
     for (int64_t row = step->first[local_replica]; row < step->first[local_replica + 1] && !status; row++) {
-        status = ls_dataset_read(ahead->config.dataset, &step->rows[row], &kept, to.features, &to.targets);
-        to.features += ahead->elements;
+        status = read_row(ahead, &step->rows[row], &kept, &to);
+        to.features = (char *)to.features + example;
         to.targets = ls_targets_at(&to.targets, kind_of(ahead), 1);
     }
     ls_dataset_read_buffers_free(&kept);
@@ -367,7 +382,7 @@ static ls_status wait_for_rows(struct ls_read_ahead *ahead, const struct slot *s
 ls_status ls_read_ahead_find(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows *found) {
     const struct slot *slot = slot_at(ahead, place);
     int64_t first = slot->step.first[local_replica];
-    *found = (struct ls_read_rows){slot->features + (size_t)first * ahead->elements,
+    *found = (struct ls_read_rows){slot->features + (size_t)first * ahead->example,
                                    ls_targets_at(&slot->targets, kind_of(ahead), first)};
     return ahead->config.threads ? wait_for_rows(ahead, slot, local_replica)
                                  : read_now(ahead, &slot->step, local_replica, *found);
@@ -380,7 +395,10 @@ ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_r
     if (!ahead->features) return read_now(ahead, step, local_replica, to);
     ls_status status = ls_read_ahead_find(ahead, place, local_replica, &from);
     if (status) return status;
-    memcpy(to.features, from.features, (size_t)count * ahead->elements * sizeof(float));
+    if (ls_read_ahead_table(ahead))
+        ls_pixels_expand(ls_read_ahead_table(ahead), from.features, (size_t)count * ahead->elements, to.features);
+    else
+        memcpy(to.features, from.features, (size_t)count * ahead->example);
     ls_targets_copy(kind_of(ahead), &from.targets, count, &to.targets);
     return LS_OK;
 }

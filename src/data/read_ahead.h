@@ -54,11 +54,13 @@ ls_status ls_read_ahead_seek(struct ls_read_ahead *ahead, int64_t epoch, int64_t
 struct ls_read_step *ls_read_ahead_room(struct ls_read_ahead *ahead, const struct ls_read_step **last);
 /* The step that was filled in is under way. */
 void ls_read_ahead_start(struct ls_read_ahead *ahead);
-/* The destination of examples. */
+/* The destination of examples: floats, or where they lie, which is bytes where ls_read_ahead_table is not NULL. */
 struct ls_read_rows {
-    float *features;
+    void *features;
     struct ls_targets targets; /* of the dataset's kind */
 };
+/* The values of the bytes that rows lie as; NULL: they are floats, or lie nowhere. */
+const struct ls_pixel_table *ls_read_ahead_table(const struct ls_read_ahead *ahead);
 /* Examples of a replica: of the present step (place 0), or of one that is under way behind it. Any thread, between
  * seeks. Fails as reading failed, at the first row that did; DEADLINE_EXCEEDED naming the example that does not come.
  */

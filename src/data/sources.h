@@ -16,5 +16,8 @@ struct ls_image_place {
 const char *ls_source_class_name(const struct ls_source *source, int label);
 /* NULL if the example has no file of its own. */
 const char *ls_source_path(const struct ls_source *source, int64_t index);
+/* The example's bytes, of a source of bytes; without its bytes they are made of the floats. */
+ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t *features,
+                          const struct ls_targets *targets);
 /* An example's targets, by the cheapest way that the source has. */
 ls_status ls_source_targets(const struct ls_source *source, int64_t index, const struct ls_targets *targets);

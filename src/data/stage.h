@@ -7,7 +7,8 @@ struct ls_stage {
     const ls_map *map;
     const ls_shape *shape, *result; /* of input, of output */
     const float *input;
-    float *output; /* is not input */
+    float *output;  /* is not input */
+    size_t element; /* bytes: sizeof(float), or 1 for stages that move elements */
     /* A function of (seed, pass, example, stage), so that replicas, layouts and restarts see the same. */
     uint32_t random[8];
     const struct ls_map_example *example;

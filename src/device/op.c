@@ -194,6 +194,19 @@ static ls_status check_cast(const struct ls_op *op) {
                               {LS_ARG_Y, "y", ls_op_type(op, LS_ARG_Y), false, shape});
 }
 
+static ls_status check_expand(const struct ls_op *op) {
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 0);
+    if (status) return status;
+    ls_shape shape = op->tensors[LS_ARG_X].shape;
+    int64_t channels = op->tensors[LS_ARG_W].shape.dims[0];
+    if (channels < 1 || channels > 3 || shape.dims[shape.rank - 1] % channels)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: w has %lld channels, and x's last axis %lld: 1 to 3 that divide it",
+                       ls_op_name(op->kind), (long long)channels, (long long)shape.dims[shape.rank - 1]);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_UINT8, false, shape},
+                              {LS_ARG_W, "w", LS_FLOAT32, false, LS_SHAPE(channels, LS_BYTE_VALUES)},
+                              {LS_ARG_Y, "y", ls_op_type(op, LS_ARG_Y), false, shape});
+}
+
 static ls_status check_finite(const struct ls_op *op) {
     ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 1);
     if (!status && !op->value) status = ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
@@ -254,6 +267,7 @@ static const struct {
     [LS_OP_PENALTY] = {"penalty", check_penalty},
     [LS_OP_MERGE] = {"merge", ls_op_layers_check_elements},
     [LS_OP_CAST] = {"cast", check_cast},
+    [LS_OP_EXPAND] = {"expand", check_expand},
     [LS_OP_FINITE] = {"finite", check_finite},
     [LS_OP_REPORT] = {"report", check_report},
 };

@@ -7,6 +7,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#define LS_BYTE_VALUES 256
 enum ls_op_kind {
     LS_OP_DENSE_FORWARD,       /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */
     LS_OP_DENSE_BACKWARD,      /* dw(N,M), and unless NULL db(M), dx(R,N), from x, w, y, dy(R,M), which may be left
@@ -59,6 +60,8 @@ enum ls_op_kind {
     LS_OP_PENALTY, /* of the parts' regularisers -> *value */
     /* Of 16-bit arithmetic */
     LS_OP_CAST,   /* y = x in y's type, rounded to nearest even */
+    LS_OP_EXPAND, /* y = what w(C,LS_BYTE_VALUES) has for the byte x (uint8), by its channel: of the last axis, or C is
+                     1 */
     LS_OP_FINITE, /* how many elements of x are infinite or no number -> *value */
     LS_OP_REPORT, /* y(E) = report[E], to which *sums and *gathered (unless NULL) are added: see LS_REPORT_ */
     LS_OP_KIND_COUNT

@@ -356,6 +356,16 @@ struct ls_tensor ls_network_ids(const struct ls_network *network, const void *fe
                               LS_SHAPE(rows, ls_shape_count(&network->input)), 0};
 }
 
+ls_status ls_network_check_bytes(const struct ls_network *network) {
+    for (size_t i = 0; i < network->node_count; i++)
+        if (network->nodes[i].layer.kind == LS_LAYER_EMBEDDING)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "layer '%s' takes ids, and the dataset's bytes are read as x / 255: open it with ids "
+                           "(ls_dataset_options.ids)",
+                           network->nodes[i].name);
+    return LS_OK;
+}
+
 ls_status ls_network_check_ids(const struct ls_network *network, const void *features, int64_t rows) {
     const struct ls_tensor ids = ls_network_ids(network, features, rows);
     ls_status status = LS_OK;

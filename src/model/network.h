@@ -49,6 +49,8 @@ bool ls_network_takes_integers(const struct ls_network *network);
 /* The model's input as ids, of an embedding layer: (rows, count), LS_INT32 or LS_FLOAT32. features: (rows, input...).
  */
 struct ls_tensor ls_network_ids(const struct ls_network *network, const void *features, int64_t rows);
+/* INVALID_ARGUMENT naming an embedding layer, of which bytes / 255 are no ids. */
+ls_status ls_network_check_bytes(const struct ls_network *network);
 /* INVALID_ARGUMENT naming the layer, where one of its ids in features (rows, input...) is none. */
 ls_status ls_network_check_ids(const struct ls_network *network, const void *features, int64_t rows);
 /* Writes initial values into a host blob: a function of (seed, variable name, element) only. */
@@ -70,8 +72,12 @@ struct ls_plan_config {
     int64_t rows;  /* >= 1 */
     bool training; /* false: forward and loss only; gradients may be NULL */
     struct ls_objective objective;
-    float *parameters, *gradients;     /* device blobs */
-    const void *features;              /* device (rows, input...) float32, or int32 as of ls_network_take_integers */
+    float *parameters, *gradients; /* device blobs */
+    const void *features;          /* device (rows, input...) float32, or int32 as of ls_network_take_integers */
+    /* device (byte_channels, 256): features are bytes, and these are what they stand for (LS_OP_EXPAND); NULL: floats
+     */
+    const float *byte_values;
+    int byte_channels;
     const struct ls_plan_rows *tables; /* NULL if the network has no sparse ones */
     const int32_t *labels;             /* device (rows); NULL if numbers has the targets */
     const float *numbers;              /* device (rows, outputs): targets that are numbers */

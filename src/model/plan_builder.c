@@ -256,14 +256,28 @@ static ls_status for_folded(struct ls_plan_builder *builder,
     return status;
 }
 
+/* Of values' type; integers stay. */
+static ls_status append_features(struct ls_plan_builder *builder) {
+    const struct ls_plan_config *config = builder->config;
+    struct ls_tensor *value = &builder->values[0].forward;
+    ls_shape input = with_rows(config->rows, ls_network_input(config->network));
+    struct ls_tensor features = {(void *)(uintptr_t)config->features, LS_FLOAT32, input, 0};
+    ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type;
+    if (!config->byte_values) return convert(builder, &features, type, value);
+    struct ls_op op = {.kind = LS_OP_EXPAND};
+    features.dtype = LS_UINT8;
+    op.tensors[LS_ARG_X] = features;
+    op.tensors[LS_ARG_W] = (struct ls_tensor){(void *)(uintptr_t)config->byte_values, LS_FLOAT32,
+                                              LS_SHAPE(config->byte_channels, LS_BYTE_VALUES), 0};
+    op.tensors[LS_ARG_Y] = *value = new_values(builder, &input);
+    return ls_plan_builder_append(builder, &op);
+}
+
 static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
-    ls_shape input = with_rows(config->rows, ls_network_input(config->network));
     const ls_shape variables = LS_SHAPE((int64_t)ls_network_trainable_count(config->network));
-    const struct ls_tensor features = {(void *)(uintptr_t)config->features, LS_FLOAT32, input, 0};
     const struct ls_tensor parameters = {config->parameters, LS_FLOAT32, variables, 0};
-    ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type; /* they stay */
-    ls_status status = convert(builder, &features, type, &builder->values[0].forward);
+    ls_status status = append_features(builder);
     if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
     if (!status) status = for_folded(builder, fold_mean);
     for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)

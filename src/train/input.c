@@ -18,6 +18,7 @@ static bool is_far(const struct ls_model_replica *replica) {
 
 static void release_input(struct ls_device *device, struct ls_model_input *input) {
     if (input->features) device->ops->release(device, input->features);
+    if (input->byte_values) device->ops->release(device, input->byte_values);
     if (input->targets) device->ops->release(device, input->targets);
     if (input->weights) device->ops->release(device, input->weights);
     if (input->host_targets) ls_device_release_host(device, input->host_targets);
@@ -36,6 +37,13 @@ void ls_inputs_release(struct ls_model_replica *replica) {
 struct sizes {
     size_t features, targets, weights;
 };
+
+static ls_status allocate_byte_values(struct ls_device *device, struct ls_model_input *input) {
+    void *memory = NULL;
+    ls_status status = device->ops->allocate(device, sizeof(((struct ls_pixel_table *)0)->values), &memory);
+    if (!status) input->byte_values = memory;
+    return status;
+}
 
 static ls_status allocate_device(struct ls_device *device, const struct sizes *sizes, struct ls_model_input *input) {
     void *memory = NULL;
@@ -57,26 +65,38 @@ static ls_status allocate_host(struct ls_device *device, const struct sizes *siz
     return status;
 }
 
-ls_status ls_inputs_reserve(ls_model *model, int64_t rows, int64_t targets) {
+/* True if there is more room already; else room becomes what holds both. */
+static bool has_room(const struct ls_input_room *there, struct ls_input_room *room) {
+    if (room->rows <= there->rows && room->targets <= there->targets && room->example <= there->example) return true;
+    if (room->rows < there->rows) room->rows = there->rows;
+    if (room->targets < there->targets) room->targets = there->targets;
+    if (room->example < there->example) room->example = there->example;
+    return false;
+}
+
+static ls_status reserve_replica(const ls_model *model, struct ls_model_replica *replica, struct ls_input_room room) {
+    bool far = is_far(replica);
+    size_t rows = (size_t)room.rows, example = (size_t)ls_shape_count(&model->built.input) * sizeof(float);
+    const struct sizes sizes = {rows * (far ? room.example : example), rows * (size_t)room.targets * sizeof(float),
+                                rows * sizeof(float)};
     ls_status status = LS_OK;
-    if (rows <= model->built.max_rows && targets <= model->built.max_targets) return LS_OK;
-    if (rows < model->built.max_rows) rows = model->built.max_rows;
-    if (targets < model->built.max_targets) targets = model->built.max_targets;
-    const struct sizes sizes = {(size_t)rows * (size_t)ls_shape_count(&model->built.input) * sizeof(float),
-                                (size_t)rows * (size_t)targets * sizeof(float), (size_t)rows * sizeof(float)};
-    model->built.max_rows = 0;
-    for (int i = 0; !status && i < model->strategy->local_count; i++) {
-        struct ls_model_replica *replica = &model->built.replicas[i];
-        bool far = is_far(replica);
-        ls_inputs_release(replica);
-        for (int k = 0; !status && k < (far ? 2 : 1); k++) {
-            status = allocate_device(replica->device, &sizes, &replica->inputs[k]);
-            if (!status && far) status = allocate_host(replica->device, &sizes, &replica->inputs[k]);
-        }
+    ls_inputs_release(replica);
+    for (int k = 0; !status && k < (far ? 2 : 1); k++) {
+        status = allocate_device(replica->device, &sizes, &replica->inputs[k]);
+        if (!status && far) status = allocate_byte_values(replica->device, &replica->inputs[k]);
+        if (!status && far) status = allocate_host(replica->device, &sizes, &replica->inputs[k]);
     }
-    if (!status) status = ls_sparse_reserve(model, rows);
-    if (!status) model->built.max_rows = rows;
-    if (!status) model->built.max_targets = targets;
+    return status;
+}
+
+ls_status ls_inputs_reserve(ls_model *model, struct ls_input_room room) {
+    ls_status status = LS_OK;
+    if (has_room(&model->built.room, &room)) return LS_OK;
+    model->built.room.rows = 0;
+    for (int i = 0; !status && i < model->strategy->local_count; i++)
+        status = reserve_replica(model, &model->built.replicas[i], room);
+    if (!status) status = ls_sparse_reserve(model, room.rows);
+    if (!status) model->built.room = room;
     return status;
 }
 
@@ -84,7 +104,10 @@ ls_status ls_inputs_reserve(ls_model *model, int64_t rows, int64_t targets) {
 
 void ls_inputs_forget(ls_model *model) {
     for (int i = 0; i < model->built.replica_count; i++)
-        for (int k = 0; k < 2; k++) model->built.replicas[i].inputs[k].ahead = false;
+        for (int k = 0; k < 2; k++) {
+            model->built.replicas[i].inputs[k].ahead = false;
+            model->built.replicas[i].inputs[k].table = NULL;
+        }
 }
 
 void ls_input_use_pipeline(ls_model *model, struct ls_pipeline *pipeline) {
@@ -109,28 +132,40 @@ static ls_status upload_targets(const ls_model *model, struct ls_device *device,
     return device->ops->queue->receive(device, input->weights, input->host_weights, weights);
 }
 
+/* As bytes, which no layer takes as ids, where they lie so; else as floats. */
+static ls_status upload_features(const ls_model *model, struct ls_device *device, struct ls_model_input *input,
+                                 const void *features) {
+    const struct ls_pixel_table *table = ls_pipeline_table(model->progress.pipeline);
+    size_t count = (size_t)input->rows * (size_t)ls_shape_count(&model->built.input);
+    ls_status status = LS_OK;
+    if (!table) status = ls_network_check_ids(model->built.network, features, input->rows);
+    if (!status && table && input->table != table) {
+        status = device->ops->copy_in(device, input->byte_values, table->values, sizeof(table->values));
+        if (!status) input->table = table;
+    }
+    return status ? status
+                  : device->ops->queue->receive(device, input->features, features, count * (table ? 1 : sizeof(float)));
+}
+
 /* From the pinned memory, beside what the device computes. A label that is no class would be told by the device when
  * the update is queued behind it: it is found here, before anything of the step is. An id that is none is, too. */
-static ls_status upload(const ls_model *model, const struct ls_model_replica *replica,
-                        const struct ls_model_input *input, const float *features) {
-    struct ls_device *device = replica->device;
-    size_t size = (size_t)input->rows * (size_t)ls_shape_count(&model->built.input) * sizeof(*input->features);
+static ls_status upload(const ls_model *model, struct ls_device *device, struct ls_model_input *input,
+                        const void *features) {
     ls_status status = LS_OK;
     if (!ls_pipeline_targets(model->progress.pipeline)->numbers)
         status = ls_objective_check_labels(&model->spec.objective, ls_network_outputs(model->built.network),
                                            input->host_targets, input->rows);
-    if (!status) status = ls_network_check_ids(model->built.network, features, input->rows);
-    if (!status) status = device->ops->queue->receive(device, input->features, features, size);
+    if (!status) status = upload_features(model, device, input, features);
     return status ? status : upload_targets(model, device, input);
 }
 
 /* The rows of the present step (place 0) or the next one (1). */
-static ls_status bring(const ls_model *model, int local, int place, const struct ls_model_input *input) {
+static ls_status bring(const ls_model *model, int local, int place, struct ls_model_input *input) {
     const struct ls_targets targets = targets_in(model, input->host_targets, input->host_weights);
-    const float *features;
+    const void *features;
     if (!input->rows) return LS_OK;
     ls_status status = ls_pipeline_find(model->progress.pipeline, place, local, &features, &targets);
-    return status ? status : upload(model, &model->built.replicas[local], input, features);
+    return status ? status : upload(model, model->built.replicas[local].device, input, features);
 }
 
 static ls_status load_far(const ls_model *model, int local) {

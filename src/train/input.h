@@ -2,9 +2,8 @@
 #pragma once
 #include "train/model.h"
 
-/* Room for batches of so many rows a replica with so many targets each, and for what an input was that is
- * copied ahead. */
-ls_status ls_inputs_reserve(ls_model *model, int64_t rows, int64_t targets);
+/* Room for such batches a replica, at least, and for what an input was that is copied ahead. */
+ls_status ls_inputs_reserve(ls_model *model, struct ls_input_room room);
 void ls_inputs_release(struct ls_model_replica *replica);
 /* Sets the pipeline of the present call; NULL when the call ends. Batches that were copied ahead of another pipeline
  * are dropped. */

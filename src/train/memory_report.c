@@ -8,10 +8,11 @@
 #include "train/stored.h"
 
 static size_t inputs_size(const ls_model *model, const struct ls_model_replica *replica) {
-    size_t row = (size_t)(ls_shape_count(&model->built.input) + model->built.max_targets + 1) * sizeof(float),
-           inputs = 0;
+    size_t features = (size_t)ls_shape_count(&model->built.input) * sizeof(float), inputs = 0;
+    size_t row = (size_t)(model->built.room.targets + 1) * sizeof(float);
+    row += replica->device->host_memory ? features : model->built.room.example;
     for (int i = 0; i < 2; i++) inputs += replica->inputs[i].features != NULL;
-    return inputs * (size_t)model->built.max_rows * row;
+    return inputs * (size_t)model->built.room.rows * row;
 }
 
 /* The blobs; gradients are there from the first step on. */

@@ -58,14 +58,21 @@ struct ls_model_exchange {
 };
 /* A batch on a device. */
 struct ls_model_input {
-    float *features;     /* device (max_rows, shape...) */
-    void *targets;       /* device (max_rows, max_targets) int32 or float32 */
-    float *weights;      /* device (max_rows) */
-    float *host_weights; /* the same in host memory, where the device has none */
+    void *features;     /* device (rows, shape...): floats, or bytes of a device without host memory */
+    float *byte_values; /* device (LS_MOST_CHANNELS, LS_BYTE_VALUES), where that has none: what bytes stand for */
+    const struct ls_pixel_table *table; /* that is there; borrowed from the pipeline's dataset; NULL: none */
+    void *targets;                      /* device (rows, targets) int32 or float32 */
+    float *weights;                     /* device (rows) */
+    float *host_weights;                /* the same in host memory, where the device has none */
     void *host_targets;
     bool ahead; /* it holds the batch of step, which has not begun */
     struct ls_pipeline_step step;
     int64_t rows;
+};
+/* Inputs hold so many rows, each of so many targets, and of bytes of features where the device has no host memory. */
+struct ls_input_room {
+    int64_t rows, targets;
+    size_t example;
 };
 #define LS_PLANS_KEPT                                                                                                  \
     16 /* row counts (full, one more, short last ones), for training and evaluation, of each input                     \
@@ -95,7 +102,7 @@ struct ls_model_replica {
         struct ls_plan *plan;
         int64_t rows;
         int input;
-        bool training, numbers, weighted;
+        bool training, numbers, weighted, bytes;
         uint64_t used; /* when, to replace the oldest */
     } plans[LS_PLANS_KEPT];
     uint64_t clock;
@@ -140,7 +147,7 @@ struct ls_model_built {
     bool tables_elsewhere;             /* another worker brings these to the servers */
     int64_t moments_step;              /* the step after which they came back; -1: they did not */
     struct ls_sparse *sparse;          /* rows of tables; NULL without sparse ones */
-    int64_t max_rows, max_targets;     /* that the buffers hold; of one example */
+    struct ls_input_room room;
     /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU
      * devices only */
     char adder[LS_ADDER_TEXT];

@@ -82,7 +82,7 @@ static ls_status check_classes(const ls_model *model, int classes) {
                    outputs);
 }
 
-static ls_status check_input(const ls_model *model, const ls_dataset *data) {
+ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data) {
     char have[200], want[200];
     ls_shape shape = ls_dataset_shape(data);
     if (!ls_shape_equal(&shape, &model->built.input)) {
@@ -95,6 +95,8 @@ static ls_status check_input(const ls_model *model, const ls_dataset *data) {
     if (data->source->integers != integers)
         return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples are %s, the model was built for %s",
                        data->source->integers ? "integers" : "floats", integers ? "integers" : "floats");
+    ls_status status = data->source->bytes ? ls_network_check_bytes(model->built.network) : LS_OK;
+    if (status) return status;
     if (!data->targets.numbers) return check_classes(model, ls_dataset_num_classes(data));
     bool whole = ls_dataset_whole_classes(data) && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY;
     return whole ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
@@ -259,7 +261,10 @@ static ls_status build_network(ls_model *model, const ls_dataset *data, const fl
 }
 
 static ls_status reserve(ls_model *model, const struct ls_pipeline *pipeline) {
-    return ls_inputs_reserve(model, ls_pipeline_max_rows(pipeline), ls_target_width(ls_pipeline_targets(pipeline)));
+    size_t element = ls_pipeline_table(pipeline) ? 1 : sizeof(float);
+    return ls_inputs_reserve(model, (struct ls_input_room){ls_pipeline_max_rows(pipeline),
+                                                           ls_target_width(ls_pipeline_targets(pipeline)),
+                                                           (size_t)ls_shape_count(&model->built.input) * element});
 }
 
 ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
@@ -276,7 +281,7 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
         return status;
     }
     if (state) model->spec.loaded = false;
-    status = check_input(model, data);
+    status = ls_model_build_check(model, data);
     if (!status && built && !state && model->spec.loaded) status = broadcast_weights(model, false);
     return status ? status : reserve(model, pipeline);
 }
@@ -303,7 +308,7 @@ static ls_status copy_replica(const ls_model *model, struct ls_model_replica *re
 ls_status ls_model_build_add_replicas(ls_model *model, int from) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)model->strategy->local_count;
-    int64_t rows = built->max_rows, targets = built->max_targets;
+    const struct ls_input_room room = built->room;
     struct ls_model_replica *replicas = ls_alloc_array(count, sizeof(*replicas));
     if (!replicas) return ls_fail_memory("replicas", count * sizeof(*replicas));
     memcpy(replicas, built->replicas, (size_t)from * sizeof(*replicas));
@@ -317,8 +322,8 @@ ls_status ls_model_build_add_replicas(ls_model *model, int from) {
         if (!status) status = build_penalty(model, &replicas[i]);
         if (!status && !replicas[i].shares) status = copy_replica(model, &replicas[i]);
     }
-    built->max_rows = 0;
-    return status ? status : ls_inputs_reserve(model, rows, targets);
+    built->room.rows = 0;
+    return status ? status : ls_inputs_reserve(model, room);
 }
 
 static void release_replica(struct ls_model_replica *replica) {

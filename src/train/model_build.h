@@ -8,6 +8,8 @@ ls_status ls_model_build_network(ls_model *model, const ls_dataset *data);
  * With a state, of ls_model_state_count floats, it is no collective, and the model has that state. */
 ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
                          const float *state);
+/* INVALID_ARGUMENT where the built model cannot take data's examples or targets. */
+ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data);
 /* Gives back all that ls_model_build and ls_bind_attach made. */
 void ls_model_build_release(ls_model *model);
 /* For the strategy's replicas from that index on, of a model that is built and detached. */

@@ -19,13 +19,17 @@ static size_t keep_within(const ls_model *model, const struct ls_model_replica *
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_plan_slot *oldest = &replica->plans[0];
-    const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);
+    const struct ls_target_kind labels = {.numbers = false}, *kind = &labels;
     const struct ls_model_input *input = &replica->inputs[replica->input];
+    const struct ls_pipeline *pipeline = model->progress.pipeline;
+    const struct ls_pixel_table *table = NULL;
+    if (pipeline) kind = ls_pipeline_targets(pipeline);
+    if (pipeline && !replica->device->host_memory) table = ls_pipeline_table(pipeline);
     replica->clock++;
     for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
         struct ls_plan_slot *slot = &replica->plans[i];
         if (slot->plan && slot->rows == rows && slot->training == training && slot->input == replica->input &&
-            slot->numbers == kind->numbers && slot->weighted == kind->weighted) {
+            slot->numbers == kind->numbers && slot->weighted == kind->weighted && slot->bytes == (table != NULL)) {
             slot->used = replica->clock;
             *plan = slot->plan;
             return LS_OK;
@@ -41,6 +45,8 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
         .parameters = replica->parameters,
         .gradients = training ? replica->gradients : NULL,
         .features = input->features,
+        .byte_values = table ? input->byte_values : NULL,
+        .byte_channels = table ? table->channels : 0,
         .tables = ls_sparse_plan(model, local),
         .labels = kind->numbers ? NULL : input->targets,
         .numbers = kind->numbers ? input->targets : NULL,
@@ -61,8 +67,8 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
     ls_status status = ls_plan_new(&config, &made);
     if (status) return status;
     ls_plan_free(oldest->plan);
-    *oldest =
-        (struct ls_plan_slot){made, rows, replica->input, training, kind->numbers, kind->weighted, replica->clock};
+    *oldest = (struct ls_plan_slot){made,          rows,           replica->input, training,
+                                    kind->numbers, kind->weighted, table != NULL,  replica->clock};
     *plan = made;
     return LS_OK;
 }

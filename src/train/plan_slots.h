@@ -2,7 +2,8 @@
 #pragma once
 #include "train/model.h"
 
-/* The plan for so many rows of the present batch's kind; made where there is none. Of the replica's own thread. */
+/* The plan for so many rows of the present batch's kind, which without a pipeline has labels; made where there is none.
+ * Of the replica's own thread. */
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan);
 /* Frees all. */
 void ls_plan_slots_drop(struct ls_model_replica *replica);

@@ -127,16 +127,25 @@ void ls_training_leave_fit(ls_strategy *strategy) {
     strategy->training->callbacks = NULL;
 }
 
+static ls_status grow_results(struct ls_training *training) {
+    int64_t room = 2 * training->done + 1;
+    if (training->done < training->room) return LS_OK;
+    ls_result *results = ls_alloc_array((size_t)room, sizeof(*results));
+    if (!results) return ls_fail_memory("the results of all calls", (size_t)room * sizeof(*results));
+    if (training->done) memcpy(results, training->results, (size_t)training->done * sizeof(*results));
+    ls_free(training->results);
+    training->results = results;
+    training->room = room;
+    return LS_OK;
+}
+
 ls_status ls_training_end(ls_strategy *strategy, const ls_result *result) {
     struct ls_training *training = strategy->training;
     training->fit = NULL;
     if (training->done >= training->made) return LS_OK; /* the others were before this process */
-    ls_result *results = ls_alloc_array((size_t)training->made, sizeof(*results));
-    if (!results) return ls_fail_memory("the results of all calls", (size_t)training->made * sizeof(*results));
-    if (training->done) memcpy(results, training->results, (size_t)training->done * sizeof(*results));
-    results[training->done++] = *result;
-    ls_free(training->results);
-    training->results = results;
+    ls_status status = grow_results(training);
+    if (status) return status;
+    training->results[training->done++] = *result;
     ls_state_transfer_commit(strategy->runtime);
     return LS_OK;
 }

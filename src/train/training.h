@@ -17,9 +17,9 @@ struct ls_training {
     struct ls_fit_state *fit;           /* of the fit whose steps have begun; NULL if none has */
     struct ls_callback_list *callbacks; /* that fit's; NULL without callbacks */
     const char *lines;                  /* that fit's description */
-    ls_result *results;                 /* [done] */
+    ls_result *results;                 /* [room], of which done are filled */
     struct ls_predict_cache *outputs;   /* owns: of the calls of predict that are done; NULL if none are kept */
-    int64_t done, made;                 /* calls that are done; calls that this process has come to */
+    int64_t room, done, made;           /* calls that are done; calls that this process has come to */
     struct ls_bytes kept;               /* owns: the state as it was when model was freed; data is NULL otherwise */
 };
 

@@ -214,7 +214,7 @@ static ls_status take_results(struct ls_training *training, const struct parts *
     ls_free(training->results);
     training->outputs = outputs;
     training->results = ls_steal(results);
-    training->done = (int64_t)done;
+    training->done = training->room = (int64_t)done;
     return LS_OK;
 }
 

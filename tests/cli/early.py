@@ -80,7 +80,7 @@ def a_checkpoint_folder_is_made():
 
 def predict_tries_its_file_first():
     output = at("nowhere/p.npy")
-    fails(1, f"NOT_FOUND: '--output': cannot write '{output}': No such file", "predict", "--weights", at("none.npz"), "--dataset",
+    fails(1, f"NOT_FOUND: '--output': cannot write '{output}': No such file", "predict", "--weights", saved_weights(), "--dataset",
           DATA, "--hidden", "8", "--output", output)
 
 

@@ -270,6 +270,9 @@ def new_rows_go_on_with_the_table_of_the_weights():
     run("train", "--dataset", first, "--target", "answer", *options, "--save-best", weights)
     out, _ = run("train", "--dataset", second, "--weights", weights, *options, "--save-best", newer)
     equal(scaling(newer), scaling(weights))
+    plans = [json.loads(run("plan", "--dataset", path, *more, "--hidden", "4", "--json")[0])
+             for path, *more in ((second, "--weights", weights), (first, "--target", "answer"))]
+    equal(plans[0]["parameters"], plans[1]["parameters"])
     # the same numbers as evaluate, which has the weights' table
     evaluated, _ = run("evaluate", "--weights", newer, "--dataset", second, "--validation-split", "0.25", "--json")
     equal(json.loads(evaluated)["loss"], json.loads(out)["val_loss"])

@@ -106,11 +106,11 @@ START_TEST(rows_lie_where_they_are_read) {
         assert_ok(ls_pipeline_seek(pipeline, step / 3, step % 3));
         ck_assert_int_eq(ls_pipeline_next(pipeline, &next), workers[_i] >= 0);
         for (int i = 0; i < (workers[_i] < 0 ? 2 : 4); i++) {
-            const float *found;
+            const void *found;
             int64_t rows = i / 2 ? ls_pipeline_next_rows(pipeline, i % 2) : ls_pipeline_rows(pipeline, i % 2);
             assert_ok(ls_pipeline_find(pipeline, i / 2, i % 2, &found, LS_LABELS(found_labels)));
             for (int64_t row = 0; row < rows; row++)
-                ck_assert_mem_eq(found + row * WIDTH, values + (int64_t)found_labels[row] * WIDTH,
+                ck_assert_mem_eq((const float *)found + row * WIDTH, values + (int64_t)found_labels[row] * WIDTH,
                                  WIDTH * sizeof(float));
         }
     }

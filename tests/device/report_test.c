@@ -1,4 +1,4 @@
-/* Casts, counting what is not finite, and what a step tells of itself. */
+/* Casts, bytes by a table, counting what is not finite, and what a step tells of itself. */
 #include "base/half.h"
 #include "device/op_fixture.h"
 #include "harness.h"
@@ -59,6 +59,39 @@ START_TEST(casts_round_once) {
     struct ls_device *device = open_device();
     for (int from = 0; from < DTYPES; from++)
         for (int to = 0; to < DTYPES; to++) check_cast(device, dtypes[from], dtypes[to], counts[_i]);
+    ls_device_close(device);
+}
+END_TEST
+
+/* By every number of channels, from a place that is aligned or not, and to the bit. */
+static void check_expand(struct ls_device *device, ls_dtype to, int64_t channels, int64_t pixels, int shift) {
+    int64_t count = channels * pixels;
+    uint8_t *x = ls_alloc_aligned((size_t)count + 1);
+    float *table = ls_alloc_aligned(3 * 256 * sizeof(float)), *y = ls_alloc_aligned((size_t)count * sizeof(float));
+    ck_assert(x && table && y);
+    struct ls_op op = {.kind = LS_OP_EXPAND};
+    op.tensors[LS_ARG_X] = (struct ls_tensor){x + shift, LS_UINT8, LS_SHAPE(pixels, channels)};
+    op.tensors[LS_ARG_W] = (struct ls_tensor){table, LS_FLOAT32, LS_SHAPE(channels, 256)};
+    op.tensors[LS_ARG_Y] = (struct ls_tensor){y, to, LS_SHAPE(pixels, channels)};
+    for (int i = 0; i < 3 * 256; i++) table[i] = sample(i);
+    for (int64_t i = 0; i <= count; i++) x[i] = (uint8_t)ls_random_bits(8, 3, (uint64_t)i);
+    assert_ok(run_op(device, &op));
+    for (int64_t i = 0; i < count; i++) {
+        float wanted = rounded(table[i % channels * 256 + x[i + shift]], to), is = as_float(y, to, i);
+        if (!(is == wanted || (isnan(is) && isnan(wanted))))
+            ck_abort_msg("%lld channels, %s: [%lld] is %.9g, but must be %.9g", (long long)channels, ls_dtype_name(to),
+                         (long long)i, (double)is, (double)wanted);
+    }
+    ls_free(x);
+    ls_free(table);
+    ls_free(y);
+}
+
+START_TEST(bytes_are_what_the_table_says) {
+    struct ls_device *device = open_device();
+    for (int to = 0; to < (device->host_memory ? 1 : DTYPES); to++)
+        for (int64_t channels = 1; channels <= 3; channels++)
+            for (int shift = 0; shift < 2; shift++) check_expand(device, dtypes[to], channels, counts[_i], shift);
     ls_device_close(device);
 }
 END_TEST
@@ -163,6 +196,7 @@ int main(void) {
     Suite *suite = suite_create("report");
     TCase *tests = tcase_create("report");
     tcase_add_loop_test(tests, casts_round_once, 0, COUNTS);
+    tcase_add_loop_test(tests, bytes_are_what_the_table_says, 0, COUNTS);
     tcase_add_test(tests, misuse_of_a_cast_is_named);
     tcase_add_loop_test(tests, numbers_that_are_not_finite_are_counted, 0, COUNTS);
     tcase_add_test(tests, a_report_tells_sums_and_others);

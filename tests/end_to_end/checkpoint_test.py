@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, children_of, last_json, newest_step, task_index_of, train_command
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, children_of, half_of, last_json, newest_step, task_index_of, train_command
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
@@ -60,6 +60,7 @@ def weights_sha256(tensors, names):
     return digest.hexdigest()
 
 
+@half_of
 class Checkpoints(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="checkpoint-test-")

@@ -13,16 +13,10 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from drawing import SEED, drawn, half_of  # noqa: E402, F401
 from pace import LIMIT, PACE  # noqa: E402, F401
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
-SEED = os.environ.get("LOCKSTEP_TEST_SEED")  # scripts/test draws and prints it; without it, as in scripts/test --full, nothing is drawn
-
-
-def drawn(choices, key, count=1):
-    """So many of them, by the seed and a key of the caller's; all of them without a seed."""
-    return random.Random("%s %s" % (SEED, key)).sample(list(choices), count) if SEED else list(choices)
-
 
 PORTS_BEGIN, PORTS_BLOCKS, PORTS_BLOCK = 15000, 230, 64
 held = []  # sockets on the first ports of this process's blocks: (socket, the ports of it that are not given out)

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, PACE, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, PACE, Cluster, children_of, half_of, last_json, task_index_of, train_command, wait_for_line
 
 ROUNDS = 2
 WORKERS = 3
@@ -36,6 +36,7 @@ def undisturbed(*options):
     return numbers(done.stdout)
 
 
+@half_of
 class Preemption(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="lockstep-preemption-")

@@ -166,7 +166,7 @@ class Saved(unittest.TestCase):
     def test_what_is_wrong_is_named(self):
         for command, options, status, word in (
                 ("evaluate", (), 2, "--weights is missing"),
-                ("evaluate", ("--weights", "/nowhere.safetensors"), 1, "/nowhere.safetensors"),
+                ("evaluate", ("--weights", "/nowhere.safetensors"), 2, "/nowhere.safetensors"),
                 ("evaluate", ("--weights", self.weights, "--hidden", "17"), 2, "--hidden is '17'"),
                 ("evaluate", ("--weights", self.weights, "--split", "other"), 2, "--split 'other' is none of"),
                 ("predict", ("--weights", self.weights), 2, "--output needs"),

@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, PACE, Cluster, drawn, last_json, tls_settings, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, PACE, Cluster, drawn, half_of, last_json, tls_settings, train_command, wait_for_line
 
 SHORT = train_command("--epochs", "2", "--limit", "2000", "--no-validation", "--json", "--verbose", "-1")
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
@@ -207,6 +207,7 @@ class Base(unittest.TestCase):
         return chief["weights_sha256"]
 
 
+@half_of
 class Strangers(Base):
     """All against worker 0, with worker 1 missing or while it trains."""
 
@@ -354,6 +355,7 @@ class Strangers(Base):
         self.assertIn("worker:1 (rank 1", stderr)
 
 
+@half_of
 class Tokens(Base):
     def last_lines(self, cluster):
         results = cluster.finish()
@@ -400,6 +402,7 @@ class Tokens(Base):
                     self.assertFalse(bytes.fromhex(token) in stream)
 
 
+@half_of
 class Tls(Base):
     def certs(self, name="certs", tasks="worker:3"):
         folder = os.path.join(self.folder, name)

@@ -12,7 +12,7 @@ import time
 import unittest
 
 import events
-from cluster import LIMIT, LOCKSTEP, children_of, last_json, task_index_of, train_command
+from cluster import LIMIT, LOCKSTEP, children_of, half_of, last_json, task_index_of, train_command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden", "tensorboard.txt")
@@ -37,6 +37,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+@half_of
 class Seeing(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()

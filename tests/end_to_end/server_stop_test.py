@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, drawn, free_ports, last_json, wait_for_line
+from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, drawn, free_ports, half_of, last_json, wait_for_line
 
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 TRAIN = [LOCKSTEP, "train", *HIDDEN, "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--verbose", "2", "--json"]
@@ -25,6 +25,7 @@ FORMS = {"sum-only": (MLP, {"LOCKSTEP_ALGORITHM": "assist"}), "delayed": ([*MLP,
 LEFT = r"CANCELLED: .*stopped after step (\d+), as (rank \d|\d workers) asked; its checkpoint is in"
 
 
+@half_of
 class ServerStop(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="lockstep-server-stop-")

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, last_json, wait_for_line
+from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, half_of, last_json, wait_for_line
 
 WORDS = os.environ.get("WORDS", "build/tests/end_to_end/words")
 OPTIMIZERS = ["momentum", "adam", "adamw", "rmsprop"]
@@ -43,6 +43,7 @@ def long(rule):
     return last_json(results[("worker", 0)][1])
 
 
+@half_of
 class Sparse(unittest.TestCase):
     def outcome(self, results, lost=()):
         for key, (status, _, stderr) in results.items():

@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from cluster import LIMIT, PACE, Cluster, drawn, last_json, run_local, train_command
+from cluster import LIMIT, PACE, Cluster, drawn, half_of, last_json, run_local, train_command
 
 # 7 full steps and one of 40
 SMALL = ("--limit", "530", "--epochs", "2", "--no-validation", "--batch-size", "70")
@@ -19,6 +19,7 @@ def run_small(workers, devices):
     return run_local(workers, devices, *SMALL)
 
 
+@half_of
 class Training(unittest.TestCase):
     def test_accuracy(self):
         result = run_local(2, 1, "--epochs", "3")

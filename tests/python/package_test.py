@@ -8,11 +8,14 @@ import unittest
 import subprocess
 import zipfile
 
-from ranks import HERE, LIMIT, environment, run
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from drawing import half_of  # noqa: E402
+from ranks import HERE, LIMIT, environment, run  # noqa: E402
 
 SEED = os.environ.get("LOCKSTEP_TEST_SEED") or str(int.from_bytes(os.urandom(4), "little"))
 
 
+@half_of
 class Package(unittest.TestCase):
     def whole(self, count, program, *arguments, options=(), **extra):
         status, out, err = run(count, program, *arguments, options=options, **extra)

@@ -15,12 +15,13 @@ from cluster import children_of, free_ports, shared_files  # noqa: E402
 
 WORKER = os.environ.get("RECOVERY_WORKER", "build/tests/recovery/worker")
 SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower: a few of each kind run
+SHARE = {"": 2, "thread": 16}.get(os.environ.get("LOCKSTEP_TEST_SANITIZED", ""), 8)
 
 
 def some(cases):
-    """Where scripts/test draws (cluster.drawn), half of a table of cases, and under a sanitizer one of eight. At least one."""
+    """Where scripts/test draws (cluster.drawn), half of a table of cases, and under a sanitizer one of eight, where threads are watched one of sixteen. At least one."""
     cases = list(cases)
-    return cluster.drawn(cases, repr(cases), -(-len(cases) // (8 if SANITIZED else 2)))
+    return cluster.drawn(cases, repr(cases), -(-len(cases) // SHARE))
 
 
 def half(test):

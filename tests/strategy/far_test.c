@@ -144,7 +144,8 @@ static void same_bits(const struct layout *layout, const struct job *job) {
     forget(&far);
 }
 
-#define JOB(...) (&(struct job){.batch = 26, .limit = BATCHES * 26 + 4, __VA_ARGS__})
+enum { LIMIT = BATCHES * 26 + 4 };
+#define JOB(...) (&(struct job){.batch = 26, .limit = LIMIT, __VA_ARGS__})
 
 static const struct layout one = {.workers = 1, .counts = {1}};
 
@@ -161,15 +162,23 @@ static const struct far_counts *counts(void) {
     return find("far_counts");
 }
 
+static const struct job alone[] = {
+    {.batch = 26, .limit = 4 * 26 + 4, .optimizer = ls_sgd(0.1F, .momentum = 0.9F)},
+    {.batch = 26, .limit = LIMIT, .optimizer = ls_adam(0.001F), .network = CONVOLUTIONS},
+    {.batch = 26, .limit = LIMIT, .optimizer = ls_lamb(0.01F, .weight_decay = 0.01F), .network = REGULARIZED},
+    {.batch = 26,
+     .limit = LIMIT,
+     .optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 3),
+     .network = CONVOLUTIONS},
+};
+
 /* Steps are captured and replayed, batches copied while others are computed. */
 START_TEST(one_device) {
-    same_bits(&one, &(struct job){.batch = 26, .limit = 4 * 26 + 4, .optimizer = ls_sgd(0.1F, .momentum = 0.9F)});
+    same_bits(&one, &alone[_i]);
+    if (_i) return;
     ck_assert_int_ge(counts()->replays, 8);
     ck_assert_int_ge(counts()->early, 8);
     ck_assert_int_ge(counts()->left, 8);
-    same_bits(&one, JOB(.optimizer = ls_adam(0.001F), .network = CONVOLUTIONS));
-    same_bits(&one, JOB(.optimizer = ls_lamb(0.01F, .weight_decay = 0.01F), .network = REGULARIZED));
-    same_bits(&one, JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 3), .network = CONVOLUTIONS));
 }
 END_TEST
 
@@ -182,10 +191,11 @@ START_TEST(several_devices) {
          .devices = "cpu:0,gpu:5,gpu:2",
          .options = {.cross_device_ops = LS_CROSS_DEVICE_AUTO}},
     };
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
-        same_bits(&layouts[i], JOB(.optimizer = ls_adam(0.001F), .network = i ? CONVOLUTIONS : DENSE));
-        same_bits(&layouts[i], JOB(.optimizer = ls_sgd(0.1F), .network = SYNCHRONIZED));
-    }
+    const struct layout *layout = &layouts[_i / 2];
+    if (_i % 2)
+        same_bits(layout, JOB(.optimizer = ls_sgd(0.1F), .network = SYNCHRONIZED));
+    else
+        same_bits(layout, JOB(.optimizer = ls_adam(0.001F), .network = _i ? CONVOLUTIONS : DENSE));
 }
 END_TEST
 
@@ -270,16 +280,18 @@ static void same_bits_by(const char *who, const struct layout *layout, const str
 
 /* Any number of devices, in many buckets and in one; one worker's bits are those of any layout on the host. */
 START_TEST(added_in_the_node) {
-    static const int counts[] = {3, 4, 8};
-    for (size_t i = 0; i < (SANITIZED_THREADS ? 2 : sizeof(counts) / sizeof(counts[0])); i++) {
-        struct layout layout = {.workers = 1, .counts = {counts[i]}};
-        const struct job *job = JOB(.optimizer = ls_adam(0.001F), .network = i % 2 ? CONVOLUTIONS : DENSE);
-        layout.options.bytes_per_pack = i % 2 ? 0 : 1000;
-        layout.options.cross_device_ops = LS_HIERARCHICAL_COPY;
-        same_bits_by("replicas are added between this worker's GPUs by hierarchical copy", &layout, job);
-        layout.options.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE;
-        same_bits_by("replicas are added between this worker's GPUs by reduction to one device", &layout, job);
-    }
+    static const int numbers[] = {3, 4, 8};
+    struct layout layout = {.workers = 1, .counts = {numbers[_i]}};
+    const struct job *job = JOB(.optimizer = ls_adam(0.001F), .network = _i % 2 ? CONVOLUTIONS : DENSE);
+    layout.options.bytes_per_pack = _i % 2 ? 0 : 1000;
+    layout.options.cross_device_ops = LS_HIERARCHICAL_COPY;
+    same_bits_by("replicas are added between this worker's GPUs by hierarchical copy", &layout, job);
+    layout.options.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE;
+    same_bits_by("replicas are added between this worker's GPUs by reduction to one device", &layout, job);
+}
+END_TEST
+
+START_TEST(added_in_the_node_after_several_batches) {
     same_bits(&(struct layout){.workers = 1, .counts = {4}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}},
               JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2), .network = SYNCHRONIZED));
 }
@@ -452,12 +464,13 @@ int main(void) {
     Suite *suite = suite_create("far");
     TCase *tests = tcase_create("far");
     tcase_set_timeout(tests, 300);
-    tcase_add_test(tests, one_device);
-    tcase_add_test(tests, several_devices);
+    tcase_add_loop_test(tests, one_device, 0, sizeof(alone) / sizeof(alone[0]));
+    tcase_add_loop_test(tests, several_devices, 0, 6);
     tcase_add_test(tests, fewer_examples_than_devices);
     tcase_add_loop_test(tests, several_workers, 0, sizeof(through_hosts) / sizeof(through_hosts[0]));
     tcase_add_test(tests, several_workers_accumulate);
-    tcase_add_test(tests, added_in_the_node);
+    tcase_add_loop_test(tests, added_in_the_node, 0, 3);
+    tcase_add_test(tests, added_in_the_node_after_several_batches);
     tcase_add_loop_test(tests, added_in_each_node, 0, sizeof(added_by) / sizeof(added_by[0]));
     tcase_add_test(tests, nccl);
     tcase_add_test(tests, nccl_is_refused);

@@ -1,5 +1,5 @@
-/* Casts between float32 and the 16-bit floats. The CPU computes in float32 only: these casts serve data of other
- * devices. */
+/* Casts between float32 and the 16-bit floats, and bytes by a table. The CPU computes in float32 only: casts serve data
+ * of other devices. */
 #include "base/half.h"
 #include "base/shape.h"
 #include "device/cpu/cpu.h"
@@ -22,5 +22,16 @@ static void store(const struct ls_tensor *y, int64_t i, float value) {
 ls_status ls_cpu_cast(const struct ls_op *op) {
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
     for (int64_t i = 0, count = ls_shape_count(&x->shape); i < count; i++) store(y, i, load(x, i));
+    return LS_OK;
+}
+
+ls_status ls_cpu_expand(const struct ls_op *op) {
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *w = &op->tensors[LS_ARG_W];
+    const uint8_t *bytes = x->data;
+    const float *table = w->data;
+    float *y = op->tensors[LS_ARG_Y].data;
+    int64_t channels = w->shape.dims[0], count = ls_shape_count(&x->shape);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = c; i < count; i += channels) y[i] = table[c * LS_BYTE_VALUES + bytes[i]];
     return LS_OK;
 }

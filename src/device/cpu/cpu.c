@@ -62,6 +62,7 @@ static const struct {
     [LS_OP_PENALTY] = {.run = ls_cpu_penalty},
     [LS_OP_MERGE] = {.run = ls_cpu_merge},
     [LS_OP_CAST] = {.run = ls_cpu_cast},
+    [LS_OP_EXPAND] = {.run = ls_cpu_expand},
     [LS_OP_FINITE] = {.run = ls_cpu_finite},
     [LS_OP_REPORT] = {.run = ls_cpu_report},
 };

@@ -37,6 +37,7 @@ ls_status ls_cpu_lamb(const struct ls_op *op);
 ls_status ls_cpu_penalty(const struct ls_op *op);
 ls_status ls_cpu_merge(const struct ls_op *op);
 ls_status ls_cpu_cast(const struct ls_op *op);
+ls_status ls_cpu_expand(const struct ls_op *op);
 ls_status ls_cpu_finite(const struct ls_op *op);
 ls_status ls_cpu_report(const struct ls_op *op);
 

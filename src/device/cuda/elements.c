@@ -48,6 +48,13 @@ static ls_status cast_run(const struct ls_op *op) {
         op, ls_cuda_cast(y->data, y->dtype, x->data, x->dtype, ls_shape_count(&x->shape), ls_cuda_stream(op)));
 }
 
+static ls_status expand_run(const struct ls_op *op) {
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y], *w = &op->tensors[LS_ARG_W];
+    const struct ls_cuda_expansion expansion = {
+        y->data, y->dtype, x->data, w->data, (int)w->shape.dims[0], ls_shape_count(&x->shape)};
+    return ls_cuda_launched(op, ls_cuda_expand(&expansion, ls_cuda_stream(op)));
+}
+
 static ls_status dropout_build(struct ls_cuda_device *device, struct ls_op *op) {
     return ls_cuda_keep(device, op, sizeof(uint64_t));
 }
@@ -173,6 +180,7 @@ const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_LAMB] = OPTIMIZER,
     [LS_OP_PENALTY] = {ls_cuda_penalty_run, ls_cuda_optimizer_build, ls_cuda_optimizer_discard},
     [LS_OP_CAST] = {.run = cast_run},
+    [LS_OP_EXPAND] = {.run = expand_run},
     [LS_OP_FINITE] = {finite_run, finite_build, ls_cuda_let_go},
     [LS_OP_REPORT] = {report_run, report_build, NULL},
 };

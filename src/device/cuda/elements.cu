@@ -80,6 +80,40 @@ cudaError_t cast_from(void *y, ls_dtype to, const From *x, int64_t count, cudaSt
     return error;
 }
 
+/* ---- bytes ---- */
+
+#define EXPAND_PACK 16 /* bytes */
+#define EXPAND_MOST 3  /* channels */
+
+/* The table is a block's own: neighbours look up different places. A pack's elements are written half by half. */
+template <typename To> __global__ void expand_bytes(To *y, struct ls_cuda_expansion e, int64_t packs) {
+    __shared__ float table[EXPAND_MOST * LS_BYTE_VALUES];
+    for (int i = static_cast<int>(threadIdx.x); i < e.channels * LS_BYTE_VALUES; i += static_cast<int>(blockDim.x))
+        table[i] = e.table[i];
+    __syncthreads();
+    for (int64_t i = ls_thread(); i < packs; i += ls_all_threads()) {
+        const ls_pack<uint8_t, EXPAND_PACK> bytes = ls_read<uint8_t, EXPAND_PACK>(e.x + i * EXPAND_PACK);
+        int channel = static_cast<int>(i * EXPAND_PACK % e.channels);
+        float values[EXPAND_PACK];
+        LS_UNROLL
+        for (int k = 0; k < EXPAND_PACK; k++) {
+            values[k] = table[channel * LS_BYTE_VALUES + bytes.values[k]];
+            channel = channel + 1 < e.channels ? channel + 1 : 0;
+        }
+        ls_write<To, EXPAND_PACK / 2>(y + i * EXPAND_PACK, values);
+        ls_write<To, EXPAND_PACK / 2>(y + i * EXPAND_PACK + EXPAND_PACK / 2, values + EXPAND_PACK / 2);
+    }
+    for (int64_t i = packs * EXPAND_PACK + ls_thread(); i < e.count; i += ls_all_threads())
+        y[i] = ls_store<To>(table[i % e.channels * LS_BYTE_VALUES + e.x[i]]);
+}
+
+template <typename To> cudaError_t launch_expand(const struct ls_cuda_expansion *e, cudaStream_t stream) {
+    int64_t packs = ls_is_aligned(e->y) && ls_is_aligned(e->x) ? e->count / EXPAND_PACK : 0;
+    auto *kernel = expand_bytes<To>;
+    return LS_LAUNCH_SYNC(kernel, ls_blocks(packs ? packs : e->count), LS_THREADS, 0, stream, static_cast<To *>(e->y),
+                          *e, packs);
+}
+
 /* ---- columns ---- */
 
 /* Lines in units of U, in blocks of columns and rows, so that nothing is divided. */
@@ -169,6 +203,12 @@ cudaError_t ls_cuda_merge(const struct ls_cuda_elements *elements, float factor,
 cudaError_t ls_cuda_cast(void *y, ls_dtype to, const void *x, ls_dtype from, int64_t count, cudaStream_t stream) {
     cudaError_t error;
     LS_WITH_TYPE(from, error = cast_from<T>(y, to, static_cast<const T *>(x), count, stream));
+    return error;
+}
+
+cudaError_t ls_cuda_expand(const struct ls_cuda_expansion *expansion, cudaStream_t stream) {
+    cudaError_t error;
+    LS_WITH_TYPE(expansion->to, error = launch_expand<T>(expansion, stream));
     return error;
 }
 

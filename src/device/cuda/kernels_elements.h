@@ -56,6 +56,17 @@ cudaError_t ls_cuda_scale(const struct ls_cuda_elements *elements, float factor,
 cudaError_t ls_cuda_merge(const struct ls_cuda_elements *elements, float factor, float scale, cudaStream_t stream);
 cudaError_t ls_cuda_cast(void *y, ls_dtype to, const void *x, ls_dtype from, int64_t count, cudaStream_t stream);
 
+/* y, of type to, by a table of (channels, 256): element i has channel i % channels. */
+struct ls_cuda_expansion {
+    void *y;
+    ls_dtype to;
+    const uint8_t *x;
+    const float *table;
+    int channels; /* 1 to 3 */
+    int64_t count;
+};
+cudaError_t ls_cuda_expand(const struct ls_cuda_expansion *expansion, cudaStream_t stream);
+
 /* A matrix of rows lines of width bytes, in others whose lines lie to_pitch and from_pitch bytes apart. */
 struct ls_cuda_copied_lines {
     void *to;

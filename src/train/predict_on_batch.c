@@ -1,0 +1,91 @@
+/* Outputs for a few examples, by this worker's first replica alone: serving. The replica's plan for evaluation runs on
+ * them without a pipeline. A model whose variables are not all here yet has to predict together with the others once.
+ */
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/shape.h"
+#include "model/plan.h"
+#include "train/input.h"
+#include "train/model_build.h"
+#include "train/plan_slots.h"
+#include "train/sparse.h"
+
+static void free_dataset(ls_dataset **dataset) {
+    ls_dataset_free(*dataset);
+}
+
+/* Rows of tables and variables on servers come in calls of all workers. */
+static bool has_variables(const ls_model *model) {
+    return model->built.replicas && !model->spec.loaded && !ls_sparse_has(model) &&
+           !ls_strategy_stores(model->strategy);
+}
+
+/* The plan's loss wants labels, too: class 0 is one of every model. */
+static ls_status bring(const ls_model *model, const ls_arrays *examples) {
+    const struct ls_model_replica *own = &model->built.replicas[0];
+    const struct ls_model_input *input = &own->inputs[own->input];
+    const void *values = examples->ids ? (const void *)examples->ids : examples->features;
+    size_t rows = (size_t)examples->count, size = rows * (size_t)ls_shape_count(&model->built.input) * sizeof(float);
+    size_t labels = rows * (size_t)model->built.room.targets * sizeof(float);
+    LS_CLEANUP(ls_free_pointer) void *zeros = ls_alloc(labels);
+    if (!zeros) return ls_fail_memory("labels", labels);
+    ls_status status = ls_network_check_ids(model->built.network, values, examples->count);
+    if (!status) status = own->device->ops->copy_in(own->device, input->features, values, size);
+    return status ? status : own->device->ops->copy_in(own->device, input->targets, zeros, labels);
+}
+
+static ls_status run_plan(ls_model *model, int64_t rows, float *outputs) {
+    struct ls_device *device = model->built.replicas[0].device;
+    size_t size = (size_t)(rows * ls_network_outputs(model->built.network)) * sizeof(float);
+    struct ls_plan *plan;
+    ls_status status = ls_plan_slots_find(model, 0, rows, false, &plan);
+    if (!status) status = ls_plan_run(plan, NULL, NULL);
+    if (!status) status = ls_device_wait(device);
+    if (!status) status = device->ops->copy_out(device, outputs, ls_plan_outputs(plan), size);
+    if (status) ls_device_drain(device);
+    return status;
+}
+
+static ls_status compute(ls_model *model, const ls_arrays *examples, float *outputs) {
+    struct ls_device *device = model->built.replicas[0].device;
+    struct ls_pipeline *fits = model->progress.pipeline; /* of the fit that calls back */
+    struct ls_thread_state before;
+    ls_status status = device->ops->enter(device, &before);
+    if (status) return status;
+    model->progress.pipeline = NULL;
+    status = bring(model, examples);
+    if (!status) status = run_plan(model, examples->count, outputs);
+    model->progress.pipeline = fits;
+    device->ops->leave(device, &before);
+    return status;
+}
+
+/* (rows, outputs...) */
+static ls_shape shape_of(const ls_model *model, int64_t rows) {
+    const ls_shape *output = ls_network_output_shape(model->built.network);
+    ls_shape shape = {output->rank + 1, {rows}};
+    for (int i = 0; i < output->rank; i++) shape.dims[i + 1] = output->dims[i];
+    return shape;
+}
+
+ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, float **outputs, ls_shape *shape) {
+    LS_NEED(model, examples, outputs, shape);
+    LS_CLEANUP(free_dataset) ls_dataset *data = NULL;
+    ls_status status =
+        ls_dataset_from_arrays(examples, LS_DATASET(.batch_size = examples->count, .shuffle = LS_SHUFFLE_NEVER), &data);
+    if (status) return status;
+    if (!has_variables(model)) return ls_model_predict(model, data, outputs, shape);
+    status = ls_model_build_check(model, data);
+    const struct ls_input_room room = {examples->count, 1, (size_t)ls_shape_count(&model->built.input) * sizeof(float)};
+    if (!status) status = ls_inputs_reserve(model, room);
+    if (status) return status;
+    const ls_shape made = shape_of(model, examples->count);
+    size_t size = (size_t)ls_shape_count(&made) * sizeof(float);
+    LS_CLEANUP(ls_free_pointer) float *values = ls_alloc(size);
+    if (!values) return ls_fail_memory("outputs", size);
+    status = compute(model, examples, values);
+    if (status) return status;
+    *shape = made;
+    *outputs = ls_steal(values);
+    return LS_OK;
+}
