@@ -42,3 +42,9 @@ ls_status ls_buckets_cut(const struct ls_bucket_rule *rule, const size_t *offset
     *bucket_count = made;
     return LS_OK;
 }
+
+bool ls_buckets_begin_in(const struct ls_bucket *buckets, size_t count, size_t first, size_t end) {
+    for (size_t i = 0; i < count; i++)
+        if (buckets[i].begin >= first && buckets[i].begin < end) return true;
+    return false;
+}

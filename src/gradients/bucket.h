@@ -11,6 +11,8 @@ struct ls_bucket_rule {
     size_t first_bytes, bytes; /* otherwise: at least so many bytes in the first bucket, and in each later one, which
                                   gets a sixteenth of the whole where that is less, but no less than the first */
 };
+/* True if one of them begins in [first, end). */
+bool ls_buckets_begin_in(const struct ls_bucket *buckets, size_t count, size_t first, size_t end);
 /* offsets[count], rising, are where variables begin; total is the blob's elements (float32). *buckets is freed with
  * ls_free; bucket 0 is the tail. */
 ls_status ls_buckets_cut(const struct ls_bucket_rule *rule, const size_t *offsets, size_t count, size_t total,

@@ -4,9 +4,7 @@
  * ls_plan_new makes a plan in three passes. ls_plan_builder_run adds steps and buffers: forward, loss, backward.
  * place_plan notes each buffer's life, from the step first to the step last; buffers whose lives do not meet may have
  * the same offset in the arena. prepare_plan lets the device build each op; workspace is the largest need of any op,
- * and lies behind the buffers. ls_plan_run runs steps; ready(offset) tells that gradients from offset on are final. On
- * a device with a queue a run without ready, of a plan without exchanges, is captured as graph, once its scales come
- * for the second time in a row, and replayed from then on. */
+ * and lies behind the buffers. plan_run.c runs them. */
 #include "model/plan.h"
 
 #include <stdio.h>
@@ -15,23 +13,28 @@
 #include "base/memory.h"
 #include "base/shape.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "device/op_layers.h"
 #include "model/arena.h"
 #include "model/plan_builder.h"
 #include "model/parts.h"
 
-static void drop_graph(struct ls_plan *plan) {
-    if (plan->graph) plan->device->ops->queue->drop(plan->device, plan->graph);
+void ls_plan_drop_graphs(struct ls_plan *plan) {
+    const struct ls_device_queue_ops *queue = plan->device->ops->queue;
+    if (plan->graph) queue->drop(plan->device, plan->graph);
     plan->graph = NULL;
+    for (size_t i = 0; i < plan->segment_count; i++) {
+        if (plan->segments[i].graph) queue->drop(plan->device, plan->segments[i].graph);
+        plan->segments[i].graph = NULL;
+    }
 }
 
 void ls_plan_free(struct ls_plan *plan) {
     if (!plan) return;
-    drop_graph(plan);
+    ls_plan_drop_graphs(plan);
     for (size_t i = 0; i < plan->count; i++)
         if (plan->steps[i].built) plan->device->ops->discard(plan->device, &plan->steps[i].op);
     ls_arena_release(&plan->own);
+    ls_free(plan->segments);
     ls_free(plan->steps);
     ls_free(plan->buffers);
     ls_free(plan);
@@ -84,10 +87,10 @@ static void point(const struct ls_plan *plan, struct ls_tensor *tensor) {
 }
 
 /* Points all tensors and the workspace into the arena, which another plan may have made larger. */
-static void bind(struct ls_plan *plan) {
+void ls_plan_bind(struct ls_plan *plan) {
     float *memory = plan->arena->memory;
     if (plan->bound == memory) return;
-    drop_graph(plan);
+    ls_plan_drop_graphs(plan);
     for (size_t i = 0; i < plan->count; i++) {
         struct ls_op *op = &plan->steps[i].op;
         for (int t = 0; t < LS_OP_TENSORS; t++) point(plan, &op->tensors[t]);
@@ -96,7 +99,7 @@ static void bind(struct ls_plan *plan) {
     plan->bound = memory;
 }
 
-static ls_status place_plan(struct ls_plan *plan, int64_t rows) {
+ls_status ls_plan_place(struct ls_plan *plan, int64_t rows) {
     note_lifetimes(plan);
     if (plan->device->host_memory) ls_parts_divide(plan, rows); /* for the caches of processors */
     return ls_arena_place(plan->buffers, plan->buffer_count, &plan->floats);
@@ -114,7 +117,7 @@ static ls_status place_all(const struct ls_plan_config *config, struct ls_plan *
     for (int keeps = config->keep_within > 0; !status; keeps = 0) {
         clear_plan(plan);
         status = ls_plan_builder_run(config, keeps, plan);
-        if (!status) status = place_plan(plan, config->rows);
+        if (!status) status = ls_plan_place(plan, config->rows);
         if (!keeps || plan->floats <= config->keep_within / sizeof(float)) break;
     }
     if (!status && plan->floats > LS_ARENA_LIMIT)
@@ -126,7 +129,7 @@ static ls_status place_all(const struct ls_plan_config *config, struct ls_plan *
 static ls_status prepare_plan(struct ls_plan *plan) {
     ls_status reserved = ls_arena_reserve(plan->arena, ls_plan_memory(plan));
     if (reserved) return reserved;
-    bind(plan);
+    ls_plan_bind(plan);
     for (size_t i = 0; i < plan->count; i++) {
         struct ls_plan_step *step = &plan->steps[i];
         ls_status status = plan->device->ops->build(plan->device, &step->op);
@@ -181,134 +184,5 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     if (!status) note_needs(config, made);
     if (!status) status = prepare_plan(made);
     if (!status) *plan = ls_steal(made);
-    return status;
-}
-
-static ls_status await_variables(const struct ls_plan *plan, size_t begin, size_t end) {
-    size_t needs = 0;
-    for (size_t i = begin; plan->await && i < end; i++)
-        if (plan->steps[i].needs > needs) needs = plan->steps[i].needs;
-    return needs ? plan->await(plan->await_context, needs) : LS_OK;
-}
-
-static ls_status run_ops(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
-    ls_status status = LS_OK;
-    for (size_t i = 0, end; !status && i < plan->count; i = end) {
-        size_t offset = LS_NOT_READY;
-        end = plan->steps[i].end ? plan->steps[i].end : i + 1;
-        status = await_variables(plan, i, end);
-        if (!status) status = ls_parts_run(plan, i, end);
-        for (size_t s = i; s < end; s++)
-            if (plan->steps[s].ready != LS_NOT_READY) offset = plan->steps[s].ready;
-        if (!status && ready && offset != LS_NOT_READY) ready(context, offset);
-    }
-    return status;
-}
-
-/* A kernel's first launch may load it, for which the driver may wait for the device; and that may wait for another one
- * whose part of a collective this thread's step has yet to bring. So in the first run all ops are done before anybody
- * is told that gradients are ready. */
-static ls_status run_first(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
-    ls_status status = run_ops(plan, NULL, NULL);
-    if (!status) status = ls_device_synchronize(plan->device);
-    for (size_t i = 0; !status && i < plan->count; i++)
-        if (plan->steps[i].ready != LS_NOT_READY) ready(context, plan->steps[i].ready);
-    plan->ran = true;
-    return status;
-}
-
-/* ---- all ops as one ---- */
-
-/* Runs the ops, then tail unless it is NULL. */
-static ls_status run_all(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    ls_status status = run_ops(plan, NULL, NULL);
-    return status || !tail ? status : tail(context);
-}
-
-static ls_status capture(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    const struct ls_device_queue_ops *queue = plan->device->ops->queue;
-    char error[LS_ERROR_SIZE];
-    drop_graph(plan);
-    ls_status status = queue->capture_begin(plan->device);
-    if (status) return status;
-    status = run_all(plan, tail, context);
-    memcpy(error, ls_error(), strlen(ls_error()) + 1);
-    ls_status end = queue->capture_end(plan->device, &plan->graph);
-    if (status) {
-        drop_graph(plan); /* of a part */
-        return ls_fail(status, "%s", error);
-    }
-    memcpy(plan->captured_scales, plan->scales_before, sizeof(plan->captured_scales));
-    return end;
-}
-
-/* A run op by op may do what a driver or a library refuses in a capture. An op's own error comes again in it. */
-static ls_status run_uncaptured(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    (void)snprintf(plan->refusal, sizeof(plan->refusal), "%s", ls_error());
-    ls_status status = run_all(plan, tail, context);
-    plan->uncaptured = !status;
-    return status;
-}
-
-const char *ls_plan_take_refusal(struct ls_plan *plan) {
-    if (!plan->uncaptured || plan->told) return NULL;
-    plan->told = true;
-    return plan->refusal;
-}
-
-/* A graph has the scales of its capture. It pays where they come more than once, so it is made when they come for the
- * second time in a row; short batches between leave it. */
-static ls_status run_as_one(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    float scales[2] = {plan->scales[0] ? *plan->scales[0] : 0, plan->scales[1] ? *plan->scales[1] : 0};
-    bool again = plan->ran && !memcmp(scales, plan->scales_before, sizeof(scales));
-    bool fits = plan->graph && !memcmp(scales, plan->captured_scales, sizeof(scales));
-    plan->ran = true;
-    memcpy(plan->scales_before, scales, sizeof(scales));
-    if (plan->uncaptured || (!fits && !again)) return run_all(plan, tail, context);
-    if (!fits && capture(plan, tail, context)) return run_uncaptured(plan, tail, context);
-    return plan->device->ops->queue->replay(plan->device, plan->graph);
-}
-
-/* A run whose caller does not follow the gradients. */
-static ls_status run_quietly(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    bool as_one = plan->device->ops->queue && !plan->exchanges;
-    return (as_one ? run_as_one : run_all)(plan, tail, context);
-}
-
-static ls_status run_telling(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
-    bool first = plan->device->ops->queue && !plan->ran && !plan->exchanges;
-    return (first ? run_first : run_ops)(plan, ready, context);
-}
-
-/* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
- * while. The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
-ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
-    sigset_t before;
-    bind(plan);
-    ls_thread_block_signals(&before);
-    ls_status status = ready ? run_telling(plan, ready, context) : run_quietly(plan, NULL, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
-}
-
-ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    sigset_t before;
-    bind(plan);
-    ls_thread_block_signals(&before);
-    ls_status status = run_quietly(plan, tail, context);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
-}
-
-ls_status ls_plan_run_idle(const struct ls_plan *plan) {
-    ls_status status = LS_OK;
-    for (size_t i = 0; !status && i < plan->count; i++) {
-        const struct ls_op *op = &plan->steps[i].op;
-        size_t count = ls_op_layers_exchanged(op);
-        if (!count) continue;
-        LS_CLEANUP(ls_free_pointer) double *nothing = ls_alloc_array(count, sizeof(*nothing));
-        if (!nothing) return ls_fail_memory("an exchange", count * sizeof(*nothing));
-        status = op->exchange->add(op->exchange->context, nothing, count);
-    }
     return status;
 }

@@ -22,6 +22,13 @@ struct ls_plan_buffer {
     bool used, placed;
 };
 
+/* Steps that the device runs as one, up to gradients that somebody waits for. */
+struct ls_plan_segment {
+    size_t begin, end;
+    size_t ready; /* as of a step */
+    void *graph;  /* owns; NULL before a capture */
+};
+
 struct ls_plan {
     struct ls_device *device; /* borrowed */
     struct ls_arena own;      /* used if the caller gave none */
@@ -37,9 +44,11 @@ struct ls_plan {
     const float *scales[2];                     /* read by ops; borrowed; NULL if no op reads it */
     float captured_scales[2], scales_before[2]; /* their values at the capture, and in the last run */
     void *graph;                                /* owns; NULL before a capture */
-    bool uncaptured, told;                      /* the device cannot capture it: ops run one by one */
-    char refusal[256];                          /* why */
-    ls_plan_await_fn *await;                    /* NULL: all variables are there */
+    struct ls_plan_segment *segments;           /* [segment_count] own; NULL before a run that is followed */
+    size_t segment_count;
+    bool uncaptured, told;   /* the device cannot capture it: ops run one by one */
+    char refusal[256];       /* why */
+    ls_plan_await_fn *await; /* NULL: all variables are there */
     void *await_context;
     bool exchanges; /* an op waits for other replicas: there is no graph then */
     bool ran;
@@ -50,10 +59,8 @@ void ls_plan_free(struct ls_plan *plan);
  */
 const float *ls_plan_outputs(const struct ls_plan *plan);
 size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
-/* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
-ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);
-ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context);
-/* Why a device cannot run the plan as one graph, once; NULL after that, and where it can. */
-const char *ls_plan_take_refusal(struct ls_plan *plan);
-/* The exchanges of a run, and nothing else: the part of a replica that has no examples in this step. */
-ls_status ls_plan_run_idle(const struct ls_plan *plan);
+/* Gives each buffer its place, once all steps are there. */
+ls_status ls_plan_place(struct ls_plan *plan, int64_t rows);
+/* Of a plan whose arena has moved: tensors point into it, and graphs are made anew. */
+void ls_plan_bind(struct ls_plan *plan);
+void ls_plan_drop_graphs(struct ls_plan *plan);

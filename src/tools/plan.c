@@ -169,10 +169,12 @@ static ls_status make_and_measure(struct ls_tools_planning *planning, ls_tools_p
 
 /* In the replica's own thread, whose number of threads decides what ops need beside. */
 static ls_status lay_out_layers(ls_replica *replica, void *context) {
-    const struct ls_tools_planning *planning = context;
+    struct ls_tools_planning *planning = context;
+    int64_t rows = ls_pipeline_max_rows(planning->pipeline);
     struct ls_plan *plan;
-    return ls_plan_slots_find(planning->model, replica->local_id, ls_pipeline_max_rows(planning->pipeline), true,
-                              &plan);
+    ls_status status = ls_plan_slots_find(planning->model, replica->local_id, rows, true, &plan);
+    if (status || replica->local_id) return status;
+    return ls_plan_slots_cost(planning->model, 0, rows, planning->costs);
 }
 
 /* As a fit does it before its first step. */

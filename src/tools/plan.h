@@ -4,6 +4,7 @@
 #include <lockstep/tools.h>
 
 #include "collective/traffic.h"
+#include "model/plan_cost.h"
 #include "resolver/cluster_view.h"
 #include "store/terms.h"
 #include "train/model.h"
@@ -24,10 +25,11 @@ struct ls_tools_planning {
     struct ls_pipeline *pipeline;
     struct ls_range *ranges;
     struct ls_terms_table *tables;
-    struct ls_terms_model terms; /* with keeps */
-    ls_result memory;            /* of a worker's first replica */
-    size_t worker_bytes;         /* of all its replicas, and beside them */
-    double compute;              /* seconds of a step; 0: not measured */
+    struct ls_terms_model terms;  /* with keeps */
+    ls_result memory;             /* of a worker's first replica */
+    struct ls_plan_cost costs[2]; /* of its layers: outputs made again, and kept */
+    size_t worker_bytes;          /* of all its replicas, and beside them */
+    double compute;               /* seconds of a step; 0: not measured */
     /* [workers + servers] bytes of a rank: of each step's exchange beside training, or of the largest fragment's; of
      * what each step waits for; of rows of tables, for which it waits too; of sync_every steps, or of one */
     struct ls_traffic *beside, *behind, *rows, *round;

@@ -146,6 +146,14 @@ static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
     (void)fputc(']', out);
 }
 
+static void put_costs(const struct ls_tools_planning *planning, FILE *out) {
+    for (int keeps = 0; keeps < 2; keeps++)
+        (void)ls_plain_print(out, "%s{\"recompute\": \"%s\", \"arena_bytes\": %zu, \"moved_bytes\": %.0f}",
+                             keeps ? ", " : ", \"layers\": [", keeps ? "never" : "always", planning->costs[keeps].arena,
+                             planning->costs[keeps].moved);
+    (void)fputc(']', out);
+}
+
 static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     const ls_model *model = planning->model;
     double step = ls_plan_wire_step(planning);
@@ -171,6 +179,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     put_seconds("step_seconds", step, out);
     put_seconds("examples_per_second", step > 0 ? (double)planning->batch / step : 0, out);
     put_tables(planning, out);
+    put_costs(planning, out);
     (void)fputs(", \"tasks\": [", out);
     for (int r = 0; r < planning->workers + planning->servers; r++) put_task(planning, r, out);
     (void)fputs("]}\n", out);
@@ -243,10 +252,23 @@ static void print_servers(const struct ls_tools_planning *planning, FILE *out) {
     for (int s = 0; s < planning->servers; s++) print_server(planning, s, out);
 }
 
+static void print_costs(const struct ls_tools_planning *planning, FILE *out) {
+    const struct ls_plan_cost *again = &planning->costs[0], *kept = &planning->costs[1];
+    (void)ls_plain_print(out, "its layers          move %.3f MB a step at least", again->moved / 1e6);
+    if (again->arena != kept->arena || again->moved > kept->moved || again->moved < kept->moved)
+        (void)ls_plain_print(
+            out,
+            " in %.3f MB where outputs of batch normalization are made again, %.3f MB in %.3f MB where "
+            "they are kept (--recompute)",
+            mega(again->arena), kept->moved / 1e6, mega(kept->arena));
+    (void)fputc('\n', out);
+}
+
 static void print_end(const struct ls_tools_planning *planning, FILE *out) {
     double step = ls_plan_wire_step(planning);
     (void)ls_plain_print(out, "\na replica's memory  %.3f MB planned, of them %.3f MB for layers\n",
                          mega((size_t)planning->memory.planned_bytes), mega((size_t)planning->memory.arena_bytes));
+    print_costs(planning, out);
     if (planning->algorithm) (void)fprintf(out, "all-reduce          %s, without measurements\n", planning->algorithm);
     if (planning->compute > 0)
         (void)ls_plain_print(out, "computing           %.3f ms a step, measured here%s\n", 1e3 * planning->compute,

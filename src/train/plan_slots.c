@@ -16,27 +16,24 @@ static size_t keep_within(const ls_model *model, const struct ls_model_replica *
     return queue->available(replica->device, &available) ? 0 : (available + replica->arena.size) / 2;
 }
 
-ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
-    struct ls_model_replica *replica = &model->built.replicas[local];
-    struct ls_plan_slot *oldest = &replica->plans[0];
-    const struct ls_target_kind labels = {.numbers = false}, *kind = &labels;
-    const struct ls_model_input *input = &replica->inputs[replica->input];
+/* The present batch's kind. */
+struct batch {
+    struct ls_target_kind targets;
+    const struct ls_pixel_table *table; /* its features are bytes; NULL: floats */
+};
+
+static struct batch batch_of(const ls_model *model, const struct ls_model_replica *replica) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
-    const struct ls_pixel_table *table = NULL;
-    if (pipeline) kind = ls_pipeline_targets(pipeline);
-    if (pipeline && !replica->device->host_memory) table = ls_pipeline_table(pipeline);
-    replica->clock++;
-    for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
-        struct ls_plan_slot *slot = &replica->plans[i];
-        if (slot->plan && slot->rows == rows && slot->training == training && slot->input == replica->input &&
-            slot->numbers == kind->numbers && slot->weighted == kind->weighted && slot->bytes == (table != NULL)) {
-            slot->used = replica->clock;
-            *plan = slot->plan;
-            return LS_OK;
-        }
-        if (slot->used < oldest->used) oldest = slot;
-    }
-    const struct ls_plan_config config = {
+    if (!pipeline) return (struct batch){.targets = {.numbers = false}};
+    return (struct batch){*ls_pipeline_targets(pipeline),
+                          replica->device->host_memory ? NULL : ls_pipeline_table(pipeline)};
+}
+
+static struct ls_plan_config config_of(ls_model *model, int local, int64_t rows, bool training) {
+    struct ls_model_replica *replica = &model->built.replicas[local];
+    const struct ls_model_input *input = &replica->inputs[replica->input];
+    const struct batch batch = batch_of(model, replica);
+    return (struct ls_plan_config){
         .network = model->built.network,
         .device = replica->device,
         .rows = rows,
@@ -45,12 +42,12 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
         .parameters = replica->parameters,
         .gradients = training ? replica->gradients : NULL,
         .features = input->features,
-        .byte_values = table ? input->byte_values : NULL,
-        .byte_channels = table ? table->channels : 0,
+        .byte_values = batch.table ? input->byte_values : NULL,
+        .byte_channels = batch.table ? batch.table->channels : 0,
         .tables = ls_sparse_plan(model, local),
-        .labels = kind->numbers ? NULL : input->targets,
-        .numbers = kind->numbers ? input->targets : NULL,
-        .weights = kind->weighted ? input->weights : NULL,
+        .labels = batch.targets.numbers ? NULL : input->targets,
+        .numbers = batch.targets.numbers ? input->targets : NULL,
+        .weights = batch.targets.weighted ? input->weights : NULL,
         .loss_scale = &model->built.numbers->loss_scale,
         .gradient_scale = &model->built.numbers->gradient_scale,
         .sums = &replica->numbers->sums,
@@ -63,12 +60,36 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
         .replica = model->strategy->replicas[local].id,
         .step = &model->built.numbers->step,
     };
+}
+
+ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, struct ls_plan_cost costs[2]) {
+    const struct ls_plan_config config = config_of(model, local, rows, true);
+    ls_status status = ls_plan_cost(&config, false, &costs[0]);
+    return status ? status : ls_plan_cost(&config, true, &costs[1]);
+}
+
+ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
+    struct ls_model_replica *replica = &model->built.replicas[local];
+    struct ls_plan_slot *oldest = &replica->plans[0];
+    const struct batch batch = batch_of(model, replica);
+    bool numbers = batch.targets.numbers, weighted = batch.targets.weighted, bytes = batch.table;
+    replica->clock++;
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
+        struct ls_plan_slot *slot = &replica->plans[i];
+        if (slot->plan && slot->rows == rows && slot->training == training && slot->input == replica->input &&
+            slot->numbers == numbers && slot->weighted == weighted && slot->bytes == bytes) {
+            slot->used = replica->clock;
+            *plan = slot->plan;
+            return LS_OK;
+        }
+        if (slot->used < oldest->used) oldest = slot;
+    }
+    const struct ls_plan_config config = config_of(model, local, rows, training);
     struct ls_plan *made;
     ls_status status = ls_plan_new(&config, &made);
     if (status) return status;
     ls_plan_free(oldest->plan);
-    *oldest = (struct ls_plan_slot){made,          rows,           replica->input, training,
-                                    kind->numbers, kind->weighted, table != NULL,  replica->clock};
+    *oldest = (struct ls_plan_slot){made, rows, replica->input, training, numbers, weighted, bytes, replica->clock};
     *plan = made;
     return LS_OK;
 }

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/shape.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 #include "train/input.h"
 #include "train/model_build.h"
 #include "train/plan_slots.h"

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/point.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 #include "strategy/cross_device.h"
 #include "strategy/replica.h"
 #include "train/accumulate.h"
@@ -137,6 +137,11 @@ static void gradients_ready(void *context, size_t offset) {
     if (!offset || !training->model->bound.synchronized) give_gradients(context, offset);
 }
 
+static bool completes_bucket(void *context, size_t offset, size_t before) {
+    const struct ls_model_bound *bound = &((const struct training *)context)->model->bound;
+    return ls_buckets_begin_in(bound->buckets, bound->bucket_count, offset, before);
+}
+
 /* Zeroes the blob of gradients. */
 static ls_status write_zeros(const struct training *training) {
     const struct ls_model_replica *replica = training->replica;
@@ -203,17 +208,20 @@ static ls_status run_whole_step(struct training *training, struct ls_plan *plan)
     return status ? status : ls_plan_run_with(plan, report_and_update, training->replica);
 }
 
-/* Without timeline and reducer nobody follows the plan's progress: the device may run it as one graph. */
+/* The timeline follows each op, a reducer the buckets, and else nobody does: the device may run what lies between as
+ * one graph. */
 static ls_status run_plan(struct training *training, struct ls_plan *plan) {
     if (is_alone(training)) return run_whole_step(training, plan);
-    if (training->track || training->model->bound.reducer) return ls_plan_run(plan, gradients_ready, training);
+    const struct ls_plan_follower follower = {gradients_ready, completes_bucket, training};
+    if (training->track) return ls_plan_run(plan, gradients_ready, training);
+    if (training->model->bound.reducer) return ls_plan_run_followed(plan, &follower);
     ls_status status = ls_plan_run(plan, NULL, NULL);
     if (!status) give_gradients(training, 0);
     return status;
 }
 
 static void tell_of_refusal(const struct training *training, struct ls_plan *plan) {
-    const char *why = ls_plan_take_refusal(plan);
+    const char *why = ls_plan_run_refusal(plan);
     if (why)
         ls_log_warning(&training->model->strategy->runtime->log, "%s queues the ops of a step one by one: %s",
                        training->replica->device->name, why);

@@ -47,11 +47,13 @@ def it_finds_what_training_finds():
     equal(train("--save-each", "small.npz", "--hidden", "8", dry=False).returncode, 0)
     os.makedirs(FOLDER + "/alone")
     for options in (["--monitor", "nothing", "--early-stopping", "2"], ["--monitor", "val_loss", "--save-best", "b.npz", "--no-validation"],
-                    ["--weights", "none.npz"], ["--weights", "small.npz"], ["--dataset", "alone"], ["--model", "mobilenet_v2", "--weights", "small.npz"],
+                    ["--weights", "small.npz"], ["--dataset", "alone"], ["--model", "mobilenet_v2", "--weights", "small.npz"],
                     ["--validation-split", "0.5", "--limit", "1"], ["--devices", "gpu:99"]):
         real, dry = train(*options, dry=False), train(*options)
         assert real.returncode and last_error(real), (options, real.stderr)
         equal((dry.returncode, dry.stdout, last_error(dry)), (real.returncode, b"", last_error(real)), options)
+    both = [train("--weights", "none.npz", dry=dry) for dry in (False, True)]
+    equal([(done.returncode, done.stderr) for done in both], [(2, both[0].stderr)] * 2)
     for option in ("--csv", "--checkpoint", "--tensorboard", "--save-best"):
         real, dry = train(option, "/nowhere/x.npz", dry=False), train(option, "/nowhere/x.npz")
         equal((real.returncode, dry.returncode), (1, 1), option)

@@ -5,7 +5,7 @@
 #include "golden/golden.h"
 #include "harness.h"
 #include "model/model_fixture.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 #include "model/reference_network.h"
 
 #define DIFFERENCE 1e-5 /* step of central differences; their error is its square */

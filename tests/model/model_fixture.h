@@ -10,7 +10,7 @@
 #include "model/network.h"
 #include "model/optimizer.h"
 #include "harness.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -7,7 +7,7 @@
 #include "harness.h"
 #include "model/arena.h"
 #include "model/model_fixture.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 
 static const ls_layer mlp[] = {ls_flatten(), ls_relu(), ls_dense(6, LS_RELU), ls_dense(7), ls_relu(), ls_dense(4)};
 

@@ -2,7 +2,7 @@
  * that the numbers are those of float32 but for rounding; what scaling the loss is for. */
 #include "harness.h"
 #include "base/option_names.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 #include "model/rounding_device.h"
 
 static const ls_precision mixed[] = {LS_MIXED_BFLOAT16, LS_MIXED_FLOAT16};

@@ -4,7 +4,7 @@
 #include "golden/golden.h"
 #include "harness.h"
 #include "model/keras_fixture.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 
 static const struct {
     const char *name;

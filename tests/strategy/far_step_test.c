@@ -64,6 +64,47 @@ START_TEST(a_step_is_one_graph) {
 }
 END_TEST
 
+static ls_status fit_on_two(ls_strategy *strategy, int epochs) {
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_status st = ls_dataset_digits(LS_DATASET(.batch_size = 32, .limit = 128), &data);
+    if (!st) st = ls_model_new(strategy, LS_LAYERS(ls_dense(31, LS_RELU), ls_dense(29, LS_RELU), ls_dense(10)), &model);
+    if (!st) st = ls_model_compile(model, (ls_optimizer)ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.epochs = epochs, .verbose = -1), NULL);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+/* Tells what so many epochs queue: replays, and ops by themselves. */
+static void count_on_two(const ls_strategy_options *options, int epochs, int *replays, int *ops) {
+    ls_strategy *strategy = NULL;
+    int replayed = counts()->replays, queued = counts()->ops;
+    assert_ok(ls_mirrored_strategy_new(options, &strategy));
+    assert_ok(fit_on_two(strategy, epochs));
+    ls_strategy_free(strategy);
+    *replays = counts()->replays - replayed;
+    *ops = counts()->ops - queued;
+}
+
+/* A step whose gradients others wait for is a graph a bucket, and what stands between: the report and the update. */
+START_TEST(a_bucket_ends_a_graph) {
+    enum { STEPS = 4, MORE = 3 * STEPS * 2 /* devices */ };
+    static const size_t packs[] = {1000, 0};
+    int replays[2], ops[2];
+    const ls_strategy_options *options =
+        LS_STRATEGY(.devices = "gpu:0,gpu:1", .bytes_per_pack = packs[_i], .cross_device_ops = LS_HIERARCHICAL_COPY);
+    for (int i = 0; i < 2; i++) count_on_two(options, i ? 5 : 2, &replays[i], &ops[i]);
+    int graphs = (replays[1] - replays[0]) / MORE;
+    ck_assert_int_eq(replays[1] - replays[0], graphs * MORE);
+    if (packs[_i])
+        ck_assert_int_ge(graphs, 3); /* kernels of 784 x 31, 31 x 29 and 29 x 10 */
+    else
+        ck_assert_int_ge(graphs, 1);
+    ck_assert_int_le(ops[1] - ops[0], 3 * MORE);
+}
+END_TEST
+
 /* Its ops are queued one by one then, to the same bits. */
 START_TEST(a_device_that_captures_nothing_trains_alike) {
     void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
@@ -102,6 +143,7 @@ int main(void) {
     TCase *tests = tcase_create("far step");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a_step_is_one_graph, 0, 2);
+    tcase_add_loop_test(tests, a_bucket_ends_a_graph, 0, 2);
     tcase_add_test(tests, memory_is_told);
     tcase_add_test(tests, a_device_that_captures_nothing_trains_alike);
     tcase_add_test(tests, batches_in_memory_come_ahead);

@@ -13,7 +13,7 @@
 #include "folder.h"
 #include "harness.h"
 #include "model/optimizer.h"
-#include "model/plan.h"
+#include "model/plan_run.h"
 #include "property/draw.h"
 #include "strategy/workers.h"
 #include "train/draw_optimizer.h"
