@@ -1,7 +1,7 @@
 /* Ports of this machine for a test's workers. A block of ports belongs to the process that holds its first one, for as
  * long as it runs: programs of tests that run beside each other never get the same. The blocks lie below the kernel's
  * range for clients. tests/end_to_end/cluster.py takes blocks in the same way. Each port's lock is that of lockstep run
- * (src/cli/run_ports.c), so that it takes others. */
+ * (src/launch/run_ports.c), so that it takes others. */
 #pragma once
 #include <arpa/inet.h>
 #include <check.h>

@@ -19,10 +19,10 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/run_frame.h"
-#include "cli/run_interface.h"
-#include "cli/run_ports.h"
-#include "cli/run_worker.h"
+#include "launch/run_frame.h"
+#include "launch/run_interface.h"
+#include "launch/run_ports.h"
+#include "launch/run_worker.h"
 
 #define WORKERS_MOST 2048
 #define WORDS_MOST   (1 << 20)

@@ -14,9 +14,9 @@
 #include "cli/commands.h"
 #include "cli/config.h"
 #include "cli/options.h"
-#include "cli/run_elastic.h"
-#include "cli/run_ports.h"
-#include "cli/run_supervise.h"
+#include "launch/run_elastic.h"
+#include "launch/run_ports.h"
+#include "launch/run_supervise.h"
 
 #define MAX_WORKERS  1024
 #define MAX_DEVICES  64

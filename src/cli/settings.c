@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/run_supervise.h"
+#include "launch/run_supervise.h"
 
 static const char about[] =
     "lockstep settings: print every setting and every deadline, as in force\n"

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "launch/run_worker.h"
+
 static volatile sig_atomic_t heard; /* the program has asked for requests, and will ask again */
 static volatile sig_atomic_t stop;  /* the first signal to stop; 0 if none has come */
 static volatile sig_atomic_t save;
@@ -20,7 +22,7 @@ static void end_at_once(int number) {
 
 static void on_stop(int number, siginfo_t *info, void *context) {
     (void)context;
-    bool leaves = info->si_code == SI_QUEUE && info->si_value.sival_int == LS_SIGNALS_LEAVE;
+    bool leaves = info->si_code == SI_QUEUE && info->si_value.sival_int == LS_LAUNCH_LEAVE;
     if (!heard || stop || leaves) end_at_once(number);
     stop = number;
 }

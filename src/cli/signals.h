@@ -9,9 +9,6 @@
     "are\n"                                                                                                            \
     "                          told, with 143. A second one ends the process at once\n"
 
-/* With this value SIGTERM (sigqueue) ends this process alone, at once: lockstep run takes its host away. */
-#define LS_SIGNALS_LEAVE 0x1eaf
-
 /* checkpoints: SIGUSR1 is taken as well. */
 void ls_signals_install(bool checkpoints);
 /* An ls_request_fn: the request of the signals since the last call. */

@@ -20,7 +20,7 @@ LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 
 PORTS_BEGIN, PORTS_BLOCKS, PORTS_BLOCK = 15000, 230, 64
 held = []  # sockets on the first ports of this process's blocks: (socket, the ports of it that are not given out)
-locks = []  # of all their ports, as lockstep run has them (src/cli/run_ports.c): it takes others
+locks = []  # of all their ports, as lockstep run has them (src/launch/run_ports.c): it takes others
 
 
 def hold_port(port, again=False):

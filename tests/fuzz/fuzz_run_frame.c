@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run_frame.h"
+#include "launch/run_frame.h"
 #include "fuzz/fuzz.h"
 
 static void require(bool condition) {

@@ -6,7 +6,7 @@ import house
 
 TIME = re.compile(r"^#define\s+(\w*(?:TIMEOUT|DEADLINE|GRACE|LIMIT)\w*)\s+.*(?:LS_SECOND|LS_MILLISECOND|\d\.\d)", re.M)
 HOME = "src/base/deadlines.h"
-LAUNCHER = "src/cli/run_supervise.h"
+LAUNCHER = "src/launch/run_supervise.h"
 
 results = house.Results()
 results.check("limits of waits stand in base/deadlines.h",

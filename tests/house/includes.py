@@ -28,7 +28,8 @@ ROOMS = {
     "callbacks": ["train", "model", "data", "observe", "weights", "base"],
     "tools": ["train", "store", "model", "data", "gradients", "strategy", "runtime", "cluster", "resolver", "collective", "observe", "checkpoint",
               "weights", "device", "base"],
-    "cli": [],
+    "launch": [],
+    "cli": ["launch"],
 }
 # single headers of another room
 HEADERS = {"cluster": ["collective/link/link_source.h", "collective/link/transport.h", "collective/link/abort.h", "collective/link/tcp.h", "collective/link/shm.h"]}
@@ -37,7 +38,7 @@ PRIVATE = ["device/cpu/"]
 # kernels are compiled by the tests once more, for an emulation of CUDA
 EMULATION = ("src/device/cuda/kernel.h", "emulation.h")
 # who may include tools.h: the command, and the files that implement it
-TOOLS_USERS = r"src/(cli|tools)/.*"
+TOOLS_USERS = r"src/(cli|launch|tools)/.*"
 
 # third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
 HOMES = [

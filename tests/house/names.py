@@ -8,7 +8,7 @@ import house
 
 FUNCTION = re.compile(r"^(?!typedef\b|extern\b|#)((?:[A-Za-z_]\w*[ \*]+)+)\**(\w+)\(([^;{}]*)\)\s*(?:__attribute__\(\(.*?\)\)\s*)?\{", re.M)
 # One header tells what their files have in common: the ops of a device, the commands.
-SHARED_HEADER = ("src/device/cpu/", "src/device/cuda/", "src/cli/")
+SHARED_HEADER = ("src/device/cpu/", "src/device/cuda/", "src/cli/", "src/launch/")
 FILES_OF_A_NAME = 3  # in which a static function of one name may stand
 
 sources = house.files("src", endings=(".c",))

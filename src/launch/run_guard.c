@@ -1,6 +1,6 @@
 /* The guard lives in a session of its own with every signal blocked and nothing open but the pipe. */
 #define _GNU_SOURCE
-#include "cli/run_guard.h"
+#include "launch/run_guard.h"
 
 #include <ctype.h>
 #include <dirent.h>

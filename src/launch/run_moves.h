@@ -1,7 +1,7 @@
 /* The places of lockstep run's workers: TF_CONFIG's cluster, the file of LOCKSTEP_ADDRESSES, and hosts that come later
  * or take ranks over. */
 #pragma once
-#include "cli/run_hosts.h"
+#include "launch/run_hosts.h"
 
 /* A name by which only this machine finds itself. */
 bool ls_moves_is_loopback(const char *name);

@@ -1,6 +1,6 @@
 /* Walks over the ports from a random start and keeps those that it could lock and bind. */
 #define _GNU_SOURCE
-#include "cli/run_ports.h"
+#include "launch/run_ports.h"
 
 #include <arpa/inet.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* A run whose hosts come and go (--host-discovery-script): where its workers start, which hosts are left out for a
  * while, and how long too few slots are waited for. As horovodrun's elastic driver does it. */
 #pragma once
-#include "cli/run_discover.h"
-#include "cli/run_hosts.h"
+#include "launch/run_discover.h"
+#include "launch/run_hosts.h"
 
 /* Seconds; a row of lockstep settings. */
 #define LS_RUN_SLOTS 600.0 /* default */

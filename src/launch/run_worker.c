@@ -1,6 +1,6 @@
 /* fork, the child's surroundings, exec; the child reports a failed exec through a pipe that a successful one closes. */
 #define _GNU_SOURCE
-#include "cli/run_worker.h"
+#include "launch/run_worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/run_supervise.h"
-#include "cli/signals.h"
+#include "launch/run_supervise.h"
 
 enum end { READ_END, WRITE_END };
 
@@ -224,7 +223,7 @@ int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard
 void ls_worker_signal(const struct ls_worker *worker, int signal, enum ls_signal_way way) {
     if (worker->ended) return;
     if (way == LS_SIGNAL_LEAVE)
-        (void)sigqueue(worker->pid, signal, (union sigval){.sival_int = LS_SIGNALS_LEAVE});
+        (void)sigqueue(worker->pid, signal, (union sigval){.sival_int = LS_LAUNCH_LEAVE});
     else
         (void)kill(way == LS_SIGNAL_GROUP ? -worker->pid : worker->pid, signal);
 }

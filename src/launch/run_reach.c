@@ -1,7 +1,7 @@
 /* ssh is told to ask nobody anything (BatchMode) and checks the keys of hosts as it does for its user. The command line
  * holds nothing but the path of this program: the rest goes through the agent's standard input. */
 #define _GNU_SOURCE
-#include "cli/run_reach.h"
+#include "launch/run_reach.h"
 
 #include <errno.h>
 #include <fcntl.h>

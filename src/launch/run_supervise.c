@@ -13,7 +13,7 @@
  * or, where that is wanted, a worker that has failed in any way.
  * With elastic such a worker is done without as long as enough are left. */
 #define _GNU_SOURCE
-#include "cli/run_supervise.h"
+#include "launch/run_supervise.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +27,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/run_ports.h"
-#include "cli/run_private.h"
+#include "launch/run_ports.h"
+#include "launch/run_private.h"
 
 #define PEER_LOST   138 /* see ls_exit, for this and the next */
 #define STOPPED     143

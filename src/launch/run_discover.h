@@ -7,7 +7,7 @@
 
 #include <lockstep/tools.h>
 
-#include "cli/run_worker.h"
+#include "launch/run_worker.h"
 
 #define LS_RUN_DISCOVER 1.0 /* seconds from one end of the script to its next start */
 

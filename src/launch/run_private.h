@@ -1,9 +1,9 @@
 /* The state of a run, for run_supervise.c and run_remote.c, which attends to its hosts. */
 #pragma once
-#include "cli/run_elastic.h"
-#include "cli/run_guard.h"
-#include "cli/run_output.h"
-#include "cli/run_supervise.h"
+#include "launch/run_elastic.h"
+#include "launch/run_guard.h"
+#include "launch/run_output.h"
+#include "launch/run_supervise.h"
 
 struct run {
     const struct ls_supervision *how;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/run_moves.h"
-#include "cli/run_private.h"
+#include "launch/run_moves.h"
+#include "launch/run_private.h"
 
 #define LATE 30.0 /* seconds before the end of the first that has finished */
 

@@ -2,12 +2,12 @@
  * the ranks that were ever started are the lowest ones, and the first generation needs no others
  * (LOCKSTEP_ELASTIC_START). */
 #define _GNU_SOURCE
-#include "cli/run_elastic.h"
+#include "launch/run_elastic.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run_moves.h"
+#include "launch/run_moves.h"
 
 #define FAILURES_MOST 10 /* of a host, which is left out for good then */
 

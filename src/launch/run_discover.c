@@ -1,6 +1,6 @@
 /* The output has the forms of a hostfile. No line at all is a list without hosts. */
 #define _GNU_SOURCE
-#include "cli/run_discover.h"
+#include "launch/run_discover.h"
 
 #include <ctype.h>
 #include <errno.h>

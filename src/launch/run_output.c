@@ -1,6 +1,6 @@
 /* Lines out of bytes, and sinks that are written to without waiting. One thread. */
 #define _GNU_SOURCE
-#include "cli/run_output.h"
+#include "launch/run_output.h"
 
 #include <errno.h>
 #include <fcntl.h>

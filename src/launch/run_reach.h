@@ -1,6 +1,6 @@
 /* Reaches the hosts: starts the remote shells, and waits until each agent has said who it is. */
 #pragma once
-#include "cli/run_hosts.h"
+#include "launch/run_hosts.h"
 
 /* All at once. False after a line on standard error for each host that cannot be had. */
 bool ls_reach(struct ls_run_hosts *hosts);

@@ -7,7 +7,10 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "cli/run_guard.h"
+#include "launch/run_guard.h"
+
+/* With this value SIGTERM (sigqueue) ends a worker alone, at once: its host is taken away. */
+#define LS_LAUNCH_LEAVE 0x1eaf
 
 /* The settings that all workers of a run share. */
 struct ls_launch {

@@ -1,7 +1,7 @@
 /* Ranks fill the hosts in their order, as horovodrun and mpirun do. All words of one host come through one stream, so
  * that a worker's last output comes before its end. */
 #define _GNU_SOURCE
-#include "cli/run_hosts.h"
+#include "launch/run_hosts.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/run_moves.h"
-#include "cli/run_reach.h"
+#include "launch/run_moves.h"
+#include "launch/run_reach.h"
 
 #define INPUT_SIZE 32768
 #define MORE_HOSTS 1024 /* that may come later; who has left makes room */

@@ -7,8 +7,8 @@
 
 #include <lockstep/tools.h>
 
-#include "cli/run_frame.h"
-#include "cli/run_worker.h"
+#include "launch/run_frame.h"
+#include "launch/run_worker.h"
 
 /* Seconds; rows of lockstep settings. */
 #define LS_RUN_REACH 30.0 /* default */

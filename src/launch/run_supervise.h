@@ -1,8 +1,8 @@
 /* Watches over the workers of lockstep run from their start to the last one's end: output, signals, failures. */
 #pragma once
-#include "cli/run_elastic.h"
-#include "cli/run_hosts.h"
-#include "cli/run_worker.h"
+#include "launch/run_elastic.h"
+#include "launch/run_hosts.h"
+#include "launch/run_worker.h"
 
 /* Seconds; rows of lockstep settings. */
 #define LS_RUN_GRACE 5.0  /* default */

@@ -1,6 +1,6 @@
 /* Frames out of bytes, and bytes out of frames. Without memory the process ends: its guard ends the workers. */
 #define _GNU_SOURCE
-#include "cli/run_frame.h"
+#include "launch/run_frame.h"
 
 #include <errno.h>
 #include <stdarg.h>
