@@ -29,7 +29,7 @@ LS_API int ls_rank(const ls_communicator *communicator);
 LS_API int ls_size(const ls_communicator *communicator);
 LS_API int ls_local_rank(const ls_communicator *communicator); /* among the ranks on this host */
 LS_API int ls_local_size(const ls_communicator *communicator);
-/* The transport of this communicator's all-reduce: "shm"; the links' "tcp" or "grpc"; "shm+tcp" (hosts, and between
+/* The transport of this communicator's all-reduce: "shm"; the links' "tcp"; "shm+tcp" (hosts, and between
  * them); "none" alone. */
 LS_API const char *ls_communicator_transport(const ls_communicator *communicator);
 /* Memory, zeroed and aligned to 64 bytes, that the ranks of this host share where they can: under AUTO an all-reduce in

@@ -257,7 +257,7 @@ class Communicator:
 
     @property
     def transport(self) -> str:
-        """"shm", "tcp", "grpc", "shm+tcp"; "none" alone."""
+        """"shm", "tcp", "shm+tcp"; "none" alone."""
         return self._lib.ls_communicator_transport(self._need()).decode()
 
     @property

@@ -124,7 +124,7 @@ static const struct setting {
     {"LOCKSTEP_LOG_FORMAT", "text",
      "text, or json: each line of stderr is an object with time, level, task and message",
      offsetof(struct ls_settings, log_json), LOG_FORMAT},
-    {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory), tcp or grpc",
+    {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory) or tcp",
      offsetof(struct ls_settings, transport), TRANSPORT},
     {"LOCKSTEP_ALGORITHM", "auto",
      "that all-reduces with AUTO: auto (measured), shared, two-level, exchange, direct, halving-doubling, assist (with "
@@ -188,14 +188,15 @@ static const char *const units[] = {
     [TEXT] = "",       [SECRET] = "",        [SWITCH] = "",     [LOG_FORMAT] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const choices[] = {"auto", "on", "off"};
-static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
+static const char *const transports[] = {"auto", "shm", "tcp"};
 static const char *const servers[] = {"auto", "off", "required"};
 struct words {
     const char *const *words;
     int count;
     const char *want;
 };
-static const struct words transport_words = {transports, 4, "one of auto, shm, tcp, grpc"};
+static const struct words transport_words = {transports, 3,
+                                             "one of auto, shm, tcp; data over gRPC is gone, and auto takes its place"};
 static const struct words choice_words = {choices, 3, "one of auto, on, off"};
 static const struct words servers_words = {servers, 3, "one of auto, off, required"};
 

@@ -7,7 +7,6 @@ enum ls_transport {
     LS_TRANSPORT_AUTO, /* shared memory in hosts, which are workers that can map each other's, TCP between them */
     LS_TRANSPORT_SHM,
     LS_TRANSPORT_TCP,
-    LS_TRANSPORT_GRPC, /* all workers alike: it decides how they are connected */
 };
 
 enum ls_choice { LS_CHOICE_AUTO, LS_CHOICE_ON, LS_CHOICE_OFF };
@@ -69,7 +68,7 @@ struct ls_settings {
 ls_status ls_settings_read(struct ls_settings *settings);
 /* "auto", "off" or "required". */
 const char *ls_settings_servers_name(enum ls_servers_mode mode);
-/* "auto", "shm", "tcp" or "grpc". */
+/* "auto", "shm" or "tcp". */
 const char *ls_settings_transport_name(enum ls_transport transport);
 
 struct ls_setting_info {

@@ -103,7 +103,7 @@ const struct ls_option ls_devices_option[] = {
      "LOCKSTEP_DEVICES, then auto)",
      0, LS_OPTION_TEXT},
     {0}};
-static const char *const transports[] = {"auto", "shm", "tcp", "grpc", NULL};
+static const char *const transports[] = {"auto", "shm", "tcp", NULL};
 const struct ls_option ls_transport_option[] = {
     {"transport", NULL, "between workers; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)", 0,
      LS_OPTION_TEXT, .words = transports},

@@ -112,10 +112,6 @@ static ls_status start_rpc(struct ls_cluster *cluster) {
                                    .closed = ls_stream_closed};
     cluster->net.message = ls_control_message;
     cluster->net.closed = ls_control_closed;
-    if (ls_data_link_uses_grpc(cluster)) {
-        config.link_arrived = ls_data_link_called;
-        config.link_changed = ls_data_link_answered;
-    }
     return ls_rpc_new(&config, &cluster->net.rpc);
 }
 

@@ -54,7 +54,6 @@ struct ls_peer_data {
     uint64_t admitted;    /* the last attempt that was admitted, of this proposal */
     struct ls_dial dial;
     int fd;                      /* has sent the preface and waits for the answer; -1: none */
-    struct ls_link *opening;     /* likewise, over gRPC; NULL: none */
     struct ls_shm_link *offered; /* in the preface; NULL: none */
     int64_t deadline;
     uint64_t attempts; /* ever */

@@ -1,8 +1,8 @@
 /* The data connections of a proposal: what is kept of each, and the admission of those that arrive. A preface is
  * admitted that shows the number of this generation, a rank and an incarnation that are on its roster, this worker's
- * rank, and an attempt that was not seen before, all signed with the generation's key. The listener's thread, or
- * gRPC's, admits, and what it has admitted waits until the caller wants it (data_source.c). So no worker waits for
- * another one's caller to be dialled. */
+ * rank, and an attempt that was not seen before, all signed with the generation's key. The listener's thread admits,
+ * and what it has admitted waits until the caller wants it (data_source.c). So no worker waits for another one's caller
+ * to be dialled. */
 #include "cluster/data_link.h"
 
 #include <stdio.h>
@@ -22,10 +22,6 @@
 #include "collective/link/shm.h"
 #include "collective/link/tcp.h"
 #include "resolver/cluster_view.h"
-
-bool ls_data_link_uses_grpc(const struct ls_cluster *cluster) {
-    return cluster->config.settings->transport == LS_TRANSPORT_GRPC;
-}
 
 static bool is_server(const struct ls_cluster *cluster, int rank) {
     return ls_cluster_view_member(cluster->config.tf_config, rank)->type == LS_TASK_PS;
@@ -54,10 +50,8 @@ static void set_link(struct ls_peer_data *data, struct ls_link *link) {
 
 void ls_data_link_end_opening(struct ls_peer_data *data) {
     if (data->fd >= 0) (void)close(data->fd);
-    if (data->opening) data->opening->ops->close(data->opening);
     ls_shm_link_free(ls_steal(data->offered));
     data->fd = -1;
-    data->opening = NULL;
 }
 
 void ls_data_link_drop(struct ls_peer_data *data) {
@@ -159,8 +153,7 @@ bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *prefac
     struct ls_rpc_caller caller;
     identify(cluster, fd, &caller);
     ls_monitor_lock(&cluster->monitor);
-    bool may = !ls_data_link_uses_grpc(cluster) && certified(cluster, &caller, preface->rank);
-    enum admission admission = may ? admit(cluster, preface) : REFUSED;
+    enum admission admission = certified(cluster, &caller, preface->rank) ? admit(cluster, preface) : REFUSED;
     if (admission == ADMITTED) link = answer(cluster, fd, preface);
     if (link) take_in(cluster, preface, link);
     ls_monitor_unlock(&cluster->monitor);
@@ -168,28 +161,4 @@ bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *prefac
     ls_free(caller.certificate);
     if (!link) (void)close(fd);
     return admission == ADMITTED;
-}
-
-bool ls_data_link_called(void *context, const struct ls_rpc_caller *caller, const void *bytes, size_t size,
-                         struct ls_link *link) {
-    struct ls_cluster *cluster = context;
-    struct ls_preface preface = {.rank = -1};
-    bool read = size == LS_PREFACE_SIZE && ls_preface_decode(bytes, &preface) == LS_OK;
-    ls_monitor_lock(&cluster->monitor);
-    enum admission admission = read && certified(cluster, caller, preface.rank) ? admit(cluster, &preface) : REFUSED;
-    if (admission == ADMITTED) {
-        take_in(cluster, &preface, link);
-        ls_listener_trust(cluster->net.listener, caller->fd);
-    }
-    ls_monitor_unlock(&cluster->monitor);
-    if (admission == REFUSED) report_refusal(cluster, caller->address, preface.rank);
-    return admission == ADMITTED;
-}
-
-void ls_data_link_answered(void *context) {
-    struct ls_cluster *cluster = context;
-    ls_monitor_lock(&cluster->monitor);
-    for (const struct ls_data_channel *channel = cluster->net.channels; channel; channel = channel->next)
-        (void)eventfd_write(channel->wake, 1);
-    ls_monitor_unlock(&cluster->monitor);
 }

@@ -4,9 +4,6 @@
 #include "cluster/cluster_private.h"
 #include "collective/link/shm.h"
 
-/* True: data goes over gRPC, if not through shared memory. */
-bool ls_data_link_uses_grpc(const struct ls_cluster *cluster);
-
 /* True: the connection fd to the rank may use memory of this host beside its socket. */
 bool ls_data_link_may_share(const struct ls_cluster *cluster, int rank, uint32_t channel, int fd);
 /* Makes a link of a connection; shm: both ends have that memory; NULL: not so. Takes fd and shm on success. */
@@ -28,7 +25,3 @@ bool ls_data_link_is_open(const struct ls_cluster *cluster, uint64_t generation)
 
 /* The listener's: takes fd; true: it is a worker's. */
 bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *preface);
-/* gRPC's: a link has arrived; true: taken. One that this worker opens has been answered, or is over. */
-bool ls_data_link_called(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
-                         struct ls_link *link);
-void ls_data_link_answered(void *context);

@@ -15,7 +15,6 @@
 #include "cluster/data_channel.h"
 #include "cluster/data_link.h"
 #include "cluster/moved.h"
-#include "cluster/rpc/rpc_link.h"
 #include "collective/link/tcp.h"
 #include "resolver/cluster_view.h"
 
@@ -83,15 +82,12 @@ static void open_link(const struct end *end, int fd) {
                                  .incarnation = cluster->incarnation,
                                  .attempt = ++end->data->attempts,
                                  .channel = end->channel};
-    if (ls_data_link_may_share(cluster, end->rank, end->channel, fd) && !ls_data_link_uses_grpc(cluster))
+    if (ls_data_link_may_share(cluster, end->rank, end->channel, fd))
         end->data->offered = ls_shm_link_offer(preface.memory);
     (void)ls_preface_sign(&preface, cluster->proposal.key); /* one without a proof is refused */
     ls_preface_encode(&preface, bytes);
     end->data->deadline = ls_now() + LS_HELLO_TIMEOUT;
-    if (!ls_data_link_uses_grpc(cluster))
-        send_preface(end->data, fd, bytes);
-    else if (ls_rpc_link_open(cluster->net.rpc, fd, end->task->address, bytes, sizeof(bytes), &end->data->opening))
-        fail_opening(end->data, ls_error());
+    send_preface(end->data, fd, bytes);
     ls_reached("dial");
 }
 
@@ -105,16 +101,10 @@ static enum answer read_byte(const struct ls_peer_data *data) {
     return size == 1 && answer == LS_PREFACE_ACK ? ANSWER_YES : ANSWER_NO;
 }
 
-static enum answer read_state(struct ls_link *link) {
-    enum ls_rpc_link_state state = ls_rpc_link_state(link);
-    if (state == LS_RPC_LINK_OPENING) return ANSWER_NONE;
-    return state == LS_RPC_LINK_OPEN ? ANSWER_YES : ANSWER_NO;
-}
-
 static void accept_link(struct ls_peer_data *data, bool shares) {
-    struct ls_link *link = ls_steal(data->opening);
+    struct ls_link *link = NULL;
     struct ls_shm_link *shm = ls_steal(data->offered), *used = shares ? shm : NULL;
-    if (!link && ls_data_link_make(data->fd, used, &link))
+    if (ls_data_link_make(data->fd, used, &link))
         fail_opening(data, ls_error());
     else
         data->fd = -1;
@@ -123,7 +113,7 @@ static void accept_link(struct ls_peer_data *data, bool shares) {
 }
 
 static void read_answer(struct ls_peer_data *data) {
-    enum answer answer = data->opening ? read_state(data->opening) : read_byte(data);
+    enum answer answer = read_byte(data);
     if (answer == ANSWER_YES || answer == ANSWER_MEMORY)
         accept_link(data, answer == ANSWER_MEMORY);
     else if (answer == ANSWER_NO)
@@ -132,12 +122,8 @@ static void read_answer(struct ls_peer_data *data) {
         fail_opening(data, "its data connection gets no answer");
 }
 
-static bool is_opening(const struct ls_peer_data *data) {
-    return data->fd >= 0 || data->opening;
-}
-
 static void dial_on(const struct end *end) {
-    if (is_opening(end->data)) {
+    if (end->data->fd >= 0) {
         read_answer(end->data);
         return;
     }
@@ -194,11 +180,11 @@ static int64_t poll_link(struct ls_link_source *base, int place, struct pollfd *
         until = ls_now(); /* take says that there is no memory */
     } else if (!end.dials || !ls_data_link_is_open(cluster, source->generation)) {
         until = LS_NEVER; /* the listener's thread wakes this one, or the abort flag */
-    } else if (!is_opening(end.data)) {
+    } else if (end.data->fd < 0) {
         until = ls_dial_poll(&end.data->dial, slot);
     } else {
-        until = end.data->deadline; /* over gRPC the poller wakes this thread */
-        if (end.data->fd >= 0) slot->fd = end.data->fd;
+        until = end.data->deadline;
+        slot->fd = end.data->fd;
     }
     ls_monitor_unlock(&cluster->monitor);
     return until;
@@ -254,7 +240,7 @@ ls_status ls_data_source_new(struct ls_cluster *cluster, uint32_t channel, const
     size_t size = sizeof(struct data_source) + (size_t)count * sizeof(int);
     struct data_source *source = ls_alloc(size);
     if (!source) return ls_fail_memory("a source of links", size);
-    source->source = (struct ls_link_source){&source_ops, ls_data_link_uses_grpc(cluster) ? "grpc" : "tcp"};
+    source->source = (struct ls_link_source){&source_ops, "tcp"};
     source->cluster = cluster;
     source->count = count;
     source->own = channel != 0;

@@ -108,16 +108,15 @@ static void describe_handshake(const struct ls_cluster *cluster, const struct ls
 }
 
 static enum ls_transport transport_of(const struct ls_hello *hello) {
-    for (int i = LS_TRANSPORT_AUTO; i <= LS_TRANSPORT_GRPC; i++)
+    for (int i = LS_TRANSPORT_AUTO; i <= LS_TRANSPORT_TCP; i++)
         if (strcmp(hello->transport, ls_settings_transport_name((enum ls_transport)i)) == 0)
             return (enum ls_transport)i;
     return LS_TRANSPORT_AUTO;
 }
 
-/* True: only one of the two wants gRPC, or one shared memory alone and the other one none. */
+/* True: one of the two wants shared memory alone and the other one none. */
 static bool transports_differ(enum ls_transport own, enum ls_transport other) {
-    return (own == LS_TRANSPORT_GRPC) != (other == LS_TRANSPORT_GRPC) ||
-           (own == LS_TRANSPORT_SHM && other == LS_TRANSPORT_TCP) ||
+    return (own == LS_TRANSPORT_SHM && other == LS_TRANSPORT_TCP) ||
            (own == LS_TRANSPORT_TCP && other == LS_TRANSPORT_SHM);
 }
 

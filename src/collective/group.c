@@ -243,12 +243,10 @@ static struct ls_discover_ranks ranks_of(struct ls_group *group) {
 static ls_status connect_shared(struct ls_group *group) {
     struct ls_shared_reason reason = {""};
     const struct ls_executor *executor = &group->executor;
-    ls_status status = LS_OK;
     const struct ls_discover_ranks ranks = ranks_of(group);
     const struct ls_shared_options options = {.wanted = group->transport != LS_TRANSPORT_TCP,
                                               .pretended_host = group->pretended_host};
-    if (group->transport != LS_TRANSPORT_GRPC)
-        status = ls_shared_open(&ranks, &options, &group->hosts, &group->shared, &reason);
+    ls_status status = ls_shared_open(&ranks, &options, &group->hosts, &group->shared, &reason);
     if (!status) status = find_factor(group);
     if (status) return status;
     describe_group(group);

@@ -69,8 +69,8 @@ const struct ls_flight *ls_group_flight(const struct ls_group *group);
 
 /* Finds the hosts. A host is a set of ranks that can map each other's memory, and so can add without links between
  * them. The call is collective. It writes the result to the log. With LS_TRANSPORT_SHM it returns FAILED_PRECONDITION
- * with the cause if there are several hosts. Without shared memory, and with LS_TRANSPORT_GRPC, which all ranks have or
- * none, every rank is a host of its own. A group calls it once, before the first ls_group_share. */
+ * with the cause if there are several hosts. Without shared memory every rank is a host of its own. A group calls it
+ * once, before the first ls_group_share. */
 ls_status ls_group_connect(struct ls_group *group);
 /* "shared memory"; the links' "tcp"; "shared memory in 2 hosts of 2 and tcp between them". */
 const char *ls_group_describe(const struct ls_group *group);

@@ -14,10 +14,6 @@
 #include "collective/mailbox.h"
 
 #define PATIENCE (50 * LS_MICROSECOND)
-enum {
-    BLIND_SLICE = 5, /* milliseconds between looks where poll() serves no link */
-    WAKE_SLICE = 1,  /* and where it serves no link, and another thread may have something to send */
-};
 enum { NEVER_GIVES_WAY = -2, LOOKS_ONLY = -1 }; /* instead of a descriptor */
 
 struct mail {
@@ -72,9 +68,7 @@ static bool write_mail(struct mail *mail) {
 }
 
 static bool is_complete(const struct mail *mail) {
-    if (mail->wanted) return mail->wanted->done;
-    struct ls_link *link = mail->mailbox->to[mail->to].link;
-    return is_out(mail) && (!link->ops->flushed || link->ops->flushed(link));
+    return mail->wanted ? mail->wanted->done : is_out(mail);
 }
 
 static ls_status move_mail(struct mail *mail, bool *moved) {
@@ -194,13 +188,9 @@ static int64_t fill_slots(const struct mail *mail) {
 
 static void sleep_mail(const struct mail *mail) {
     struct ls_mailbox *mailbox = mail->mailbox;
-    struct ls_link *blind = ls_mailbox_find_blind(mailbox);
-    int64_t slice = (mail->wake < 0 ? BLIND_SLICE : WAKE_SLICE) * LS_MILLISECOND;
-    int timeout = ls_poll_timeout(blind ? ls_now() + slice : fill_slots(mail), 1000);
+    int timeout = ls_poll_timeout(fill_slots(mail), 1000);
     mailbox->look = true;
-    if (blind)
-        blind->ops->wait(blind, timeout);
-    else if (poll(mailbox->polls, (nfds_t)mailbox->size + 3, timeout) >= 0)
+    if (poll(mailbox->polls, (nfds_t)mailbox->size + 3, timeout) >= 0)
         mailbox->look = mailbox->polls[mailbox->rank].revents != 0;
 }
 

@@ -242,14 +242,6 @@ ls_status ls_mailbox_drain(struct ls_mailbox *mailbox, struct ls_mail_wanted *wa
 
 /* ---- waiting ---- */
 
-struct ls_link *ls_mailbox_find_blind(const struct ls_mailbox *mailbox) {
-    for (int i = 0; i < mailbox->size; i++) {
-        struct ls_link *link = mailbox->from[i].link ? mailbox->from[i].link : mailbox->to[i].link;
-        if (link) return link->ops->wait ? link : NULL;
-    }
-    return NULL;
-}
-
 bool ls_mailbox_slot(struct ls_link *link, int error, short events, struct pollfd *slot) {
     *slot = (struct pollfd){.fd = -1};
     return !link || error || link->ops->poll(link, events, slot);

@@ -72,7 +72,5 @@ ls_status ls_mailbox_find(struct ls_mailbox *mailbox, struct ls_mail_wanted *wan
 bool ls_mailbox_take(struct ls_mailbox *mailbox, int from, unsigned char **data, size_t *size);
 /* A message from this rank to itself. */
 ls_status ls_mailbox_keep(struct ls_mailbox *mailbox, const struct ls_frame *frame, const void *data);
-/* For waits: a link without a descriptor, or NULL; all links of a group are of its kind. */
-struct ls_link *ls_mailbox_find_blind(const struct ls_mailbox *mailbox);
 /* The poll() of a link's interface; nothing is to be waited for where there is no link, or it has ended. */
 bool ls_mailbox_slot(struct ls_link *link, int error, short events, struct pollfd *slot);

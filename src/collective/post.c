@@ -13,7 +13,6 @@
 #include "collective/mailbox.h"
 
 #define PATIENCE (50 * LS_MICROSECOND)
-enum { BLIND_SLICE = 2 /* milliseconds between looks where poll() serves no link */ };
 
 struct queued {
     struct queued *next;
@@ -190,14 +189,10 @@ static int64_t fill_polls(const struct ls_post *post, int64_t until) {
 
 static void sleep_until(const struct ls_post *post, int64_t until) {
     struct ls_mailbox *mailbox = post->mailbox;
-    struct ls_link *blind = ls_mailbox_find_blind(mailbox);
     if (post->grace < until) until = post->grace;
-    if (blind && ls_now() + BLIND_SLICE * LS_MILLISECOND < until) until = ls_now() + BLIND_SLICE * LS_MILLISECOND;
-    int timeout = ls_poll_timeout(blind ? until : fill_polls(post, until), 1000);
+    int timeout = ls_poll_timeout(fill_polls(post, until), 1000);
     mailbox->look = true;
-    if (blind)
-        blind->ops->wait(blind, timeout);
-    else if (poll(post->polls, 2 * (nfds_t)mailbox->size + 1, timeout) >= 0)
+    if (poll(post->polls, 2 * (nfds_t)mailbox->size + 1, timeout) >= 0)
         mailbox->look = post->polls[mailbox->rank].revents != 0;
 }
 
@@ -270,10 +265,8 @@ ls_status ls_post_await(struct ls_post *post, const char *what, struct ls_letter
 }
 
 static bool is_out(const struct ls_post *post) {
-    for (int i = 0; i < post->mailbox->size; i++) {
-        struct ls_link *link = post->mailbox->to[i].link;
-        if (post->boxes[i].first || (link && link->ops->flushed && !link->ops->flushed(link))) return false;
-    }
+    for (int i = 0; i < post->mailbox->size; i++)
+        if (post->boxes[i].first) return false;
     return true;
 }
 

@@ -27,10 +27,6 @@ static void wait_for_frame(struct ls_executor *executor) {
     struct ls_link *link = executor->peers[0].link;
     struct pollfd polls[2] = {{.fd = -1}, {.fd = ls_abort_fd(executor->abort), .events = POLLIN}};
     int64_t until = ls_now() + TICK;
-    if (link && link->ops->wait) {
-        link->ops->wait(link, (int)(TICK / LS_MILLISECOND));
-        return;
-    }
     if (link) {
         if (link->ops->wake_at) link->ops->wake_at(link, LS_FRAME_SIZE - executor->peers[0].peeked);
         if (!link->ops->poll(link, POLLIN, &polls[0])) return;

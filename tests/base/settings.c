@@ -80,6 +80,7 @@ static const struct {
     {"LOCKSTEP_LOG", "loud"},
     {"LOCKSTEP_LOG_FORMAT", "xml"},
     {"LOCKSTEP_TRANSPORT", "pigeon"},
+    {"LOCKSTEP_TRANSPORT", "grpc"}, /* gone */
     {"LOCKSTEP_SEGMENT", "99999999999999999999999"},
     {"LOCKSTEP_DEVICE_TIMEOUT", "0"},
     {"LOCKSTEP_CUDA_SYNC", "on"},

@@ -59,14 +59,14 @@ static void make(struct test_worker *workers, int count, int *ports) {
     }
 }
 
-/* _i: bit 0: data over gRPC rather than what fits; bit 1: a token as well. */
+/* _i: bit 0: data over TCP alone rather than what fits; bit 1: a token as well. */
 START_TEST(all_join) {
     struct test_worker workers[3];
     int ports[3];
     make_authorities();
     make(workers, 3, ports);
     for (int i = 0; i < 3; i++) {
-        workers[i].transport = _i & 1 ? LS_TRANSPORT_GRPC : LS_TRANSPORT_AUTO;
+        workers[i].transport = _i & 1 ? LS_TRANSPORT_TCP : LS_TRANSPORT_AUTO;
         if (_i & 2) workers[i].token = "a-token-of-some-length";
     }
     test_workers_run(workers, 3);
@@ -91,7 +91,7 @@ static void say_hello(struct stranger *stranger, int port) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
     struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = 77, .generation = 0};
-    message.hello = (struct ls_hello){LS_PROTOCOL_VERSION, LS_VERSION, "worker", 1, 1, 2, "", "", "grpc", NULL};
+    message.hello = (struct ls_hello){LS_PROTOCOL_VERSION, LS_VERSION, "worker", 1, 1, 2, "", "", "tcp", NULL};
     assert_ok(ls_message_encode(&message, &data, &size));
     int fd = stranger_dial_tls(stranger, port, "worker-0.lockstep");
     stranger->code = LS_UNAUTHENTICATED;

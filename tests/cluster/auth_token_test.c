@@ -35,11 +35,11 @@ static void expect_refused(const struct test_worker *worker, const char *text) {
     ck_assert_double_lt(worker->join_seconds, limit_of(8));
 }
 
-/* _i: with data over TCP, over gRPC. */
+/* _i: with data over TCP alone, over what fits. */
 START_TEST(the_same_token) {
     struct test_worker workers[3];
     make(workers, 3);
-    for (int i = 0; i < 3; i++) workers[i].transport = _i ? LS_TRANSPORT_GRPC : LS_TRANSPORT_TCP;
+    for (int i = 0; i < 3; i++) workers[i].transport = _i ? LS_TRANSPORT_AUTO : LS_TRANSPORT_TCP;
     workers[1].delay = 0.2;
     test_workers_run(workers, 3);
     expect_joined(workers, 3);

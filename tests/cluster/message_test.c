@@ -23,7 +23,7 @@ static struct ls_message hello_message(void) {
                                          .size = 5,
                                          .cluster = "cluster.worker=5\n",
                                          .host = "boot/name",
-                                         .transport = "grpc",
+                                         .transport = "tcp",
                                          .elastic = "2"}};
 }
 

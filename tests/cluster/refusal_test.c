@@ -75,15 +75,16 @@ START_TEST(other_transport) {
     int ports[3];
     test_ports(ports, 3);
     test_workers(workers, 3, ports);
-    workers[2].transport = LS_TRANSPORT_GRPC;
+    workers[1].transport = LS_TRANSPORT_SHM;
+    workers[2].transport = LS_TRANSPORT_TCP;
     test_workers_run(workers, 3);
-    expect_all(workers, 3, "LOCKSTEP_TRANSPORT differs: 'auto' on worker:");
-    expect_all(workers, 3, ", 'grpc' on worker:2 (rank 2); start all workers with the same");
+    expect_all(workers, 3,
+               "LOCKSTEP_TRANSPORT differs: 'shm' on worker:1 (rank 1), 'tcp' on worker:2 (rank 2); start all ");
 }
 END_TEST
 
 /* Workers find out about shared memory later, when they make a group. */
-START_TEST(transports_without_grpc_join) {
+START_TEST(transports_that_agree_join) {
     struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
@@ -407,7 +408,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, other_version);
     tcase_add_test(tests, other_version_told_to_all);
     tcase_add_test(tests, other_transport);
-    tcase_add_test(tests, transports_without_grpc_join);
+    tcase_add_test(tests, transports_that_agree_join);
     tcase_add_test(tests, other_cluster);
     tcase_add_test(tests, other_size);
     tcase_add_test(tests, other_long_cluster);

@@ -1,4 +1,4 @@
-/* Strangers: what they hear is kept, and they take no link. */
+/* Strangers: what they hear is kept. */
 #include "cluster/message_decode.h"
 #include "cluster/stranger.h"
 
@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/rpc/rpc_link.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "harness.h"
 
@@ -36,19 +35,6 @@ static void end(void *context, struct ls_rpc_stream *stream) {
     stranger->ended++;
 }
 
-static bool no_link(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
-                    struct ls_link *link) {
-    (void)context, (void)caller, (void)preface, (void)size, (void)link;
-    return false;
-}
-
-static void change(void *context) {
-    struct stranger *stranger = context;
-    ls_monitor_lock(&stranger->monitor);
-    ls_monitor_broadcast(&stranger->monitor);
-    ls_monitor_unlock(&stranger->monitor);
-}
-
 void stranger_start(struct stranger *stranger, struct ls_tls_identity *identity) {
     struct ls_rpc_config config = {.monitor = &stranger->monitor,
                                    .context = stranger,
@@ -56,9 +42,7 @@ void stranger_start(struct stranger *stranger, struct ls_tls_identity *identity)
                                    .streams_most = 64,
                                    .silence_timeout = 10,
                                    .message = hear,
-                                   .closed = end,
-                                   .link_arrived = no_link,
-                                   .link_changed = change};
+                                   .closed = end};
     *stranger = (struct stranger){.identity = identity};
     assert_ok(ls_relay_new(&stranger->refusals, &stranger->relay));
     assert_ok(ls_monitor_init(&stranger->monitor));
@@ -119,14 +103,12 @@ double stranger_wait_end(struct stranger *stranger, double limit) {
 }
 
 void stranger_is_refused(struct stranger *stranger, int port, const char *target, const void *preface, size_t size) {
-    struct ls_link *link;
     int fd = stranger->identity ? stranger_dial_tls(stranger, port, target) : stranger_dial(port);
+    uint8_t byte = 0;
     if (fd < 0) return;
-    int64_t deadline = ls_now() + 5 * LS_SECOND;
-    ls_monitor_lock(&stranger->monitor);
-    assert_ok(ls_rpc_link_open(stranger->rpc, fd, target, preface, size, &link));
-    while (ls_rpc_link_state(link) == LS_RPC_LINK_OPENING && ls_monitor_wait(&stranger->monitor, deadline)) continue;
-    ck_assert_int_eq(ls_rpc_link_state(link), LS_RPC_LINK_CLOSED);
-    ls_monitor_unlock(&stranger->monitor);
-    link->ops->close(link);
+    ck_assert_int_eq((int)send(fd, preface, size, MSG_NOSIGNAL), (int)size);
+    struct pollfd slot = {.fd = fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&slot, 1, 5000), 1);
+    ck_assert_int_le((int)recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+    (void)close(fd);
 }

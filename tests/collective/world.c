@@ -77,23 +77,6 @@ static bool odd_poll(struct ls_link *link, short events, struct pollfd *slot) {
     return odd->inner->ops->poll(odd->inner, events, slot);
 }
 
-static bool blind_readable(struct ls_link *link) {
-    struct ls_link *inner = ((struct odd_link *)link)->inner;
-    if (inner->ops->readable) return inner->ops->readable(inner);
-    struct pollfd poller = slot_of((struct odd_link *)link, POLLIN);
-    return poll(&poller, 1, 0) > 0;
-}
-
-static void blind_wait(struct ls_link *link, int milliseconds) {
-    struct pollfd poller = slot_of((struct odd_link *)link, POLLIN);
-    (void)poll(&poller, 1, milliseconds < 20 ? milliseconds : 20); /* others may move */
-}
-
-static bool blind_flushed(struct ls_link *link) {
-    (void)link;
-    return true;
-}
-
 static void odd_close(struct ls_link *link) {
     struct odd_link *odd = (struct odd_link *)link;
     odd->inner->ops->close(odd->inner);
@@ -101,19 +84,11 @@ static void odd_close(struct ls_link *link) {
 }
 
 static const struct ls_link_ops odd_ops = {"odd", odd_send, odd_receive, odd_poll, odd_close};
-static const struct ls_link_ops blind_ops = {.name = "blind",
-                                             .send = odd_send,
-                                             .receive = odd_receive,
-                                             .close = odd_close,
-                                             .flushed = blind_flushed,
-                                             .wait = blind_wait,
-                                             .readable = blind_readable};
 
-static struct ls_link *odd_new(const struct ls_link_ops *ops, struct ls_link *inner, bool small, size_t budget,
-                               size_t *sent) {
+static struct ls_link *odd_new(struct ls_link *inner, bool small, size_t budget, size_t *sent) {
     struct odd_link *odd = calloc(1, sizeof(*odd));
     ck_assert_ptr_nonnull(odd);
-    *odd = (struct odd_link){.link = {ops}, .inner = inner, .budget = budget, .small = small, .sent = sent};
+    *odd = (struct odd_link){.link = {&odd_ops}, .inner = inner, .budget = budget, .small = small, .sent = sent};
     return &odd->link;
 }
 
@@ -153,9 +128,8 @@ static void join_pair(const struct world_options *options, struct ls_link *links
     for (int i = 0; i < 2; i++) {
         bool breaks = options->break_after && ranks[i] == options->break_rank;
         size_t *sent = options->sent && !options->servers ? &options->sent[ranks[i]][ranks[1 - i]] : NULL;
-        if (options->wire == WIRE_ODD || breaks || sent || options->blind)
-            ends[i] = odd_new(options->blind ? &blind_ops : &odd_ops, ends[i], options->wire == WIRE_ODD,
-                              breaks ? options->break_after : SIZE_MAX, sent);
+        if (options->wire == WIRE_ODD || breaks || sent)
+            ends[i] = odd_new(ends[i], options->wire == WIRE_ODD, breaks ? options->break_after : SIZE_MAX, sent);
         if (breaks) ((struct odd_link *)ends[i])->stalls = options->stalls;
     }
     links[a][b] = ends[0];

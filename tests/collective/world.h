@@ -35,12 +35,11 @@ struct world_options {
     enum ls_transport stray_transport;
     int break_rank; /* with break_after: the links of this rank fail after it has sent so many bytes on one */
     size_t break_after;
-    size_t help_breaks_after; /* the same of its links in the group of workers and servers */
-    bool stalls;              /* they do not fail then, but take nothing more */
-    bool blind; /* links without a descriptor, as gRPC's: they are asked whether there is something to read */
-    bool mail;  /* messages between two ranks work */
-    bool loses; /* who returns an error is lost: all others, servers too, end with it */
-    bool tells; /* a failed call is told to all ranks, as by the control plane */
+    size_t help_breaks_after;  /* the same of its links in the group of workers and servers */
+    bool stalls;               /* they do not fail then, but take nothing more */
+    bool mail;                 /* messages between two ranks work */
+    bool loses;                /* who returns an error is lost: all others, servers too, end with it */
+    bool tells;                /* a failed call is told to all ranks, as by the control plane */
     size_t (*sent)[MAX_RANKS]; /* if not NULL: counts the bytes that row has sent to column; with servers, to help */
 };
 

@@ -64,7 +64,7 @@ class Async(unittest.TestCase):
         draw = random.Random(SEED)
         with tempfile.TemporaryDirectory() as folder:
             record = os.path.join(folder, "order")
-            servers, transport = draw.choice((1, 2, 3)), draw.choice(("auto", "tcp", "grpc"))
+            servers, transport = draw.choice((1, 2, 3)), draw.choice(("auto", "tcp"))
             options = ["--epochs", "2", *draw.choice(RULES)]
             print("# LOCKSTEP_TEST_SEED=%d" % SEED, servers, transport, *options)
             first = start(3, servers, options, LOCKSTEP_RECORD=record, LOCKSTEP_TRANSPORT=transport).finish()

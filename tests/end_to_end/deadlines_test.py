@@ -86,10 +86,10 @@ class Waits(unittest.TestCase):
 
     def test_difference(self):
         """Two differ, and the third, who should hear of it, never comes."""
-        cluster = Cluster(3, SHORT, {"LOCKSTEP_JOIN_TIMEOUT": "60"})
+        cluster = Cluster(3, SHORT, {"LOCKSTEP_JOIN_TIMEOUT": "60", "LOCKSTEP_TRANSPORT": "shm"})
         begun = time.monotonic()
         cluster.start(0)
-        cluster.environment["LOCKSTEP_TRANSPORT"] = "grpc"
+        cluster.environment["LOCKSTEP_TRANSPORT"] = "tcp"
         cluster.start(1)
         for said in self.expect_end(cluster, begun, 5, 2):
             self.assertIn("LOCKSTEP_TRANSPORT", said.splitlines()[-1])

@@ -62,7 +62,7 @@ class Delayed(unittest.TestCase):
             found.add(wanted)
             for _ in range(2):
                 more = ["--ps-replicas", draw.choice("123"), *draw.choice(([], ["--bytes-per-pack", "20000"]))]
-                workers, servers, transport = draw.choice((1, 2, 4)), draw.choice((1, 2, 3, 5)), draw.choice(("auto", "tcp", "grpc"))
+                workers, servers, transport = draw.choice((1, 2, 4)), draw.choice((1, 2, 3, 5)), draw.choice(("auto", "tcp"))
                 print("#", delay, workers, servers, transport, *options, *more)
                 self.expect(start(workers, servers, delayed(delay, *options, *more), LOCKSTEP_TRANSPORT=transport).finish(), wanted)
 

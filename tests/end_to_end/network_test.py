@@ -113,7 +113,7 @@ class Network(unittest.TestCase):
     def test_a_cut_link_is_named_on_both_sides(self):
         train = [EXECUTABLE, *train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")[1:]]
         """And the side that is alone says so, where it can tell."""
-        for transport, count in (("auto", 3), ("grpc", 2)):
+        for transport, count in (("auto", 3), ("tcp", 2)):
             with self.subTest(transport=transport), Hosts(count, LINKS["plain"]) as hosts:
                 tasks = cluster_tasks("%s:2222" % host.address for host in hosts)
                 limits = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_TRANSPORT": transport, "LOCKSTEP_REJOIN_TIMEOUT": "0"}

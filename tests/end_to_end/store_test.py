@@ -62,7 +62,7 @@ class Store(unittest.TestCase):
             wanted = plain(["--epochs", "2", *rule])
             workers, servers = draw.choice((1, 2, 4)), draw.choice((1, 2, 3, 5))
             options = ["--epochs", "2", *rule, *STORE, "--ps-replicas", draw.choice("123"), *draw.choice(([], ["--bytes-per-pack", "20000"]))]
-            transport = draw.choice(("auto", "tcp", "grpc"))
+            transport = draw.choice(("auto", "tcp"))
             print("#", workers, servers, transport, *options)
             self.expect(start(workers, servers, options, LOCKSTEP_TRANSPORT=transport).finish(), wanted)
 

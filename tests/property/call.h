@@ -14,8 +14,6 @@ struct setting {
     int size;
     enum wire wire;
     bool measured; /* AUTO's table */
-    bool blind;    /* links without a descriptor, as gRPC's */
-    bool grpc;     /* the transport too: nobody shares memory */
     int hosts[MOST_RANKS];
     int host_count; /* of ranks that share memory; size: nobody does */
     enum ls_algorithm algorithm;

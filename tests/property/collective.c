@@ -56,8 +56,6 @@ static long one_world(uint64_t seed) {
                                           .wire = random.setting.wire,
                                           .timeout = 120,
                                           .segment = random.setting.segment,
-                                          .blind = random.setting.blind,
-                                          .transport = random.setting.grpc ? LS_TRANSPORT_GRPC : LS_TRANSPORT_AUTO,
                                           .hosts = random.setting.hosts,
                                           .algorithm = random.setting.algorithm};
     struct world world;

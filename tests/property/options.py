@@ -216,7 +216,7 @@ SETTING_ROWS = {
     "LOCKSTEP_HOST_STREAMS": row(HARMLESS, ["off"]),
     "LOCKSTEP_LOG": row(HARMLESS, ["debug"]),
     "LOCKSTEP_LOG_FORMAT": row(HARMLESS, ["json"]),
-    "LOCKSTEP_TRANSPORT": row("LOCKSTEP_TRANSPORT", ["grpc"]),
+    "LOCKSTEP_TRANSPORT": row("LOCKSTEP_TRANSPORT", ["tcp"], other=["shm"]),
     "LOCKSTEP_ALGORITHM": row("LOCKSTEP_ALGORITHM|algorithm", ["exchange"]),
     "LOCKSTEP_DEVICES": row(HARMLESS, ["cpu:0"]),
     "LOCKSTEP_PLUGIN": row(HARMLESS, ["/nowhere.so"]),

@@ -32,7 +32,7 @@ static bool is_one_host(const struct setting *setting) {
 static void draw_hosts(struct draw *draw, struct setting *setting) {
     bool seen[MOST_RANKS] = {false};
     size_t names = draw_once_in(draw, 2) ? 1 : 1 + draw_below(draw, (size_t)setting->size);
-    bool shared = setting->wire == WIRE_SHARED && !setting->grpc;
+    bool shared = setting->wire == WIRE_SHARED;
     setting->host_count = shared ? 0 : setting->size;
     for (int i = 0; i < setting->size && shared; i++) {
         setting->hosts[i] = (int)draw_below(draw, names);
@@ -56,8 +56,6 @@ struct setting draw_setting(uint64_t seed) {
     static const enum wire likely[] = {WIRE_SHARED, WIRE_SHARED, WIRE_SHARED, WIRE_LOCAL,
                                        WIRE_TCP,    WIRE_ODD,    WIRE_RING};
     setting.wire = likely[draw_below(&draw, 7)];
-    setting.blind = draw_once_in(&draw, 4);
-    setting.grpc = setting.blind && draw_once_in(&draw, 2);
     draw_hosts(&draw, &setting);
     setting.algorithm = draw_algorithm(&draw, &setting);
     setting.measured = !setting.algorithm && draw_once_in(&draw, 8);
@@ -68,9 +66,8 @@ struct setting draw_setting(uint64_t seed) {
 
 void setting_describe(const struct setting *setting, char *text, size_t size) {
     int used =
-        snprintf(text, size, "--seed %llu: %d ranks, %s%s%s, algorithm %s%s, segment %zu, hosts",
+        snprintf(text, size, "--seed %llu: %d ranks, %s, algorithm %s%s, segment %zu, hosts",
                  (unsigned long long)setting->seed, setting->size, wires[setting->wire],
-                 setting->blind ? ", blind links" : "", setting->grpc ? ", grpc" : "",
                  ls_algorithm_info(setting->algorithm)->name, setting->measured ? " (measured)" : "", setting->segment);
     for (int i = 0; i < setting->size && used > 0 && (size_t)used < size; i++)
         used += snprintf(text + used, size - (size_t)used, " %d", setting->hosts[i]);

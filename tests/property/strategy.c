@@ -41,14 +41,14 @@ struct call {
 /* ---- what is tried ---- */
 
 static struct setting draw_setting(uint64_t seed) {
-    static const char *const transports[] = {"auto", "shm", "tcp", "grpc", "grpc"};
+    static const char *const transports[] = {"auto", "shm", "tcp"};
     static const char *const algorithms[] = {"auto", "auto", "exchange", "direct"};
     struct draw draw = draw_from(seed, 1);
     struct setting setting = {.seed = seed, .workers = 1 + (int)draw_below(&draw, MOST)};
     for (int i = 0; i < setting.workers; i++)
         setting.first[i + 1] =
             setting.first[i] + 1 + (draw_once_in(&draw, 2) ? 0 : (int)draw_below(&draw, MOST_DEVICES));
-    setting.transport = transports[draw_below(&draw, 5)];
+    setting.transport = transports[draw_below(&draw, 3)];
     setting.algorithm = algorithms[draw_below(&draw, 4)];
     setting.communication = draw_once_in(&draw, 3) ? LS_RING : LS_AUTO;
     setting.calls = 1 + draw_below(&draw, MOST_CALLS);

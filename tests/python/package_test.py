@@ -68,7 +68,7 @@ class Package(unittest.TestCase):
                 self.whole(count, "named.py")
 
     def test_messages(self):
-        for count, transport in ((1, "auto"), (2, "shm"), (3, "tcp"), (3, "grpc")):
+        for count, transport in ((1, "auto"), (2, "shm"), (3, "tcp")):
             with self.subTest(count=count, transport=transport), tempfile.TemporaryDirectory() as folder:
                 self.whole(count, "messages.py", os.path.join(folder, "flag"), LOCKSTEP_TRANSPORT=transport)
 
@@ -87,7 +87,7 @@ class Package(unittest.TestCase):
 
     def test_fork(self):
         """A child of fork does not keep a dead rank's sockets open: the others need not wait for the heartbeat's limit."""
-        for transport in ("shm", "tcp", "grpc"):
+        for transport in ("shm", "tcp"):
             with self.subTest(transport=transport):
                 _, _, err = run(2, "ends.py", "forked", LOCKSTEP_TRANSPORT=transport)
                 self.assertRegex(err, r"LockstepError.*rank 1.*its connection was closed")

@@ -28,7 +28,7 @@ class Torch(unittest.TestCase):
         return out, err
 
     def test_collectives(self):
-        for count, transport in ((1, "auto"), (2, "auto"), (3, "tcp"), (4, "grpc")):
+        for count, transport in ((1, "auto"), (2, "auto"), (3, "tcp"), (4, "shm")):
             with self.subTest(count=count, transport=transport):
                 self.whole(count, "torch_ops.py", SEED, LOCKSTEP_TRANSPORT=transport)
 

@@ -96,9 +96,8 @@ class Fewer(Elastic):
             self.survive(at, gone=tuple(at), elastic="1:5", workers=5)
 
     @few
-    def test_transports(self):
-        for transport in ("tcp", "grpc"):
-            self.survive({0: ["sums:5:KILL"]}, gone=(0,), environment={"LOCKSTEP_TRANSPORT": transport})
+    def test_over_tcp(self):
+        self.survive({0: ["sums:5:KILL"]}, gone=(0,), environment={"LOCKSTEP_TRANSPORT": "tcp"})
 
     @few
     def test_with_a_checkpoint(self):
@@ -330,8 +329,8 @@ class Heirs(Elastic):
         self.come_back((0, 1), "2:4", 4)
 
     @few
-    def test_over_grpc_and_with_tls(self):
-        self.come_back((0,), "1:2", 2, environment={"LOCKSTEP_TRANSPORT": "grpc"})
+    def test_over_tcp_and_with_tls(self):
+        self.come_back((0,), "1:2", 2, environment={"LOCKSTEP_TRANSPORT": "tcp"})
         with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
             subprocess.run([LOCKSTEP, "certs", folder, "--tasks", "worker:2"], check=True, capture_output=True, timeout=LIMIT)
             self.come_back((0,), "1:2", 2, task_environment=lambda rank: {

@@ -57,7 +57,6 @@ MODES = {
     "two": Mode(options=("--two", "--fits", "4", "--epochs", "2")),
     "shm": Mode(environment={"LOCKSTEP_TRANSPORT": "shm"}),
     "tcp": Mode(environment={"LOCKSTEP_TRANSPORT": "tcp"}),
-    "grpc": Mode(environment={"LOCKSTEP_TRANSPORT": "grpc"}),
     "tls": Mode(secured=True),
     "servers": Mode(options=("--epochs", "150"), servers=2, environment=SERVERS),
     "servers-elastic": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **SERVERS}, elastic=True),

@@ -7,8 +7,8 @@
 #include "harness.h"
 #include "runtime/communicators.h"
 
-static const char *const transports[] = {"shm", "tcp", "grpc"};
-enum { TRANSPORTS = 3, KINDS = 2 * TRANSPORTS, CALLS = SANITIZED ? 10 : 40 };
+static const char *const transports[] = {"shm", "tcp"};
+enum { TRANSPORTS = 2, KINDS = 2 * TRANSPORTS, CALLS = SANITIZED ? 10 : 40 };
 
 /* Each transport, with AUTO and with RING. */
 static struct members_options kind_of(int kind, int size) {

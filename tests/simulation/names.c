@@ -1,5 +1,4 @@
-/* The parts of cluster/net that have nothing to do in a simulation, in their simplest form: names, the listener, the
- * relay, and data links, of which there are none. */
+/* The parts of cluster/net that have nothing to do in a simulation, in their simplest form: names, listener, relay. */
 #include "simulation/names.h"
 
 #include <arpa/inet.h>
@@ -11,7 +10,7 @@
 #include "cluster/net/listener.h"
 #include "cluster/net/name_lookup.h"
 #include "cluster/net/relay.h"
-#include "cluster/rpc/rpc_link.h"
+#include "cluster/rpc/rpc.h"
 #include "simulation/wire.h"
 
 #define FIRST_PORT 2222
@@ -136,15 +135,4 @@ void ls_relay_free(struct ls_relay *relay) {
 
 void ls_rpc_serve(struct ls_rpc *rpc, int fd) {
     (void)rpc, (void)fd;
-}
-
-ls_status ls_rpc_link_open(struct ls_rpc *rpc, int fd, const char *target, const void *preface, size_t size,
-                           struct ls_link **link) {
-    (void)rpc, (void)fd, (void)target, (void)preface, (void)size, (void)link;
-    return ls_fail(LS_UNIMPLEMENTED, "a simulation has no data links");
-}
-
-enum ls_rpc_link_state ls_rpc_link_state(struct ls_link *link) {
-    (void)link;
-    return LS_RPC_LINK_CLOSED;
 }

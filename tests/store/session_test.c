@@ -196,7 +196,6 @@ static bool run_generation(struct trial *trial) {
                                           .keeping = trial->fleet.keeping,
                                           .mail = true,
                                           .loses = true,
-                                          .blind = draw_once_in(&trial->draw, 4),
                                           .wire = (enum wire)draw_below(&trial->draw, WIRE_SHARED)};
     (void)printf("# generation %d: %d workers, %d servers%s;", (int)trial->generation, trial->workers,
                  trial->fleet.count, trial->away ? ", one away" : "");

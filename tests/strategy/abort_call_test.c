@@ -9,8 +9,8 @@
 #include "harness.h"
 #include "strategy/workers.h"
 
-static const char *const transports[] = {"shm", "tcp", "grpc", "auto"};
-enum { TRANSPORTS = 4, WORKERS = 3, ABORTER = 1 };
+static const char *const transports[] = {"shm", "tcp", "auto"};
+enum { TRANSPORTS = 3, WORKERS = 3, ABORTER = 1 };
 #define REASON "worker:1 (rank 1) aborted: the sensor is gone"
 
 static void *abort_soon(void *strategy) {

@@ -1,22 +1,13 @@
 /* One completion queue and one poller thread ("ls-cluster") serve all calls of this process. The server has no port of
- * its own. rpc_stream.c and rpc_link.c hold the two kinds of calls; nothing beyond the rpc*.c files includes gRPC.
+ * its own. rpc_stream.c has the calls; nothing beyond the rpc*.c files includes gRPC.
  *
  * gRPC gets connected sockets only, in the clear: TLS ends in the relay. So its name resolution, proxies and reconnect
  * back-off play no part. Its minimal stack (GRPC_ARG_MINIMAL_STACK) is not used: it has no limits on the size of
- * messages and on idle connections.
- *
- * Two kinds of threads may take events from the queue. The poller does when nobody else does. A thread that waits for a
- * data link takes them itself in ls_rpc_wait, as a driver: an event that it needs then costs no switch of threads.
- * While `drivers` is above 0, and for REST ms after `driven`, the poller sleeps in steps of REST and only closes silent
- * streams. The counters keep a driver from missing its event: `served` counts events, and `seen` is its value when
- * ls_rpc_wait last returned, so a driver whose event was taken by the poller meanwhile returns at once. A driver that
- * was already inside the queue gets an empty event from wake_driver instead. */
+ * messages and on idle connections. */
 #include <fcntl.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
-#include <malloc.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,23 +21,17 @@
 #include "base/thread.h"
 #include "cluster/rpc/rpc_private.h"
 #include "cluster/net/address.h"
-#include "cluster/rpc/rpc_link.h"
 #include "cluster/rpc/rpc_log.h"
 #include "cluster/rpc/rpc_stream.h"
 
-#define SWEEP_INTERVAL 500         /* milliseconds between looks for silent streams */
-#define REST           2           /* milliseconds that the poller rests after another thread has driven the queue */
-#define LOOK_UP        50          /* milliseconds that a driver waits at most: abort flags raise no event */
-#define KEPT_MEMORY    (256 << 20) /* bytes that glibc keeps for the next message */
-#define LARGEST_KEPT   (32 << 20)  /* bytes of a block that is kept: glibc's own limit */
+#define SWEEP_INTERVAL 500 /* milliseconds between looks for silent streams */
 
 /* ---- the queue and its poller ---- */
 
-/* gRPC's queue may be shut down once nothing can put an event into it any more: no stream, no link, no request for a
- * further call, and the server is down. Each of these calls this function when it ends, and the last one shuts down. */
+/* gRPC's queue may be shut down once nothing can put an event into it any more: no stream, no request for a further
+ * call, and the server is down. Each of these calls this function when it ends, and the last one shuts down. */
 void ls_rpc_end_queue(struct ls_rpc *rpc) {
-    if (!rpc->stopping || rpc->queue_down || rpc->streams || rpc->link_count || rpc->arriving || !rpc->server_down)
-        return;
+    if (!rpc->stopping || rpc->queue_down || rpc->streams || rpc->arriving || !rpc->server_down) return;
     rpc->queue_down = true;
     grpc_completion_queue_shutdown(rpc->queue);
 }
@@ -76,27 +61,6 @@ static bool turn(struct ls_rpc *rpc, int milliseconds) {
     return event.type != GRPC_QUEUE_SHUTDOWN;
 }
 
-/* As turn, for a driver. False: the queue is down or destroyed. */
-static bool drive(struct ls_rpc *rpc, int milliseconds) {
-    return !atomic_load(&rpc->closed) && turn(rpc, milliseconds);
-}
-
-/* A thread that finds no queue leaves `drivers` before it sleeps, because stop() waits until there are none. */
-void ls_rpc_wait(struct ls_rpc *rpc, int milliseconds) {
-    if (milliseconds > LOOK_UP) milliseconds = LOOK_UP;
-    atomic_fetch_add(&rpc->drivers, 1);
-    bool there = atomic_load(&rpc->served) != atomic_load(&rpc->seen) || drive(rpc, milliseconds);
-    atomic_store(&rpc->seen, atomic_load(&rpc->served));
-    atomic_store(&rpc->driven, ls_now());
-    atomic_fetch_sub(&rpc->drivers, 1);
-    if (!there) (void)poll(NULL, 0, milliseconds);
-}
-
-static bool is_driven(struct ls_rpc *rpc) {
-    if (atomic_load(&rpc->closing)) return false;
-    return atomic_load(&rpc->drivers) || ls_now() - atomic_load(&rpc->driven) < REST * LS_MILLISECOND;
-}
-
 static void finish_nudge(struct ls_rpc_tag *tag, bool success) {
     (void)tag;
     (void)success;
@@ -105,13 +69,6 @@ static void finish_nudge(struct ls_rpc_tag *tag, bool success) {
 /* An empty batch ends at once, and its end is an event. Nobody waits at a queue that is down. */
 void ls_rpc_nudge(struct ls_rpc *rpc) {
     if (!rpc->queue_down) (void)ls_rpc_start(rpc, rpc->nudge, NULL, &rpc->nudge_tag);
-}
-
-static void wake_driver(struct ls_rpc *rpc) {
-    if (!atomic_load(&rpc->drivers)) return;
-    ls_monitor_lock(rpc->config.monitor);
-    ls_rpc_nudge(rpc);
-    ls_monitor_unlock(rpc->config.monitor);
 }
 
 bool ls_rpc_is_served(struct ls_rpc *rpc) {
@@ -132,15 +89,7 @@ static void sweep(struct ls_rpc *rpc, int64_t *next) {
 static void *poll_queue(void *argument) {
     struct ls_rpc *rpc = argument;
     int64_t next_sweep = 0;
-    while (turn(rpc, SWEEP_INTERVAL)) {
-        /* the driver may be waiting for the event that this thread has just taken */
-        wake_driver(rpc);
-        while (is_driven(rpc)) {
-            sweep(rpc, &next_sweep);
-            (void)poll(NULL, 0, REST);
-        }
-        sweep(rpc, &next_sweep);
-    }
+    while (turn(rpc, SWEEP_INTERVAL)) sweep(rpc, &next_sweep);
     return NULL;
 }
 
@@ -224,8 +173,6 @@ static void accept_control(struct ls_rpc *rpc, grpc_call *call) {
 static void accept_call(struct ls_rpc *rpc) {
     if (grpc_slice_str_cmp(rpc->arrived_details.method, LS_RPC_CONTROL) == 0)
         accept_control(rpc, rpc->arrived);
-    else if (rpc->config.link_arrived && grpc_slice_str_cmp(rpc->arrived_details.method, LS_RPC_DATA) == 0)
-        ls_rpc_link_accept(rpc, rpc->arrived, &rpc->arrived_metadata);
     else
         refuse_call(rpc->arrived, GRPC_STATUS_UNIMPLEMENTED, "this is a Lockstep worker");
 }
@@ -281,39 +228,22 @@ static void make_server(struct ls_rpc *rpc) {
 
 /* ---- the whole ---- */
 
-/* glibc gives large blocks back to the system when they are freed, so that every message pays for fresh pages: half
- * of gRPC's rate. */
-static void keep_memory(void) {
-    (void)mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT);
-    (void)mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY);
-}
-
 /* The nudge is a call on a channel without a connection. It is never sent: its empty batches are events. */
 static void make_nudge(struct ls_rpc *rpc) {
     rpc->nudge_tag.done = finish_nudge;
     rpc->nowhere = grpc_lame_client_channel_create("nowhere", GRPC_STATUS_UNIMPLEMENTED, "never used");
     rpc->nudge = grpc_channel_create_call(rpc->nowhere, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue,
-                                          grpc_slice_from_static_string(LS_RPC_DATA), NULL,
+                                          grpc_slice_from_static_string(LS_RPC_CONTROL), NULL,
                                           gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
 }
 
 static void begin_shutdown(struct ls_rpc *rpc) {
     if (rpc->stopping) return;
     rpc->stopping = true;
-    atomic_store(&rpc->closing, true);
     ls_rpc_streams_cancel(rpc);
-    ls_rpc_links_cancel(rpc);
     atomic_fetch_add(&rpc->started, 1);
     grpc_server_shutdown_and_notify(rpc->server, rpc->queue, &rpc->shutdown_tag);
     grpc_server_cancel_all_calls(rpc->server);
-}
-
-void ls_rpc_hold(struct ls_rpc *rpc) {
-    atomic_fetch_add(&rpc->holders, 1);
-}
-
-void ls_rpc_let_go(struct ls_rpc *rpc) {
-    if (atomic_fetch_sub(&rpc->holders, 1) == 1) ls_free(rpc);
 }
 
 /* Ends all calls, serves the queue to its end and frees. thread: poll_queue has a thread of its own; else it runs here.
@@ -326,8 +256,6 @@ static void stop(struct ls_rpc *rpc, bool thread) {
         (void)pthread_join(rpc->poller, NULL);
     else
         (void)poll_queue(rpc);
-    atomic_store(&rpc->closed, true);
-    while (atomic_load(&rpc->drivers)) (void)poll(NULL, 0, 1);
     grpc_call_unref(rpc->nudge);
     grpc_channel_destroy(rpc->nowhere);
     grpc_server_destroy(rpc->server);
@@ -335,15 +263,13 @@ static void stop(struct ls_rpc *rpc, bool thread) {
     grpc_server_credentials_release(rpc->server_credentials);
     grpc_channel_credentials_release(rpc->channel_credentials);
     grpc_shutdown();
-    ls_rpc_let_go(rpc);
+    ls_free(rpc);
 }
 
 ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **made) {
     struct ls_rpc *rpc = ls_alloc(sizeof(*rpc));
     if (!rpc) return ls_fail_memory("the control streams", sizeof(*rpc));
     rpc->config = *config;
-    ls_rpc_hold(rpc);
-    if (config->link_arrived) keep_memory();
     ls_rpc_log_take();
     grpc_init();
     rpc->queue = grpc_completion_queue_create_for_next(NULL);

@@ -1,13 +1,12 @@
-/* Control streams and data links are long-lived calls of gRPC over connected sockets (docs/protocol.md, "Messages").
- * This folder hides gRPC; nothing else includes it.
+/* Control streams are long-lived calls of gRPC over connected sockets (docs/protocol.md, "Messages"). This folder hides
+ * gRPC; nothing else includes it.
  *
- * The caller's monitor guards the control streams. The caller holds it for all functions but those that say otherwise.
- * The callbacks of streams come with it held and must not wait. Data links have locks of their own. */
+ * The caller's monitor guards the streams. The caller holds it for all functions but those that say otherwise. The
+ * callbacks come with it held and must not wait. */
 #pragma once
 #include <lockstep/lockstep.h>
 
 #include "base/monitor.h"
-#include "collective/link/transport.h"
 
 struct ls_rpc;
 struct ls_rpc_stream;
@@ -30,12 +29,6 @@ struct ls_rpc_config {
     void (*message)(void *context, struct ls_rpc_stream *stream, const void *data, size_t size);
     /* The stream has ended; the last callback for it, and the end of its life. */
     void (*closed)(void *context, struct ls_rpc_stream *stream);
-    /* The next two come with nothing held; NULL, both: no data links.
-     * A caller opens a data link and shows this preface, any bytes. True: link is taken; false: it is refused. */
-    bool (*link_arrived)(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
-                         struct ls_link *link);
-    /* A link that this side has opened was answered or refused. */
-    void (*link_changed)(void *context);
 };
 
 /* Not with the monitor held. */

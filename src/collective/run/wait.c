@@ -15,7 +15,6 @@
 #define PATIENCE (100 * LS_MICROSECOND) /* longer than a wake takes: a sleeper should not make its peers sleep */
 #define SLICE    LS_MILLISECOND
 enum { FORGIVEN = 4, MOST_SKIPPED = 31 };
-enum { UNLINKED_SLICE = 5 /* milliseconds between looks for links that are not there, where poll() serves none */ };
 
 void ls_wait_trouble(struct ls_executor *executor, const struct ls_executor_peer *peer, ls_status status) {
     if (executor->grace == LS_NEVER) executor->grace = ls_now() + LS_CAUSE_TIMEOUT;
@@ -265,8 +264,7 @@ void ls_wait_moved(struct ls_executor *executor) {
 ls_status ls_wait_look(struct ls_executor *executor, int rank, struct ls_frame *frame, bool *whole) {
     int64_t until = ls_now() + PATIENCE;
     ls_status status = LS_OK;
-    if (!executor->peers[rank].link || executor->peers[rank].link->ops->wait || !looks_now(&executor->between))
-        return LS_OK;
+    if (!executor->peers[rank].link || !looks_now(&executor->between)) return LS_OK;
     while (!status && !*whole && ls_now() < until && !ls_abort_raised(executor->abort)) {
         (void)sched_yield();
         status = ls_executor_peek(executor, rank, frame, whole);
@@ -300,28 +298,14 @@ static void unblock(struct ls_executor_peer *peer) {
     peer->read_blocked = peer->write_blocked = false;
 }
 
-static void wait_by_link(const struct ls_executor *executor, struct ls_link *link, int timeout) {
-    link->ops->wait(link, timeout);
-    for (int i = 0; i < executor->heeded_count; i++) unblock(heeded(executor, i));
-}
-
-/* A link without a descriptor; all links of a group are of its kind. NULL: there is none. */
-static struct ls_link *find_blind(const struct ls_executor *executor) {
-    for (int i = 0; i < executor->heeded_count; i++) {
-        struct ls_link *link = heeded(executor, i)->link;
-        if (link) return link->ops->wait ? link : NULL;
-    }
-    return NULL;
-}
-
 /* Fills a slot for each heeded peer, and one for the abort flag. Returns until when to wait at most. */
-static int64_t fill_all(const struct ls_executor *executor, bool blind) {
+static int64_t fill_all(const struct ls_executor *executor) {
     int64_t until = earliest(executor);
     for (int i = 0; i < executor->heeded_count; i++) {
         struct ls_executor_peer *peer = heeded(executor, i);
         struct pollfd *slot = &executor->polls[i];
         *slot = (struct pollfd){.fd = -1};
-        if (peer->link && !blind && !fill_wait(slot, executor, peer)) {
+        if (peer->link && !fill_wait(slot, executor, peer)) {
             unblock(peer);
             until = executor->now;
         }
@@ -333,18 +317,12 @@ static int64_t fill_all(const struct ls_executor *executor, bool blind) {
     return until;
 }
 
-/* A link that waits by itself (link->ops->wait, gRPC's) knows no file descriptor, and one such link stands for all of
- * the group. Otherwise poll() gets the links of the call, or what the source of a missing one waits for, and the abort
- * flag's descriptor, so that an abort of another thread ends the sleep at once. */
+/* poll() gets the links of the call, or what the source of a missing one waits for, and the abort flag's descriptor, so
+ * that an abort of another thread ends the sleep at once. */
 void ls_wait_for_links(struct ls_executor *executor) {
     struct pollfd *polls = executor->polls;
-    struct ls_link *blind = find_blind(executor);
-    if (!blind && look_again(executor)) return;
-    int timeout = ls_poll_timeout(fill_all(executor, blind), 1000);
-    if (blind) {
-        wait_by_link(executor, blind, executor->unlinked && timeout > UNLINKED_SLICE ? UNLINKED_SLICE : timeout);
-        return;
-    }
+    if (look_again(executor)) return;
+    int timeout = ls_poll_timeout(fill_all(executor), 1000);
     if (poll(polls, (nfds_t)executor->heeded_count + 1, timeout) <= 0) return;
     for (int i = 0; i < executor->heeded_count; i++) {
         short hang_up = POLLHUP | POLLERR | POLLNVAL;
