@@ -59,8 +59,6 @@ static const struct deadline {
      "the workers have left: an error that names them; exit status 138"},
     {"deputy", NULL, 0, LS_DEPUTY_TIMEOUT, "a worker that starts, to reach the lowest ranks",
      "it joins with the streams that it has"},
-    {"speaker", NULL, 0, LS_SPEAKER_TIMEOUT, "a lower worker of the same host, to carry the streams to other hosts",
-     "it dials them itself"},
     {"widen", NULL, 0, LS_WIDEN_INTERVAL, "after a loss, a lower worker that leads to be reached",
      "it dials twice as many of the lowest ranks"},
     {"fading", NULL, 0, LS_FADING_TIMEOUT,

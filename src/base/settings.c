@@ -19,7 +19,6 @@ enum setting_type {
     COUNT_OR_0,
     LEVEL,
     TRANSPORT,
-    CHOICE,
     SERVERS,
     TEXT,
     SECRET,
@@ -99,10 +98,6 @@ static const struct setting {
     {"LOCKSTEP_CONTROL_WINDOW", "3",
      "lowest ranks that each worker keeps control streams with: who coordinates, and deputies that take its place",
      offsetof(struct ls_settings, control_window), COUNT},
-    {"LOCKSTEP_HOST_STREAMS", "auto",
-     "whether one worker of a host carries the control streams of its others to other hosts: on, off, or auto (above "
-     "64 workers, without TLS)",
-     offsetof(struct ls_settings, host_streams), CHOICE},
     {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
      BYTES},
     {"LOCKSTEP_BUCKET", "25M",
@@ -184,10 +179,9 @@ static const struct setting {
 
 static const char *const units[] = {
     [SECONDS] = "s",   [SECONDS_OR_0] = "s", [BYTES] = "bytes", [BYTES_OR_0] = "bytes", [COUNT] = "",
-    [COUNT_OR_0] = "", [LEVEL] = "",         [TRANSPORT] = "",  [CHOICE] = "",          [SERVERS] = "",
-    [TEXT] = "",       [SECRET] = "",        [SWITCH] = "",     [LOG_FORMAT] = ""};
+    [COUNT_OR_0] = "", [LEVEL] = "",         [TRANSPORT] = "",  [SERVERS] = "",         [TEXT] = "",
+    [SECRET] = "",     [SWITCH] = "",        [LOG_FORMAT] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
-static const char *const choices[] = {"auto", "on", "off"};
 static const char *const transports[] = {"auto", "shm", "tcp"};
 static const char *const servers[] = {"auto", "off", "required"};
 struct words {
@@ -197,7 +191,6 @@ struct words {
 };
 static const struct words transport_words = {transports, 3,
                                              "one of auto, shm, tcp; data over gRPC is gone, and auto takes its place"};
-static const struct words choice_words = {choices, 3, "one of auto, on, off"};
 static const struct words servers_words = {servers, 3, "one of auto, off, required"};
 
 static ls_status refuse_settings(const struct setting *setting, const char *text, const char *want) {
@@ -296,8 +289,6 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
         return read_level(setting, text, target);
     case TRANSPORT:
         return read_word(setting, text, &transport_words, target);
-    case CHOICE:
-        return read_word(setting, text, &choice_words, target);
     case SERVERS:
         return read_word(setting, text, &servers_words, target);
     case SWITCH:
@@ -367,9 +358,6 @@ bool ls_settings_describe(const struct ls_settings *settings, size_t index, stru
     case TRANSPORT:
         (void)snprintf(info->value, sizeof(info->value), "%s",
                        ls_settings_transport_name(*(const enum ls_transport *)source));
-        break;
-    case CHOICE:
-        (void)snprintf(info->value, sizeof(info->value), "%s", choices[*(const enum ls_choice *)source]);
         break;
     case SERVERS:
         (void)snprintf(info->value, sizeof(info->value), "%s", servers[*(const enum ls_servers_mode *)source]);

@@ -9,7 +9,6 @@ enum ls_transport {
     LS_TRANSPORT_TCP,
 };
 
-enum ls_choice { LS_CHOICE_AUTO, LS_CHOICE_ON, LS_CHOICE_OFF };
 enum ls_servers_mode { LS_SERVERS_AUTO, LS_SERVERS_OFF, LS_SERVERS_REQUIRED };
 
 #define LS_SETTING_TEXT 256
@@ -27,7 +26,6 @@ struct ls_settings {
     double heartbeat_interval;    /* seconds between a worker's signs of life */
     double heartbeat_limit;       /* seconds of silence after which a peer is lost; above twice the interval */
     int64_t control_window;       /* lowest ranks that each worker keeps control streams with */
-    enum ls_choice host_streams;  /* whether one worker of a host carries the control streams of the others */
     int64_t first_bucket;         /* bytes */
     int64_t bucket;               /* bytes */
     int64_t segment;              /* bytes */

@@ -13,7 +13,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/failure.h"
 #include "cluster/outbox.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 
 #define HURRY_PAUSE (250 * LS_MILLISECOND) /* since the stranger before: a flood makes nobody dial more */
 #define SAME_FILES  "LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_CA"
@@ -35,18 +35,6 @@ bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *
     (void)snprintf(text, LS_ERROR_SIZE,
                    "%s (rank %d) refuses who says it is %s:%d: its certificate (LOCKSTEP_TLS_CERTIFICATE) %s",
                    cluster->peers[cluster->rank]->name, cluster->rank, task_type, task_index, why);
-    return false;
-}
-
-/* The speaker of a host has shown its own certificate, and vouches for the workers of its host. */
-bool ls_auth_tls_stream(struct ls_cluster *cluster, const struct ls_control_stream *stream, int rank,
-                        const char *task_type, int task_index, char text[LS_ERROR_SIZE]) {
-    if (!ls_stream_is_carried(stream))
-        return ls_auth_tls_caller(cluster, ls_stream_caller(stream), task_type, task_index, text);
-    if (stream->carried.other == rank) return true;
-    (void)snprintf(text, LS_ERROR_SIZE,
-                   "%s (rank %d) refuses who says it has rank %d: its stream is carried for rank %d",
-                   cluster->peers[cluster->rank]->name, cluster->rank, rank, stream->carried.other);
     return false;
 }
 

@@ -1,7 +1,7 @@
 /* TLS. */
 #pragma once
 #include "cluster/cluster_private.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 
 #define LS_CERTIFICATE_NAME 96
 
@@ -10,9 +10,6 @@ void ls_auth_tls_name(const char *task_type, int task_index, char name[LS_CERTIF
 /* True: the caller's certificate is the task's. Else text says why not. */
 bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, const char *task_type,
                         int task_index, char text[LS_ERROR_SIZE]);
-/* The same for a stream of who says it is rank; who carries it vouches for it. */
-bool ls_auth_tls_stream(struct ls_cluster *cluster, const struct ls_control_stream *stream, int rank,
-                        const char *task_type, int task_index, char text[LS_ERROR_SIZE]);
 /* The dial to the peer has come to a verdict, which ends the join: one of the certificates, or only one of the two has
  * TLS. */
 void ls_auth_tls_judge(struct ls_cluster *cluster, struct ls_peer *peer);

@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "base/entropy.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
 #include "cluster/failure.h"
 #include "cluster/hello.h"
 #include "cluster/outbox.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_view.h"
 
 #define ADVICE "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN)"
@@ -79,9 +80,14 @@ static bool is_proved(const struct ls_cluster *cluster, const struct proving *pr
     return shown && make_proof(cluster, proving, purpose, proof) && ls_proof_equal(shown, proof, sizeof(proof));
 }
 
-_Static_assert(sizeof(struct proving) <= LS_STREAM_ROOM, "a stream has room for its handshake");
+/* NULL: there is no memory. */
+static struct proving *begin_proving(struct ls_rpc_stream *stream) {
+    struct proving *proving = ls_alloc(sizeof(*proving));
+    if (proving) ls_rpc_stream_attach(stream, proving);
+    return proving;
+}
 
-static void send_challenge(struct ls_cluster *cluster, struct ls_control_stream *stream, const uint8_t *nonce,
+static void send_challenge(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t *nonce,
                            const uint8_t *proof) {
     const struct ls_task *own = cluster->peers[cluster->rank]->task;
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_CHALLENGE);
@@ -92,13 +98,13 @@ static void send_challenge(struct ls_cluster *cluster, struct ls_control_stream 
 
 /* ---- the dialling side ---- */
 
-void ls_auth_token_open(struct ls_cluster *cluster, struct ls_control_stream *stream) {
+void ls_auth_token_open(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
     if (!has_token(cluster)) {
         ls_hello_send(cluster, stream, NULL);
         return;
     }
-    struct proving *proving = ls_stream_attach(stream);
-    if (ls_entropy_fill(proving->asking, LS_NONCE_SIZE)) return; /* no answer will come */
+    struct proving *proving = begin_proving(stream);
+    if (!proving || ls_entropy_fill(proving->asking, LS_NONCE_SIZE)) return; /* no answer will come */
     set_own_task(cluster, &proving->asks);
     send_challenge(cluster, stream, proving->asking, NULL);
 }
@@ -114,7 +120,7 @@ static void refuse_pair(struct ls_cluster *cluster, struct ls_peer *peer, const 
 }
 
 void ls_auth_token_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
-    struct proving *proving = ls_stream_attachment(peer->out);
+    struct proving *proving = ls_rpc_stream_attachment(peer->out);
     const struct ls_challenge *answer = &message->challenge;
     uint8_t proof[LS_PROOF_SIZE];
     memcpy(proving->answering, answer->nonce, LS_NONCE_SIZE);
@@ -129,12 +135,12 @@ void ls_auth_token_answered(struct ls_cluster *cluster, struct ls_peer *peer, co
 }
 
 bool ls_auth_token_is_open(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    const struct proving *proving = ls_stream_attachment(peer->out);
+    const struct proving *proving = ls_rpc_stream_attachment(peer->out);
     return has_token(cluster) && proving && !proving->answered;
 }
 
 bool ls_auth_token_trusts(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
-    const struct proving *proving = ls_stream_attachment(peer->out);
+    const struct proving *proving = ls_rpc_stream_attachment(peer->out);
     if (!has_token(cluster)) return true;
     if (ls_credentials_has_tls(&cluster->net.credentials) && message->reply.verdict == LS_VERDICT_REFUSED) return true;
     if (proving && proving->answered) return message->incarnation == proving->answers.incarnation;
@@ -146,13 +152,12 @@ bool ls_auth_token_trusts(struct ls_cluster *cluster, struct ls_peer *peer, cons
 
 /* ---- the answering side ---- */
 
-bool ls_auth_token_asked(struct ls_cluster *cluster, struct ls_control_stream *stream,
-                         const struct ls_message *message) {
+bool ls_auth_token_asked(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
     const struct ls_challenge *challenge = &message->challenge;
     uint8_t proof[LS_PROOF_SIZE];
     char text[LS_ERROR_SIZE];
-    if (ls_stream_attachment(stream)) return false;
-    if (!ls_auth_tls_stream(cluster, stream, challenge->rank, challenge->task_type, challenge->task_index, text)) {
+    if (ls_rpc_stream_attachment(stream)) return false;
+    if (!ls_auth_tls_caller(cluster, ls_rpc_stream_caller(stream), challenge->task_type, challenge->task_index, text)) {
         ls_hello_refuse_stranger(cluster, stream, challenge->rank, LS_REFUSED_CERTIFICATE, text);
         return true;
     }
@@ -162,8 +167,8 @@ bool ls_auth_token_asked(struct ls_cluster *cluster, struct ls_control_stream *s
         ls_hello_refuse_stranger(cluster, stream, challenge->rank, LS_REFUSED_TOKEN, text);
         return true;
     }
-    struct proving *proving = ls_stream_attach(stream);
-    if (ls_entropy_fill(proving->answering, LS_NONCE_SIZE)) return false;
+    struct proving *proving = begin_proving(stream);
+    if (!proving || ls_entropy_fill(proving->answering, LS_NONCE_SIZE)) return false;
     memcpy(proving->asking, challenge->nonce, LS_NONCE_SIZE);
     set_task(&proving->asks, challenge->task_type, challenge->task_index, challenge->rank, message->incarnation);
     set_own_task(cluster, &proving->answers);
@@ -178,9 +183,8 @@ static bool is_task(const struct task *task, const struct ls_message *message) {
            task->incarnation == message->incarnation;
 }
 
-bool ls_auth_token_admits(struct ls_cluster *cluster, struct ls_control_stream *stream,
-                          const struct ls_message *message) {
-    struct proving *proving = ls_stream_attachment(stream);
+bool ls_auth_token_admits(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
+    struct proving *proving = ls_rpc_stream_attachment(stream);
     if (!has_token(cluster)) return true;
     if (proving && is_task(&proving->asks, message) && is_proved(cluster, proving, "hello", message->hello.proof)) {
         proving->admitted = true;
@@ -193,11 +197,11 @@ bool ls_auth_token_admits(struct ls_cluster *cluster, struct ls_control_stream *
     return false;
 }
 
-void ls_auth_token_ended(struct ls_cluster *cluster, struct ls_control_stream *stream) {
-    const struct proving *proving = ls_stream_attachment(stream);
+void ls_auth_token_ended(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
+    const struct proving *proving = ls_rpc_stream_attachment(stream);
     if (!proving || proving->admitted) return;
     ls_hello_told(cluster, proving->asks.rank);
-    ls_refusals_note(&cluster->net.refusals, LS_REFUSED_TOKEN, ls_stream_caller(stream)->address,
+    ls_refusals_note(&cluster->net.refusals, LS_REFUSED_TOKEN, ls_rpc_stream_caller(stream)->address,
                      "it asked to be let in and did not prove the token");
 }
 

@@ -18,7 +18,6 @@
 #include "cluster/auth_tls.h"
 #include "cluster/net/address.h"
 #include "cluster/cluster_private.h"
-#include "cluster/carried.h"
 #include "cluster/control.h"
 #include "cluster/data_channel.h"
 #include "cluster/data_link.h"
@@ -29,8 +28,7 @@
 #include "cluster/star.h"
 #include "cluster/probe_server.h"
 #include "cluster/servers.h"
-#include "cluster/speaker.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_view.h"
 
 /* Equal for the processes of one host (or container): its boot and its name. */
@@ -108,10 +106,8 @@ static ls_status start_rpc(struct ls_cluster *cluster) {
                                    .streams_most = SPARE_STREAMS + 2 * cluster->size,
                                    .identify = identify,
                                    .silence_timeout = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND,
-                                   .message = ls_stream_message,
-                                   .closed = ls_stream_closed};
-    cluster->net.message = ls_control_message;
-    cluster->net.closed = ls_control_closed;
+                                   .message = ls_control_message,
+                                   .closed = ls_control_closed};
     return ls_rpc_new(&config, &cluster->net.rpc);
 }
 
@@ -282,8 +278,6 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_rpc_free(cluster->net.rpc);
     ls_relay_free(cluster->net.relay);
     ls_data_channel_end(cluster);
-    ls_carried_release(cluster);
-    ls_speaker_release(cluster);
     ls_peer_free_all(cluster);
     ls_moved_release(cluster);
     ls_free(cluster->roster);

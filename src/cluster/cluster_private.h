@@ -30,8 +30,7 @@ enum ls_phase {
     LS_PHASE_ENDED
 };
 
-struct ls_control_stream;
-struct ls_route;
+struct ls_rpc_stream;
 
 struct ls_stored_share {
     struct ls_stored_share *next;
@@ -72,7 +71,7 @@ struct ls_data_channel {
 
 /* A stream to a process that was lost: its end says whether that one has ended. */
 struct ls_peer_fading {
-    struct ls_control_stream *stream; /* NULL: none */
+    struct ls_rpc_stream *stream; /* NULL: none */
     uint64_t incarnation;
     int64_t until;
 };
@@ -84,6 +83,12 @@ struct ls_peer_knock {
     bool in_vain;         /* it cannot, and that has been said */
 };
 
+/* Another process that says it is the same task. One that comes long after the one before begins anew. */
+struct ls_peer_rival {
+    uint64_t incarnation;
+    int64_t since, heard; /* its first Hello, and its last; 0: there is none */
+};
+
 /* One other worker, from when it is first met: it is to be dialled, or it has come. */
 struct ls_peer {
     struct ls_peer *next; /* that was met, by rank; NULL: the last */
@@ -91,27 +96,22 @@ struct ls_peer {
     const struct ls_task *task; /* borrowed */
     const char *name;           /* "worker:2", the task's */
     char where[320];            /* "worker:2 (host:port)" */
-    bool local;                 /* its address in TF_CONFIG has the host of this worker's */
     uint64_t host;              /* of its Hello: equal for workers on one host */
     enum ls_transport transport;
 
     /* The streams, and the process behind them. */
-    uint64_t incarnation;          /* of the process that out and in belong to; 0 when both are NULL */
-    uint64_t generation;           /* that it has entered; 0: a joiner */
-    struct ls_control_stream *out; /* this worker's stream to it; NULL when there is none */
-    struct ls_control_stream *in;  /* its stream to this worker, once its Hello was accepted */
-    bool accepted;                 /* it accepted this worker's Hello on out */
-    bool attempt_over;             /* out has ended before it was accepted, for the reason why */
+    uint64_t incarnation;      /* of the process that out and in belong to; 0 when both are NULL */
+    uint64_t generation;       /* that it has entered; 0: a joiner */
+    struct ls_rpc_stream *out; /* this worker's stream to it; NULL when there is none */
+    struct ls_rpc_stream *in;  /* its stream to this worker, once its Hello was accepted */
+    bool accepted;             /* it accepted this worker's Hello on out */
+    bool attempt_over;         /* out has ended before it was accepted, for the reason why */
     char why[LS_ERROR_SIZE];
-    struct ls_control_stream *carried; /* the streams with it that another worker carries */
-    int riding[2];                     /* carried streams that pass over its own, from this worker and [true] to it */
-    bool leads;                        /* its last Beat said that it leads itself */
-    bool astray;                       /* one got no answer: the next is dialled */
-    struct ls_dial control;            /* the forming thread's own, like the next */
+    struct ls_dial control; /* the forming thread's own, like the next */
     int64_t hello_deadline;
-    int64_t rival_since; /* when another process first claimed to be this task; 0: none does */
-    int64_t silence;     /* since it was last heard on in; counts only while this process runs */
-    bool silent;         /* for longer than the limit: its streams are of no use */
+    struct ls_peer_rival rival;
+    int64_t silence; /* since it was last heard on in; counts only while this process runs */
+    bool silent;     /* for longer than the limit: its streams are of no use */
     struct ls_peer_fading fading;
     struct ls_peer_knock knock;
 
@@ -227,12 +227,6 @@ struct ls_connections {
     struct ls_rpc *rpc;
     struct ls_relay *relay;
     struct ls_listener *listener;
-    void (*message)(void *context, struct ls_control_stream *stream, const void *data, size_t size);
-    void (*closed)(void *context, struct ls_control_stream *stream);
-    uint64_t carried;                 /* streams that this worker has opened through another one, ever */
-    struct ls_control_stream *ended;  /* carried ones whose end is to be told, in order */
-    struct ls_route *routes;          /* that this worker carries */
-    int finishing;                    /* carried streams that were finished and have not closed yet */
     int wake;                         /* eventfd that ends the forming thread's poll */
     struct ls_data_channel *channels; /* of data connections, the newest first; the last is number 0 */
 };
@@ -240,10 +234,6 @@ struct ls_connections {
 /* The choice of the peers that this worker dials. */
 struct ls_star {
     int window;       /* LOCKSTEP_CONTROL_WINDOW */
-    bool shared;      /* one worker of a host may carry the streams of its others */
-    bool hosted;      /* another worker of this host is to carry this one's streams to other hosts: ... */
-    int speaker;      /* ... its lowest, ... */
-    int64_t alone_at; /* ... which is not waited for any longer than that */
     int width;        /* of the window now */
     int reach;        /* below which ranks are probed besides; 0: none is yet */
     int stride;       /* between the ranks that are probed: a power of two */

@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
-#include "cluster/carried.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
@@ -23,37 +22,17 @@
 #include "cluster/servers.h"
 #include "cluster/stall.h"
 #include "cluster/star.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 
 /* The end of a stream says whether the process behind it has ended, or has itself closed it. */
-static void note_end(struct ls_cluster *cluster, const struct ls_control_stream *stream, uint64_t incarnation) {
-    if (cluster->elastic.least && cluster->generation && incarnation && ls_stream_closed_by_kernel(stream))
+static void note_end(struct ls_cluster *cluster, const struct ls_rpc_stream *stream, uint64_t incarnation) {
+    if (cluster->elastic.least && cluster->generation && incarnation && ls_rpc_stream_closed_by_kernel(stream))
         ls_propose_note_end(cluster, incarnation);
 }
 
-/* A stream that was not accepted has ended. The next one is dialled where this one was to be carried. */
-static void fail_attempt(struct ls_cluster *cluster, const struct ls_control_stream *stream, const char *reason) {
-    struct ls_peer *peer = ls_stream_user(stream);
-    if (ls_stream_is_carried(stream))
-        peer->astray = !ls_carried_root(stream);
-    else
-        ls_auth_tls_failed(cluster, peer, reason);
-}
-
-/* Why a stream has ended: the words of its carrier, or its own. */
-static void lose(struct ls_cluster *cluster, const struct ls_control_stream *stream, struct ls_peer *peer) {
-    const char *how = "its connection was closed";
-    struct ls_peer *carrier = ls_carried_root(stream);
-    if (carrier)
-        ls_loss_of_carrier(cluster, peer, carrier);
-    else
-        ls_loss_of_stream(cluster, peer,
-                          ls_stream_is_carried(stream) && *stream->carried.reason ? stream->carried.reason : how);
-}
-
-void ls_control_closed(void *context, struct ls_control_stream *stream) {
+void ls_control_closed(void *context, struct ls_rpc_stream *stream) {
     struct ls_cluster *cluster = context;
-    struct ls_peer *peer = ls_stream_user(stream);
+    struct ls_peer *peer = ls_rpc_stream_user(stream);
     if (!peer) {
         ls_auth_token_ended(cluster, stream);
         return;
@@ -63,30 +42,29 @@ void ls_control_closed(void *context, struct ls_control_stream *stream) {
         note_end(cluster, stream, peer->fading.incarnation);
         return;
     }
-    if (ls_stream_incoming(stream)) {
+    if (ls_rpc_stream_incoming(stream)) {
         peer->in = NULL;
     } else {
         char reason[512];
-        ls_stream_reason(stream, reason, sizeof(reason));
+        ls_rpc_stream_reason(stream, reason, sizeof(reason));
         if (peer->accepted && ls_peer_shows_end(cluster, peer)) note_end(cluster, stream, peer->incarnation);
-        if (!peer->accepted) fail_attempt(cluster, stream, reason);
-        const char *why =
-            ls_stream_is_carried(stream) ? reason : "what answers there is no Lockstep worker, or is just ending";
-        ls_peer_end_out(peer, peer->accepted ? "its connection was closed" : why);
+        if (!peer->accepted) ls_auth_tls_failed(cluster, peer, reason);
+        ls_peer_end_out(peer, peer->accepted ? "its connection was closed"
+                                             : "what answers there is no Lockstep worker, or is just ending");
     }
-    lose(cluster, stream, peer);
+    ls_loss_of_stream(cluster, peer, "its connection was closed");
 }
 
 /* Nothing more is read from a stream that does not keep to the protocol. */
-static void reject(struct ls_cluster *cluster, struct ls_control_stream *stream) {
-    struct ls_peer *peer = ls_stream_user(stream);
-    ls_stream_drop(stream);
+static void reject(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
+    struct ls_peer *peer = ls_rpc_stream_user(stream);
+    ls_rpc_stream_drop(stream);
     if (!peer) {
-        ls_refusals_note(&cluster->net.refusals, LS_REFUSED_MESSAGE, ls_stream_caller(stream)->address,
+        ls_refusals_note(&cluster->net.refusals, LS_REFUSED_MESSAGE, ls_rpc_stream_caller(stream)->address,
                          "it sent a message that is not Lockstep's");
         return;
     }
-    if (ls_stream_incoming(stream))
+    if (ls_rpc_stream_incoming(stream))
         peer->in = NULL;
     else
         ls_peer_end_out(peer, "its answer is not Lockstep's");
@@ -205,25 +183,12 @@ static void receive_stop(struct ls_cluster *cluster, const struct ls_peer *peer,
         receive_failure(cluster, peer, &loss, loss.code);
 }
 
-/* A piece of a stream that is carried by this worker, or to it. Its ends are workers that are met so. */
-static bool receive_carry(struct ls_cluster *cluster, const struct ls_control_stream *stream,
-                          const struct ls_carry *carry) {
-    if (carry->from >= cluster->size || carry->to >= cluster->size) return false;
-    if (!ls_peer_meet(cluster, carry->from) || !ls_peer_meet(cluster, carry->to)) return false;
-    return ls_carried_receive(cluster, stream, carry);
-}
-
-static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer,
-                                const struct ls_control_stream *stream, const struct ls_message *message) {
-    bool carries = message->kind == LS_MESSAGE_CARRY; /* also after its own Leave, until the others have said theirs */
-    if (message->incarnation != peer->incarnation || (peer->left && !carries)) return false;
+static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    if (message->incarnation != peer->incarnation || peer->left) return false;
     ls_peer_heard(peer);
-    if (carries) return receive_carry(cluster, stream, &message->carry);
     peer->generation = message->generation;
     switch (message->kind) {
     case LS_MESSAGE_BEAT:
-        if (peer->leads != (message->leader == peer->rank)) ls_outbox_notify(cluster);
-        peer->leads = message->leader == peer->rank;
         ls_star_hear(cluster, message->leader);
         return true;
     case LS_MESSAGE_SHARES:
@@ -258,26 +223,24 @@ static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, con
     return true;
 }
 
-static bool receive_control(struct ls_cluster *cluster, struct ls_control_stream *stream,
+static bool receive_control(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
                             const struct ls_message *message) {
-    struct ls_peer *peer = ls_stream_user(stream);
-    if (!ls_stream_incoming(stream)) {
+    struct ls_peer *peer = ls_rpc_stream_user(stream);
+    if (!ls_rpc_stream_incoming(stream)) {
         if (!peer) return false;
         if (!peer->accepted) return receive_answer(cluster, peer, message);
-        if (ls_handshake_ended(cluster, message)) return true;
-        return message->kind == LS_MESSAGE_CARRY && message->incarnation == peer->incarnation &&
-               receive_carry(cluster, stream, &message->carry);
+        return ls_handshake_ended(cluster, message);
     }
-    if (peer) return receive_from_member(cluster, peer, stream, message);
+    if (peer) return receive_from_member(cluster, peer, message);
     if (message->kind == LS_MESSAGE_CHALLENGE) return ls_auth_token_asked(cluster, stream, message);
     if (message->kind != LS_MESSAGE_HELLO) return false;
     ls_handshake_received(cluster, stream, message);
     return true;
 }
 
-void ls_control_message(void *context, struct ls_control_stream *stream, const void *data, size_t size) {
+void ls_control_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
     struct ls_message message;
-    const struct ls_peer *peer = ls_stream_user(stream);
+    const struct ls_peer *peer = ls_rpc_stream_user(stream);
     if (peer && stream == peer->fading.stream) return; /* its end alone counts */
     if (ls_message_decode(data, size, &message) != LS_OK) {
         reject(context, stream);

@@ -19,8 +19,7 @@
 #include "cluster/peer.h"
 #include "cluster/propose.h"
 #include "cluster/servers.h"
-#include "cluster/speaker.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_view.h"
 
 #define SAME_CONFIG "give all workers the same TF_CONFIG cluster"
@@ -43,8 +42,7 @@ static bool may_knock(const struct ls_cluster *cluster, const struct ls_message 
     return wanted && cluster->phase == LS_PHASE_MEMBER && !message->generation && !cluster->roster[message->hello.rank];
 }
 
-static void answer_fenced(struct ls_cluster *cluster, struct ls_control_stream *stream,
-                          const struct ls_message *hello) {
+static void answer_fenced(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
     char text[LS_ERROR_SIZE];
     (void)snprintf(text, sizeof(text),
                    "the group has gone on without this process (to generation %llu, and this is of %llu)",
@@ -58,7 +56,7 @@ static void tell_over(struct ls_cluster *cluster, int rank) {
 }
 
 /* A member that lost its streams, because it or this process was frozen, and seeks the others. */
-static void answer_over(struct ls_cluster *cluster, struct ls_control_stream *stream, const struct ls_message *hello) {
+static void answer_over(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
     tell_over(cluster, hello->hello.rank);
     ls_hello_answer_over(cluster, stream);
 }
@@ -80,17 +78,20 @@ static bool has_company(const struct ls_cluster *cluster) {
  * that has come to the wrong place. That is seen when this worker dials the address that the task has here: whoever
  * answers there is no stranger. Until then it ends this worker's join only where nobody else is left who could agree.
  */
-static void answer_different(struct ls_cluster *cluster, struct ls_control_stream *stream, int rank, const char *text) {
+static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello,
+                             const char *text) {
+    int rank = hello->hello.rank;
+    struct ls_peer *peer = rank < cluster->size && rank != cluster->rank ? cluster->peers[rank] : NULL;
     bool alone = !cluster->generation && !has_company(cluster);
     bool last = cluster->size == 2 || (cluster->refusal.stranger >= 0 && cluster->refusal.stranger != rank);
-    if (alone && last) {
+    bool reached = peer && peer->accepted && peer->incarnation == hello->incarnation;
+    if (reached || (alone && last)) {
         ls_hello_refuse_worker(cluster, stream, rank, LS_INVALID_ARGUMENT, text);
         return;
     }
     if (alone) cluster->refusal.stranger = rank;
     ls_hello_refuse(cluster, stream, LS_INVALID_ARGUMENT, text);
-    ls_refusals_note(&cluster->net.refusals, LS_REFUSED_DIFFERENT, ls_stream_caller(stream)->address, text);
-    struct ls_peer *peer = rank < cluster->size && rank != cluster->rank ? cluster->peers[rank] : NULL;
+    ls_refusals_note(&cluster->net.refusals, LS_REFUSED_DIFFERENT, ls_rpc_stream_caller(stream)->address, text);
     if (peer && !peer->out) ls_dial_reset(&peer->control);
     ls_outbox_notify(cluster);
 }
@@ -192,16 +193,19 @@ static bool misplaced(const struct ls_cluster *cluster, const struct ls_hello *o
 
 /* Another process of the same task is connected already: the one before, about to be seen closed, or a second one. In
  * a recovery that is one that was fenced and finds its task taken: it ends, and nobody else. */
-static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_control_stream *stream) {
+static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream,
+                         uint64_t incarnation) {
     char text[LS_ERROR_SIZE];
+    struct ls_peer_rival *rival = &peer->rival;
     int64_t now = ls_now();
-    if (!peer->rival_since) peer->rival_since = now;
+    bool another = rival->incarnation != incarnation && now - rival->heard > LS_RIVAL_TIMEOUT;
+    *rival = (struct ls_peer_rival){incarnation, !rival->since || another ? now : rival->since, now};
     (void)snprintf(text, sizeof(text),
                    "two processes say that they are %s (rank %d): give each its own task index in "
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
     bool lives = peer->silence <= cluster->heartbeat.limit / 2; /* else it is about to be found lost */
-    bool twice = lives && now - peer->rival_since > LS_RIVAL_TIMEOUT;
+    bool twice = lives && now - rival->since > LS_RIVAL_TIMEOUT;
     if (twice && ls_peer_is_any_survivor(cluster))
         ls_hello_refuse(cluster, stream, LS_INVALID_ARGUMENT, text);
     else if (twice)
@@ -219,12 +223,12 @@ static void is_alive(struct ls_cluster *cluster, struct ls_peer *peer) {
 /* The same process dials anew: it has closed the stream before, and its Report there holds no more. */
 static void end_before(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (!peer->in) return;
-    ls_stream_drop(peer->in);
+    ls_rpc_stream_drop(peer->in);
     peer->in = NULL;
     if (ls_propose_is_own(cluster)) ls_loss_of_stream(cluster, peer, "its connection was closed");
 }
 
-static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_control_stream *stream,
+static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream,
                    const struct ls_message *message) {
     struct ls_message reply = ls_hello_reply(cluster, LS_VERDICT_ACCEPTED, "");
     end_before(cluster, peer);
@@ -234,18 +238,17 @@ static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_c
     peer->generation = message->generation;
     if (!peer->out && !peer->control.tls) ls_dial_reset(&peer->control); /* it is there now */
     ls_peer_heard(peer);
-    ls_stream_set_user(stream, peer);
-    if (!ls_stream_is_carried(stream)) ls_listener_trust(cluster->net.listener, ls_stream_caller(stream)->fd);
+    ls_rpc_stream_set_user(stream, peer);
+    ls_listener_trust(cluster->net.listener, ls_rpc_stream_caller(stream)->fd);
     peer->host = ls_hello_host(message->hello.host);
     peer->transport = transport_of(&message->hello);
     ls_outbox_send(stream, &reply);
     ls_outbox_notify(cluster);
 }
 
-void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream *stream,
-                           const struct ls_message *message) {
+void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
     char text[LS_ERROR_SIZE];
-    if (!ls_auth_tls_stream(cluster, stream, message->hello.rank, message->hello.task_type, message->hello.task_index,
+    if (!ls_auth_tls_caller(cluster, ls_rpc_stream_caller(stream), message->hello.task_type, message->hello.task_index,
                             text)) {
         ls_hello_refuse_stranger(cluster, stream, message->hello.rank, LS_REFUSED_CERTIFICATE, text);
         return;
@@ -255,7 +258,7 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream 
         ls_hello_answer(cluster, stream, LS_VERDICT_RETRY,
                         ""); /* the asking side, this process too, sees whom it has reached */
     } else if (differs(cluster, &message->hello, text) || misplaced(cluster, &message->hello, text)) {
-        answer_different(cluster, stream, message->hello.rank, text);
+        answer_different(cluster, stream, message, text);
     } else if (cluster->refusal.status) {
         ls_hello_refuse_worker(cluster, stream, message->hello.rank, cluster->refusal.status, cluster->refusal.text);
     } else if (ls_servers_has(cluster, message->hello.rank) && !ls_servers_takes(cluster, message->hello.rank)) {
@@ -273,7 +276,7 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream 
         if (!peer)
             ls_hello_answer(cluster, stream, LS_VERDICT_RETRY, "there is no memory for another worker");
         else if (peer->incarnation && peer->incarnation != message->incarnation)
-            answer_rival(cluster, peer, stream);
+            answer_rival(cluster, peer, stream, message->incarnation);
         else
             accept(cluster, peer, stream, message);
     }
@@ -317,15 +320,13 @@ static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const str
         return;
     }
     if (peer->in && peer->incarnation != message->incarnation) { /* of a process that this one has replaced */
-        ls_stream_drop(peer->in);
+        ls_rpc_stream_drop(peer->in);
         peer->in = NULL;
     }
     ls_peer_adopt(peer, message->incarnation);
     is_alive(cluster, peer);
     peer->generation = message->generation;
     peer->accepted = true;
-    peer->astray = false;
-    ls_speaker_reached(cluster, peer);
     ls_outbox_notify(cluster);
 }
 

@@ -17,7 +17,6 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "cluster/cluster_private.h"
-#include "cluster/carried.h"
 #include "cluster/elastic.h"
 #include "cluster/failure.h"
 #include "cluster/loss.h"
@@ -25,8 +24,7 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
-#include "cluster/speaker.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "cluster/star.h"
 #include "base/plain.h"
 
@@ -47,21 +45,20 @@ static int beat(struct ls_cluster *cluster, bool *busy) {
     message.leader = ls_propose_leader(cluster);
     if (!beats(cluster) || ls_message_encode(&message, &data, &size)) return 0;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
-        if (peer->fading.stream && ls_stream_is_idle(peer->fading.stream))
-            (void)ls_stream_send(peer->fading.stream, data, size);
+        if (peer->fading.stream && ls_rpc_stream_is_idle(peer->fading.stream))
+            (void)ls_rpc_stream_send(peer->fading.stream, data, size);
         if (!peer->out || !peer->accepted || (!spare && !ls_star_counts(cluster, peer))) continue;
-        if (ls_stream_is_carried(peer->out) && cluster->phase >= LS_PHASE_MEMBER) continue;
-        if (ls_stream_is_idle(peer->out))
-            sent += !ls_stream_send(peer->out, data, size);
+        if (ls_rpc_stream_is_idle(peer->out))
+            sent += !ls_rpc_stream_send(peer->out, data, size);
         else
             *busy = true;
     }
     return sent;
 }
 
-/* A worker that has said that it goes may be silent. One whose stream is carried is watched by who carries it. */
+/* A worker that has said that it goes may be silent. */
 static bool is_watched(const struct ls_peer *peer) {
-    return peer->in && !ls_stream_is_carried(peer->in) && !peer->left && !peer->finished && !peer->silent;
+    return peer->in && !peer->left && !peer->finished && !peer->silent;
 }
 
 /* True: this worker listens to several others, and hears none of them. */
@@ -77,7 +74,7 @@ static bool is_alone(const struct ls_cluster *cluster) {
 
 /* "silent for 3.1 s: frozen (its host answers)" */
 static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls_peer *peer, char *text, size_t size) {
-    double seconds = (double)peer->silence / (double)LS_SECOND, unanswered = ls_stream_unanswered(peer->out);
+    double seconds = (double)peer->silence / (double)LS_SECOND, unanswered = ls_rpc_stream_unanswered(peer->out);
     const char *what = "frozen or cut off";
     if (unanswered >= 0)
         what =
@@ -95,7 +92,7 @@ static void find_dead(struct ls_cluster *cluster) {
     if (cluster->phase >= LS_PHASE_MEMBER || cluster->heartbeat.since <= cluster->heartbeat.limit) return;
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!ls_peer_connected(peer) ||
-            ls_stream_unanswered(peer->out) * (double)LS_SECOND <= (double)cluster->heartbeat.limit)
+            ls_rpc_stream_unanswered(peer->out) * (double)LS_SECOND <= (double)cluster->heartbeat.limit)
             continue;
         ls_loss_drop(cluster, peer, "its host does not take what is sent to it");
     }
@@ -110,7 +107,6 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
         if (!is_watched(peer) || within) continue;
         peer->silent = true;
         describe_heartbeat(cluster, peer, how, sizeof(how));
-        ls_speaker_lose(cluster, peer, how);
         if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank)) {
             ls_loss_drop(cluster, peer, how);
             continue;
@@ -144,7 +140,6 @@ static int64_t turn(struct ls_cluster *cluster) {
     if (!beat(cluster, &busy)) ls_rpc_nudge(cluster->net.rpc);
     if (served) look_heartbeat(cluster);
     if (ls_star_coordinates(cluster)) ls_elastic_admit(cluster);
-    ls_carried_deliver(cluster);
     int64_t pause = busy ? cluster->heartbeat.interval / 4 : cluster->heartbeat.interval;
     ls_monitor_unlock(&cluster->monitor);
     return pause;

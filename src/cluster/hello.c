@@ -4,7 +4,7 @@
 #include "cluster/failure.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_view.h"
 
 /* FNV-1a (Fowler, Noll, Vo) with 64 bits: a Propose carries it for each member, in place of a name. */
@@ -29,7 +29,7 @@ static struct ls_hello own_hello(const struct ls_cluster *cluster) {
                              .options = cluster->terms.options};
 }
 
-void ls_hello_send(struct ls_cluster *cluster, struct ls_control_stream *stream, const uint8_t *proof) {
+void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t *proof) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_HELLO);
     message.hello = own_hello(cluster);
     message.hello.proof = proof;
@@ -47,34 +47,34 @@ struct ls_message ls_hello_reply(const struct ls_cluster *cluster, enum ls_verdi
     return message;
 }
 
-void ls_hello_answer(struct ls_cluster *cluster, struct ls_control_stream *stream, enum ls_verdict verdict,
+void ls_hello_answer(struct ls_cluster *cluster, struct ls_rpc_stream *stream, enum ls_verdict verdict,
                      const char *text) {
     struct ls_message message = ls_hello_reply(cluster, verdict, text);
     ls_outbox_send(stream, &message);
-    ls_stream_finish(stream);
+    ls_rpc_stream_finish(stream);
 }
 
-void ls_hello_answer_over(struct ls_cluster *cluster, struct ls_control_stream *stream) {
+void ls_hello_answer_over(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
     const char *stopped = cluster->end.stopped;
     struct ls_message message =
         ls_hello_reply(cluster, LS_VERDICT_OVER, *stopped ? stopped : "all have finished, and this process leaves");
     if (*stopped) message.reply.code = LS_CANCELLED;
     ls_outbox_send(stream, &message);
-    ls_stream_finish(stream);
+    ls_rpc_stream_finish(stream);
 }
 
-void ls_hello_refuse(struct ls_cluster *cluster, struct ls_control_stream *stream, ls_status code, const char *text) {
+void ls_hello_refuse(struct ls_cluster *cluster, struct ls_rpc_stream *stream, ls_status code, const char *text) {
     struct ls_message message = ls_hello_reply(cluster, LS_VERDICT_REFUSED, text);
     message.reply.code = code;
     ls_outbox_send(stream, &message);
-    ls_stream_finish(stream);
+    ls_rpc_stream_finish(stream);
 }
 
 static void set_told(struct ls_cluster *cluster, int rank) {
     if (rank < cluster->size && cluster->peers[rank]) cluster->peers[rank]->told = true;
 }
 
-void ls_hello_refuse_worker(struct ls_cluster *cluster, struct ls_control_stream *stream, int rank, ls_status code,
+void ls_hello_refuse_worker(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,
                             const char *text) {
     ls_hello_refuse(cluster, stream, code, text);
     set_told(cluster, rank);
@@ -86,15 +86,15 @@ void ls_hello_told(struct ls_cluster *cluster, int rank) {
     ls_outbox_notify(cluster);
 }
 
-void ls_hello_refuse_stranger(struct ls_cluster *cluster, struct ls_control_stream *stream, int rank,
-                              enum ls_refusal kind, const char *text) {
+void ls_hello_refuse_stranger(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, enum ls_refusal kind,
+                              const char *text) {
     ls_hello_told(cluster, rank);
-    ls_refusals_note(&cluster->net.refusals, kind, ls_stream_caller(stream)->address, text);
+    ls_refusals_note(&cluster->net.refusals, kind, ls_rpc_stream_caller(stream)->address, text);
     ls_hello_refuse(cluster, stream, LS_UNAUTHENTICATED, text);
 }
 
 void ls_hello_end_attempt(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
-    ls_stream_drop(peer->out);
+    ls_rpc_stream_drop(peer->out);
     ls_peer_end_out(peer, why);
     ls_outbox_notify(cluster);
 }

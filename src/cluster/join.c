@@ -13,7 +13,6 @@
 #include "base/point.h"
 #include "base/status.h"
 #include "cluster/auth_tls.h"
-#include "cluster/carried.h"
 #include "cluster/cluster_private.h"
 #include "cluster/data_channel.h"
 #include "cluster/elastic.h"
@@ -300,7 +299,6 @@ static ls_status look_join(struct forming *forming, int64_t *until, bool *ready)
         ls_status status = take_new_incarnation(cluster);
         if (status) return status;
     }
-    ls_carried_deliver(cluster);
     if (cluster->proposal.failed) seek(cluster);
     if (cluster->phase == LS_PHASE_FORMING && ls_now() >= forming_deadline(cluster)) expire(cluster, ls_peer_connected);
     ls_mesh_step(cluster);

@@ -17,7 +17,7 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/servers.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "cluster/star.h"
 
 /* ---- Being asked to stop, or to abort --------------------------------------------------------------------------- */
@@ -95,9 +95,9 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
         if (!peer->out) continue;
         if (peer->accepted) {
             if (!peer->told_asked) ls_outbox_send(peer->out, &message);
-            ls_stream_finish(peer->out);
+            ls_rpc_stream_finish(peer->out);
         } else {
-            ls_stream_drop(peer->out);
+            ls_rpc_stream_drop(peer->out);
             peer->out = NULL;
         }
     }
@@ -105,7 +105,7 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
 
 /* Streams whose other side has not read the last word yet; a silent one will not. */
 static int unread(const struct ls_cluster *cluster) {
-    int count = ls_stream_count_finishing(cluster);
+    int count = ls_rpc_streams_finishing(cluster->net.rpc);
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
         if (peer->silent && peer->out) count--;
     return count;

@@ -24,7 +24,7 @@ void ls_loss_declare(struct ls_cluster *cluster, struct ls_peer *peer, const cha
 }
 
 /* Before the group runs a peer may come back; then a member is lost, unless it has taken its leave. */
-static void lose(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_peer *root, const char *how) {
+void ls_loss_of_stream(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     char text[LS_ERROR_SIZE];
     bool concerned = ls_propose_is_own(cluster) || cluster->next.follows == peer->rank;
     bool attempted = concerned && ls_propose_is_attempting(cluster) && cluster->proposal.roster[peer->rank];
@@ -34,21 +34,13 @@ static void lose(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_pee
         if (!peer->in && !peer->accepted) ls_peer_adopt(peer, 0); /* an attempt is to whatever process is there */
     }
     if (attempted) {
-        describe_loss(root, how, text);
+        describe_loss(peer, how, text);
         cluster->next.unseen = ls_failure_was_absent(cluster);
         ls_propose_fail(cluster, text);
     }
     if (cluster->phase == LS_PHASE_MEMBER && member && ls_star_counts(cluster, peer) && !peer->left && !peer->finished)
-        ls_loss_declare(cluster, root, how);
+        ls_loss_declare(cluster, peer, how);
     ls_outbox_notify(cluster);
-}
-
-void ls_loss_of_stream(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
-    lose(cluster, peer, peer, how);
-}
-
-void ls_loss_of_carrier(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_peer *carrier) {
-    lose(cluster, peer, carrier, "its connection was closed");
 }
 
 void ls_loss_drop(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {

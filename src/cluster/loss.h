@@ -7,7 +7,5 @@
 void ls_loss_declare(struct ls_cluster *cluster, struct ls_peer *peer, const char *how);
 /* A stream of the peer is gone. */
 void ls_loss_of_stream(struct ls_cluster *cluster, struct ls_peer *peer, const char *how);
-/* The same, where the stream was carried and that of its carrier has ended: the carrier is the root. */
-void ls_loss_of_carrier(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_peer *carrier);
 /* Both are of no use any more: ends them. Before the group runs they are made again. */
 void ls_loss_drop(struct ls_cluster *cluster, struct ls_peer *peer, const char *why);

@@ -12,73 +12,56 @@
 #include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
-#include "cluster/carried.h"
 #include "cluster/cluster_private.h"
 #include "cluster/moved.h"
 #include "cluster/net/name_lookup.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
 #include "cluster/servers.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "cluster/star.h"
 
 #define FIRST_SLOTS     16
 #define NO_MEMORY_PAUSE (100 * LS_MILLISECOND)
 
-static void begin_attempt(struct ls_cluster *cluster, struct ls_peer *peer, ls_status status) {
-    if (status) {
-        ls_dial_fail(&peer->control, ls_error());
-        return;
-    }
+static ls_status open_stream(struct ls_cluster *cluster, int fd, struct ls_peer *peer) {
+    ls_status status = ls_rpc_stream_open(cluster->net.rpc, fd, peer->task->address, &peer->out);
+    if (status) return status;
+    ls_rpc_stream_set_user(peer->out, peer);
     peer->hello_deadline = ls_now() + LS_HELLO_TIMEOUT;
     ls_auth_token_open(cluster, peer->out);
-}
-
-static void open_through(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_peer *carrier) {
-    if (ls_now() < peer->control.retry_at) return;
-    begin_attempt(cluster, peer, ls_carried_open(cluster, peer, carrier, &peer->out));
+    return LS_OK;
 }
 
 static void dial_control(struct ls_cluster *cluster, struct ls_peer *peer) {
-    bool due = ls_now() >= peer->control.retry_at;
     int fd = ls_moved_dial(cluster, peer->rank, &peer->control);
-    if (fd >= 0)
-        begin_attempt(cluster, peer, ls_stream_open(cluster, fd, peer, &peer->out));
-    else if (peer->control.verdict)
+    if (fd >= 0 && open_stream(cluster, fd, peer))
+        ls_dial_fail(&peer->control, ls_error());
+    else if (fd < 0 && peer->control.verdict)
         ls_auth_tls_judge(cluster, peer);
-    if (fd < 0 && due && !peer->control.resolve) peer->astray = false; /* in vain too */
 }
 
-/* No answer has come in time. The next attempt is direct where this one was carried. */
+/* No answer has come in time. */
 static void give_up_attempt(struct ls_peer *peer) {
-    peer->astray = ls_stream_is_carried(peer->out);
-    const char *why = peer->astray ? "no answer, through another worker of its host or of this one"
-                                   : "no answer (connected, but it does not reply)";
-    ls_stream_drop(peer->out);
+    ls_rpc_stream_drop(peer->out);
     peer->out = NULL;
     if (!peer->in) ls_peer_adopt(peer, 0);
-    ls_dial_fail(&peer->control, why);
+    ls_dial_fail(&peer->control, "no answer (connected, but it does not reply)");
 }
 
 static void step_control(struct ls_cluster *cluster, struct ls_peer *peer) {
-    struct ls_peer *carrier;
     if (peer->attempt_over) {
         ls_dial_fail(&peer->control, peer->why);
         peer->attempt_over = false;
     }
     if (peer->out && !peer->accepted && ls_now() >= peer->hello_deadline) give_up_attempt(peer);
-    if (peer->out || peer->differs || !ls_star_wants(cluster, peer)) return;
-    enum ls_way way = ls_star_way(cluster, peer, &carrier);
-    if (way == LS_WAY_CARRIED)
-        open_through(cluster, peer, carrier);
-    else if (way == LS_WAY_DIRECT)
-        dial_control(cluster, peer);
+    if (!peer->out && !peer->differs && ls_star_wants(cluster, peer)) dial_control(cluster, peer);
 }
 
 /* While the host of a lost process answers, its kernel will say when the process ends. */
 static void step_fading(const struct ls_cluster *cluster, struct ls_peer *peer) {
     if (!peer->fading.stream || ls_now() < peer->fading.until) return;
-    double unanswered = ls_stream_unanswered(peer->fading.stream);
+    double unanswered = ls_rpc_stream_unanswered(peer->fading.stream);
     if (unanswered >= 0 && unanswered <= cluster->config.settings->heartbeat_limit)
         peer->fading.until = ls_now() + LS_FADING_TIMEOUT;
     else
@@ -128,20 +111,12 @@ static int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The same for one that is wanted, and is not being asked. */
-static int64_t fill_wanted(const struct ls_cluster *cluster, const struct ls_peer *peer, struct pollfd *slot) {
-    struct ls_peer *carrier;
-    enum ls_way way = ls_star_way(cluster, peer, &carrier);
-    if (way == LS_WAY_DIRECT) return ls_dial_poll(&peer->control, slot);
-    return way == LS_WAY_WAIT ? ls_star_turn(cluster) : peer->control.retry_at;
-}
-
 /* The descriptors to wait for on behalf of one peer. */
 static int64_t fill_slot(const struct ls_cluster *cluster, const struct ls_peer *peer, struct pollfd *slot) {
     int64_t until = LS_NEVER;
     *slot = (struct pollfd){.fd = -1};
     if (!peer->out && !peer->differs && ls_star_wants(cluster, peer))
-        until = fill_wanted(cluster, peer, slot);
+        until = ls_dial_poll(&peer->control, slot);
     else if (peer->out && !peer->accepted)
         until = peer->hello_deadline;
     if (peer->fading.stream) until = earlier(until, peer->fading.until);

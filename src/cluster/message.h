@@ -27,10 +27,8 @@ enum ls_message_kind {
     LS_MESSAGE_SHARES,
     LS_MESSAGE_FINISHED,
     LS_MESSAGE_WAITING,
-    LS_MESSAGE_STALL,
-    LS_MESSAGE_CARRY
+    LS_MESSAGE_STALL
 };
-enum ls_carry_kind { LS_CARRY_OPEN = 1, LS_CARRY_DATA, LS_CARRY_FINISH, LS_CARRY_END };
 enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED, LS_VERDICT_FENCED, LS_VERDICT_OVER };
 
 struct ls_hello {
@@ -115,15 +113,6 @@ struct ls_propose {
     const uint8_t *key;    /* [LS_PROOF_SIZE], of the data connections */
     const uint64_t *hosts; /* [size] */
 };
-struct ls_carry {
-    enum ls_carry_kind kind;
-    int from, to; /* ranks: who has dialled the stream, and whom */
-    uint64_t number;
-    const void *data; /* of OPEN and DATA: an encoded message; else NULL */
-    size_t size;
-    const char *reason; /* of END */
-    bool by_kernel;     /* likewise */
-};
 struct ls_message {
     enum ls_message_kind kind;
     uint64_t incarnation, generation;
@@ -140,7 +129,6 @@ struct ls_message {
         struct ls_finished finished;
         struct ls_waiting waiting;
         struct ls_stall stall;
-        struct ls_carry carry;
         uint64_t number; /* of an Accept or Begin */
         int leader;      /* of a Beat: a rank; -1: none */
     };

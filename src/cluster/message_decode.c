@@ -216,25 +216,6 @@ static ls_status check_propose(const Ls__Propose *body, struct ls_propose *propo
     return LS_OK;
 }
 
-static ls_status check_carry(const Ls__Carry *body, struct ls_carry *carry) {
-    bool holds = body->kind == LS__CARRY__KIND__OPEN || body->kind == LS__CARRY__KIND__DATA;
-    if (body->kind < LS__CARRY__KIND__OPEN || body->kind > LS__CARRY__KIND__END) return bad("Carry.kind");
-    if (!is_rank(body->from)) return bad("Carry.from");
-    if (!is_rank(body->to) || body->to == body->from) return bad("Carry.to");
-    if (!body->number) return bad("Carry.number");
-    if (holds != (body->message.len > 0)) return bad("Carry.message");
-    if (!printable(body->reason, LS_ERROR_SIZE)) return bad("Carry.reason");
-    *carry = (struct ls_carry){.kind = (enum ls_carry_kind)body->kind,
-                               .from = (int)body->from,
-                               .to = (int)body->to,
-                               .number = body->number,
-                               .data = holds ? body->message.data : NULL,
-                               .size = body->message.len,
-                               .reason = body->reason,
-                               .by_kernel = body->by_kernel != 0};
-    return LS_OK;
-}
-
 static ls_status check_number(uint64_t number, const char *field, uint64_t *checked) {
     *checked = number;
     return number ? LS_OK : bad(field);
@@ -290,9 +271,6 @@ static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message 
     case LS__ENVELOPE__BODY_STALL:
         message->kind = LS_MESSAGE_STALL;
         return check_stall(envelope->stall, &message->stall);
-    case LS__ENVELOPE__BODY_CARRY:
-        message->kind = LS_MESSAGE_CARRY;
-        return check_carry(envelope->carry, &message->carry);
     default:
         return bad("body");
     }

@@ -242,21 +242,6 @@ static ls_status encode_begin(Ls__Envelope *envelope, uint64_t number, void **da
     return pack(envelope, data, size);
 }
 
-static ls_status encode_carry(Ls__Envelope *envelope, const struct ls_carry *carry, void **data, size_t *size) {
-    char text[LS_ERROR_SIZE];
-    Ls__Carry body = LS__CARRY__INIT;
-    body.kind = (Ls__Carry__Kind)carry->kind;
-    body.from = (uint32_t)carry->from;
-    body.to = (uint32_t)carry->to;
-    body.number = carry->number;
-    body.message = bytes_of_message(carry->data, carry->size);
-    body.reason = clean(carry->reason, text);
-    body.by_kernel = carry->by_kernel;
-    envelope->body_case = LS__ENVELOPE__BODY_CARRY;
-    envelope->carry = &body;
-    return pack(envelope, data, size);
-}
-
 ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size) {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     envelope.incarnation = message->incarnation;
@@ -292,8 +277,6 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
         return encode_waiting(&envelope, &message->waiting, data, size);
     case LS_MESSAGE_STALL:
         return encode_stall(&envelope, &message->stall, data, size);
-    case LS_MESSAGE_CARRY:
-        return encode_carry(&envelope, &message->carry, data, size);
     }
     return ls_fail(LS_INTERNAL, "message kind %d does not exist", (int)message->kind);
 }

@@ -16,10 +16,10 @@ struct ls_message ls_outbox_message(const struct ls_cluster *cluster, enum ls_me
     return (struct ls_message){.kind = kind, .incarnation = cluster->incarnation, .generation = cluster->generation};
 }
 
-void ls_outbox_send(struct ls_control_stream *stream, const struct ls_message *message) {
+void ls_outbox_send(struct ls_rpc_stream *stream, const struct ls_message *message) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
-    if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_stream_send(stream, data, size);
+    if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_rpc_stream_send(stream, data, size);
 }
 
 void ls_outbox_send_all(const struct ls_cluster *cluster, const struct ls_message *message,
@@ -28,7 +28,7 @@ void ls_outbox_send_all(const struct ls_cluster *cluster, const struct ls_messag
     size_t size;
     if (ls_message_encode(message, &data, &size)) return;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (peer->out && is_meant(cluster, peer)) (void)ls_stream_send(peer->out, data, size);
+        if (peer->out && is_meant(cluster, peer)) (void)ls_rpc_stream_send(peer->out, data, size);
 }
 
 bool ls_outbox_accepted(const struct ls_cluster *cluster, const struct ls_peer *peer) {

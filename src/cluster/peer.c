@@ -10,8 +10,7 @@
 #include "base/memory.h"
 #include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
-#include "cluster/speaker.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_view.h"
 
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index) {
@@ -41,8 +40,6 @@ struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
     peer->rank = rank;
     peer->task = ls_cluster_view_member(cluster->config.tf_config, rank);
     peer->name = peer->task->name;
-    const struct ls_task *own = ls_cluster_view_member(cluster->config.tf_config, cluster->rank);
-    peer->local = strcmp(peer->task->host, own->host) == 0;
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, peer->task->address);
     ls_dial_init(&peer->control);
     ls_dial_init(&peer->knock.dial);
@@ -70,10 +67,10 @@ void ls_peer_renew(struct ls_peer *peer) {
 }
 
 static void forget(struct ls_peer *peer) {
-    peer->silent = peer->report.made = peer->leads = false;
+    peer->silent = peer->report.made = false;
     peer->generation = 0;
     peer->silence = 0;
-    peer->rival_since = 0;
+    peer->rival = (struct ls_peer_rival){0};
     ls_quorum_release(&peer->report.ledger);
     ls_closed_release(&peer->report.closed);
     ls_peer_renew(peer);
@@ -110,15 +107,15 @@ void ls_peer_end_out(struct ls_peer *peer, const char *why) {
 }
 
 void ls_peer_sever(struct ls_peer *peer, const char *why) {
-    if (peer->in) ls_stream_drop(peer->in);
-    if (peer->out) ls_stream_drop(peer->out);
+    if (peer->in) ls_rpc_stream_drop(peer->in);
+    if (peer->out) ls_rpc_stream_drop(peer->out);
     peer->in = NULL;
     ls_peer_end_out(peer, why);
     ls_peer_adopt(peer, 0);
 }
 
 void ls_peer_end_fading(struct ls_peer *peer) {
-    if (peer->fading.stream) ls_stream_drop(peer->fading.stream);
+    if (peer->fading.stream) ls_rpc_stream_drop(peer->fading.stream);
     peer->fading.stream = NULL;
 }
 
@@ -128,10 +125,8 @@ bool ls_peer_shows_end(const struct ls_cluster *cluster, const struct ls_peer *p
 
 void ls_peer_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
     bool wanted = cluster->elastic.least && cluster->generation && ls_peer_shows_end(cluster, peer);
-    ls_speaker_lose(cluster, peer, why);
     if (wanted && peer->out && peer->accepted) {
         ls_peer_end_fading(peer);
-        ls_stream_unload(peer->out);
         peer->fading.stream = ls_steal(peer->out);
         peer->fading.incarnation = peer->incarnation;
         peer->fading.until = ls_now() + LS_FADING_TIMEOUT;

@@ -29,14 +29,13 @@ static bool is_survivor(const struct ls_cluster *cluster, int rank) {
     return cluster->peers[rank] && ls_peer_is_survivor(cluster->peers[rank]);
 }
 
-/* The lowest survivor that this worker is connected to, itself included; -1: there is none, or none yet. A worker hears
- * of its speaker before it reaches any other: it waits until that one says that it leads itself. */
+/* The lowest survivor that this worker is connected to, itself included; -1: there is none, or none yet. */
 static int find_survivor(const struct ls_cluster *cluster) {
     int own = cluster->generation && !ls_servers_has(cluster, cluster->rank) ? cluster->rank : -1;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!ls_peer_is_survivor(peer) || ls_servers_has(cluster, peer->rank)) continue;
         if (own >= 0 && own < peer->rank) return own;
-        return ls_star_is_speaker(cluster, peer) && !peer->leads ? -1 : peer->rank;
+        return peer->rank;
     }
     return own;
 }

@@ -15,16 +15,14 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "cluster/carried.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
 #include "cluster/servers.h"
-#include "cluster/stream.h"
+#include "cluster/rpc/rpc_stream.h"
 
-#define HOSTED_FROM 64 /* workers above which auto lets one a host speak for the others */
-#define WIDEST      4  /* windows */
-#define SOUGHT_MOST 8  /* missing workers that a convener dials itself, to say why they are missing */
+#define WIDEST      4 /* windows */
+#define SOUGHT_MOST 8 /* missing workers that a convener dials itself, to say why they are missing */
 
 int ls_star_coordinator(const struct ls_cluster *cluster) {
     return (int)(cluster->generation % (uint64_t)cluster->size);
@@ -36,7 +34,7 @@ bool ls_star_coordinates(const struct ls_cluster *cluster) {
 
 bool ls_star_counts(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank)) return true;
-    return ls_star_coordinates(cluster) || peer->rank == ls_star_coordinator(cluster) || ls_carried_joins(peer);
+    return ls_star_coordinates(cluster) || peer->rank == ls_star_coordinator(cluster);
 }
 
 /* One of the `width` lowest ranks other than this worker's. */
@@ -46,91 +44,6 @@ static bool is_within(const struct ls_cluster *cluster, int rank, int width) {
 
 bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     return is_within(cluster, peer->rank, cluster->star.window) && !ls_servers_has(cluster, peer->rank);
-}
-
-/* ---- The speaker of this host ------------------------------------------------------------------------------------ */
-
-/* The peer can carry: streams of its own with this worker are there, both ways. */
-static bool is_here(const struct ls_peer *peer) {
-    bool own = peer->in && peer->out && peer->accepted && !ls_stream_is_carried(peer->in);
-    return own && !ls_stream_is_carried(peer->out) && !peer->left && !peer->silent;
-}
-
-bool ls_star_is_speaker(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return cluster->star.hosted && peer->rank == cluster->star.speaker;
-}
-
-/* When a worker gives up waiting for its speaker. A survivor does so at once where that one refuses: nobody is starting
- * but who was lost. A running generation answers a joiner that knocks, and does not dial it: its members speak for
- * nobody new. */
-static int64_t alone_at(const struct ls_cluster *cluster) {
-    const struct ls_star *star = &cluster->star;
-    const struct ls_peer *speaker = cluster->peers[star->speaker];
-    if (!speaker) return star->alone_at;
-    if (cluster->generation && *speaker->control.why && !speaker->in) return 0;
-    bool knocks = !cluster->generation && speaker->accepted && speaker->generation && !speaker->in;
-    return star->alone_at - (knocks ? LS_SPEAKER_TIMEOUT - LS_WIDEN_INTERVAL : 0);
-}
-
-/* The speaker has streams with these, or is about to. */
-static bool is_carried_to(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return !peer->local && (ls_star_is_deputy(cluster, peer) || peer->rank == cluster->star.leader);
-}
-
-enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *peer, struct ls_peer **carrier) {
-    *carrier = NULL;
-    if (peer->astray) return LS_WAY_DIRECT;
-    if (ls_stream_is_carried(peer->in)) { /* back on the way that it has come */
-        *carrier = cluster->peers[peer->in->carried.carrier];
-        if (is_here(*carrier)) return LS_WAY_CARRIED;
-        return ls_stream_is_carried((*carrier)->out) ? LS_WAY_DIRECT : LS_WAY_WAIT;
-    }
-    if (peer->in || !cluster->star.hosted || !is_carried_to(cluster, peer)) return LS_WAY_DIRECT;
-    *carrier = cluster->peers[cluster->star.speaker];
-    if (*carrier && is_here(*carrier)) return LS_WAY_CARRIED;
-    return ls_now() < alone_at(cluster) ? LS_WAY_WAIT : LS_WAY_DIRECT;
-}
-
-int64_t ls_star_turn(const struct ls_cluster *cluster) {
-    int64_t at = alone_at(cluster);
-    return at > ls_now() ? at : LS_NEVER;
-}
-
-static bool is_local(const struct ls_cluster *cluster, int rank) {
-    const struct ls_cluster_view *spec = cluster->config.tf_config;
-    return strcmp(ls_cluster_view_member(spec, rank)->host, ls_cluster_view_member(spec, cluster->rank)->host) == 0;
-}
-
-/* All find the same. Up to HOSTED_FROM workers the coordinator's streams cost it little, and nobody need rest on a
- * speaker. A Hello that is carried comes without the certificate of its sender: with TLS that is to be asked for. */
-static bool is_hosting_wanted(const struct ls_cluster *cluster) {
-    const struct ls_settings *settings = cluster->config.settings;
-    if (settings->host_streams != LS_CHOICE_AUTO) return settings->host_streams == LS_CHOICE_ON;
-    return cluster->size > HOSTED_FROM && !*settings->tls_certificate;
-}
-
-/* The lowest of a host speaks for its others, where they are on several hosts. Those that the lowest ranks dial speak
- * for themselves. */
-static void find_host(struct ls_cluster *cluster) {
-    struct ls_star *star = &cluster->star;
-    bool others = false;
-    star->speaker = cluster->rank;
-    for (int rank = cluster->size - 1; rank >= 0; rank--) {
-        bool local = is_local(cluster, rank);
-        if (local && rank < cluster->rank) star->speaker = rank;
-        others = others || !local;
-    }
-    star->shared = others && is_hosting_wanted(cluster);
-    star->hosted = star->shared && star->speaker < cluster->rank && cluster->rank > star->window;
-    star->alone_at = ls_now() + LS_SPEAKER_TIMEOUT;
-}
-
-/* A convener leaves it to a speaker to come with the workers of its host, and looks for them itself when none does. */
-static bool is_sought(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    const struct ls_star *star = &cluster->star;
-    if (peer->rank >= star->sought) return false;
-    bool alone = !star->shared || peer->local || peer->rank <= star->window;
-    return alone || ls_now() - cluster->next.seeking_since >= LS_SETTLE_TIMEOUT;
 }
 
 /* True: it follows nobody but itself. */
@@ -144,9 +57,8 @@ static bool is_probed(const struct ls_cluster *cluster, int rank) {
 }
 
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return peer->in || peer->rank == cluster->star.leader || is_sought(cluster, peer) ||
-           is_within(cluster, peer->rank, cluster->star.width) || is_probed(cluster, peer->rank) ||
-           ls_star_is_speaker(cluster, peer);
+    return peer->in || peer->rank == cluster->star.leader || peer->rank < cluster->star.sought ||
+           is_within(cluster, peer->rank, cluster->star.width) || is_probed(cluster, peer->rank);
 }
 
 void ls_star_reset(struct ls_cluster *cluster) {
@@ -158,7 +70,6 @@ void ls_star_reset(struct ls_cluster *cluster) {
     star->widen_at = ls_now() + star->widen_pause;
     star->leader = -1;
     star->sought = star->reach = 0;
-    find_host(cluster);
 }
 
 /* The rank below which a worker that follows nobody but itself dials all at last. Without elastic all tasks come to the
@@ -201,7 +112,6 @@ static void meet_wanted(struct ls_cluster *cluster) {
     for (int rank = 0; rank < cluster->size && (rank < star->sought || is_within(cluster, rank, star->width)); rank++)
         (void)ls_peer_meet(cluster, rank);
     for (int rank = 0; rank < star->reach && is_alone(cluster); rank += star->stride) (void)ls_peer_meet(cluster, rank);
-    if (star->hosted) (void)ls_peer_meet(cluster, star->speaker);
 }
 
 int64_t ls_star_step(struct ls_cluster *cluster) {

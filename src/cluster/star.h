@@ -10,13 +10,6 @@ bool ls_star_coordinates(const struct ls_cluster *cluster);
 bool ls_star_counts(const struct ls_cluster *cluster, const struct ls_peer *peer);
 /* True: this worker dials the peer, and dials it again. */
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer);
-/* This worker reaches a peer by a stream of its own, or by one that *carrier carries, or it waits for that one. */
-enum ls_way { LS_WAY_DIRECT, LS_WAY_CARRIED, LS_WAY_WAIT };
-enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *peer, struct ls_peer **carrier);
-/* True: the peer is to carry this worker's streams, if it is there. */
-bool ls_star_is_speaker(const struct ls_cluster *cluster, const struct ls_peer *peer);
-/* When the wait for the speaker is over; LS_NEVER: it is. */
-int64_t ls_star_turn(const struct ls_cluster *cluster);
 /* True: the peer is one of the lowest ranks, with whom streams stay. */
 bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *peer);
 /* The window is as at the start. */

@@ -123,7 +123,6 @@ static bool set_environment(const struct ls_launch *launch, const struct ls_work
     if (set && !launch->restarts) set = !setenv("LOCKSTEP_REJOIN_TIMEOUT", "0", 0);
     if (set && launch->elastic) set = set_elastic(launch);
     if (set && launch->start) set = set_number("LOCKSTEP_ELASTIC_START", launch->start);
-    if (set && launch->moves) set = !setenv("LOCKSTEP_HOST_STREAMS", "off", 0); /* hosts are not those of TF_CONFIG */
     if (set && launch->devices) set = !setenv("LOCKSTEP_DEVICES", launch->devices, 1);
     free(config);
     return set;

@@ -74,13 +74,6 @@ static struct ls_message stall_message(void) {
         .kind = LS_MESSAGE_STALL, .incarnation = 7, .generation = 4, .stall = {UINT64_C(1) << 40, "call", 4}};
 }
 
-static struct ls_message carry_message(void) {
-    return (struct ls_message){.kind = LS_MESSAGE_CARRY,
-                               .incarnation = 7,
-                               .generation = 4,
-                               .carry = {LS_CARRY_DATA, 5, 0, UINT64_C(1) << 40, "inner", 5, "", false}};
-}
-
 static struct ls_message challenge_message(void) {
     return (struct ls_message){.kind = LS_MESSAGE_CHALLENGE,
                                .incarnation = 7,
@@ -259,25 +252,6 @@ START_TEST(coordination_there_and_back) {
 }
 END_TEST
 
-START_TEST(a_carry_there_and_back) {
-    struct ls_message carry = carry_message(), back;
-    assert_ok(pass(&carry, &back));
-    ck_assert_int_eq(back.carry.kind, LS_CARRY_DATA);
-    ck_assert_int_eq(back.carry.from, 5);
-    ck_assert_int_eq(back.carry.to, 0);
-    ck_assert_uint_eq(back.carry.number, UINT64_C(1) << 40);
-    ck_assert_uint_eq(back.carry.size, 5);
-    ck_assert_mem_eq(back.carry.data, "inner", 5);
-    ls_message_decode_release(&back);
-    carry.carry = (struct ls_carry){LS_CARRY_END, 0, 5, 1, NULL, 0, "silent", true};
-    assert_ok(pass(&carry, &back));
-    ck_assert_int_eq(back.carry.kind, LS_CARRY_END);
-    ck_assert_str_eq(back.carry.reason, "silent");
-    ck_assert(back.carry.by_kernel && !back.carry.data && !back.carry.size);
-    ls_message_decode_release(&back);
-}
-END_TEST
-
 START_TEST(texts_become_one_line) {
     struct ls_message leave = leave_message(), back;
     leave.leave.message = "one\ntwo\x1b[31m";
@@ -355,18 +329,6 @@ START_TEST(refuses_bad_fields) {
     WITH(propose_message, propose.source, 3, "Propose.source");
     WITH(accept_message, number, 0, "Accept.number");
     WITH(begin_message, number, 0, "Begin.number");
-}
-END_TEST
-
-START_TEST(refuses_a_bad_carry) {
-    WITH(carry_message, carry.kind, (enum ls_carry_kind)0, "Carry.kind");
-    WITH(carry_message, carry.kind, (enum ls_carry_kind)5, "Carry.kind");
-    WITH(carry_message, carry.from, LS_MAX_WORKERS, "Carry.from");
-    WITH(carry_message, carry.to, LS_MAX_WORKERS, "Carry.to");
-    WITH(carry_message, carry.to, 5, "Carry.to");
-    WITH(carry_message, carry.number, 0, "Carry.number");
-    WITH(carry_message, carry.size, 0, "Carry.message");
-    WITH(carry_message, carry.kind, LS_CARRY_END, "Carry.message");
 }
 END_TEST
 
@@ -456,13 +418,11 @@ static Suite *suite(void) {
     tcase_add_test(tests, there_and_back);
     tcase_add_test(tests, texts_become_one_line);
     tcase_add_test(tests, refuses_bad_fields);
-    tcase_add_test(tests, refuses_a_bad_carry);
     tcase_add_test(tests, refuses_too_much);
     tcase_add_test(tests, survives_damage);
     tcase_add_test(tests, preface_there_and_back);
     tcase_add_test(tests, recovery_there_and_back);
     tcase_add_test(tests, coordination_there_and_back);
-    tcase_add_test(tests, a_carry_there_and_back);
     suite_add_tcase(suite, tests);
     return suite;
 }

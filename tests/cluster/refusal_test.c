@@ -347,6 +347,8 @@ START_TEST(refused_and_stays) {
     start_rival(&impostor, workers, ports);
     double seconds = stranger_wait_end(&impostor, 8), limit = (double)LS_REFUSED_TIMEOUT / (double)LS_SECOND;
     ck_assert_msg(seconds > limit - 0.3 && seconds < limit + 4, "%g s", seconds);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 100, LS_PROTOCOL_VERSION); /* it does not pay for that one */
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_RETRY);
     stranger_stop(&impostor);
     test_worker_run(&workers[1]);
     test_worker_wait(&workers[0]);

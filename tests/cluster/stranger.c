@@ -17,10 +17,6 @@ static void hear(void *context, struct ls_rpc_stream *stream, const void *data, 
     struct ls_message message;
     (void)stream;
     if (ls_message_decode(data, size, &message) != LS_OK) return;
-    if (message.kind == LS_MESSAGE_CARRY) {
-        ls_message_decode_release(&message);
-        return;
-    }
     stranger->answered = true;
     stranger->verdict = message.reply.verdict;
     stranger->code = message.reply.code;

@@ -28,22 +28,11 @@ void test_config(char *text, size_t size, const char *list, int index) {
                    list, index);
 }
 
-/* TEST_HOST_WORKERS in the environment: so many to a host, which is a loopback address of its own. */
-static int find_host_size(void) {
-    const char *text = getenv("TEST_HOST_WORKERS");
-    return text ? atoi(text) : MAX_TEST_WORKERS;
-}
-
 void test_workers(struct test_worker *workers, int count, const int *ports) {
-    test_host_workers(workers, count, ports, find_host_size());
-}
-
-void test_host_workers(struct test_worker *workers, int count, const int *ports, int each) {
     char list[1024] = "";
     size_t used = 0;
     for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s\"127.0.0.%d:%d\"", i ? ", " : "", i / each + 1,
-                                 ports[i]);
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s\"127.0.0.1:%d\"", i ? ", " : "", ports[i]);
     for (int i = 0; i < count; i++) {
         workers[i] = (struct test_worker){.rank = i, .size = count, .log_mutex = PTHREAD_MUTEX_INITIALIZER};
         test_config(workers[i].tf_config, sizeof(workers[i].tf_config), list, i);

@@ -47,8 +47,6 @@ struct test_worker {
 void test_ports(int *ports, int count);
 /* Fills workers for a cluster of count on these ports. */
 void test_workers(struct test_worker *workers, int count, const int *ports);
-/* The same with so many on each host. */
-void test_host_workers(struct test_worker *workers, int count, const int *ports, int each);
 /* The TF_CONFIG of one task of a cluster whose worker list is given as JSON ("\"h:1\", \"h:2\""). */
 void test_config(char *text, size_t size, const char *list, int index);
 /* Joins, runs the body, leaves, in the calling thread. */

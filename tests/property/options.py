@@ -213,7 +213,6 @@ SETTING_ROWS = {
     "LOCKSTEP_REPLAY": row(HARMLESS, [FOLDER + "/order"]),
     "LOCKSTEP_PS_WAIT": row(HARMLESS, ["3"]),
     "LOCKSTEP_STOP_GRACE": row(HARMLESS, ["3"]),
-    "LOCKSTEP_HOST_STREAMS": row(HARMLESS, ["off"]),
     "LOCKSTEP_LOG": row(HARMLESS, ["debug"]),
     "LOCKSTEP_LOG_FORMAT": row(HARMLESS, ["json"]),
     "LOCKSTEP_TRANSPORT": row("LOCKSTEP_TRANSPORT", ["tcp"], other=["shm"]),

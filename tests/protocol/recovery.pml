@@ -17,7 +17,6 @@
  * ELASTIC too); limits on it: WHO_CRASHES, WHO_FREEZES, WHO_CUT, CUT_FROM, MOST.
  * The cluster: TASKS, SPARES, STEPS, WINDOW, COORDINATOR (the rank of the first), STREAMS_END (no stream outlives a
  * generation, but for those of the window), ELASTIC (the least number of members), QUORUM (some side always keeps one),
- * CARRIED (the streams of the highest rank pass through a process of the rank below it, but for those with that one),
  * PATIENT (the rejoin timeout is longer than any wait for a task that is started anew), LONG (training lasts until all
  * who can come in have).
  * Broken on purpose: NO_FENCE, EVEN_HALF, NOT_FURTHEST, NO_LEDGER, ANY_HEIR, ANY_END, NO_HINT, NO_WIDENING, ONLY_BELOW,
@@ -75,7 +74,7 @@
 
 mtype:state = {JOINING, MEMBER, SEEKING, CONVENING, FORMING, READY, FENCED, LEAVING, ENDED};
 mtype:message = {Hello, HelloReply, Beat, Stop, Report, Propose, State, Accept, Begin, Share, Shares, Finished, Waiting,
-                 Leave, Carry};
+                 Leave};
 
 #define BIT(i)     (1 << (i))
 #define IN(set, i) (((set) >> (i)) & 1)
@@ -120,9 +119,6 @@ byte rank[SLOTS];
 byte gen[SLOTS];            /* the proposal that it has entered */
 byte num[SLOTS];            /* that it forms, or has accepted */
 byte follow[SLOTS];
-#ifdef CARRIED
-byte via[SLOTS];            /* who carries its streams with the one that it follows */
-#endif
 byte wide[SLOTS];           /* ranks that it dials besides its window's */
 byte position[SLOTS];
 short applied[SLOTS];       /* the state: in which generation each step was computed, 4 bits a step */
@@ -188,20 +184,6 @@ short result;
 #define had_stream(w, x) true
 #endif
 
-/* A stream that is carried ends with either stream of the one that carries it. Whose process has ended is seen by that
- * one, and told by it, so as where nothing is carried: here also when it has ended itself, which makes more votes. */
-#ifdef CARRIED
-#define carries(a, b)   (rank[a] == TASKS - 2 && rank[b] == TASKS - 1)
-#define joins(a, b)     (carries(a, b) || carries(b, a))
-#define stranded(s, c)  (via[s] != NOBODY && !(answers(via[s], s) && answers(via[s], c)))
-#define may_carry(q, s, c) (q != s && q != c && rank[q] == TASKS - 2 && answers(q, s) && answers(q, c))
-#define unload(s)       via[s] = NOBODY
-#else
-#define joins(a, b)     false
-#define stranded(s, c)  false
-#define unload(s)       skip
-#endif
-
 /* Whether a has entered a later generation that does not name b. */
 #define fences(a, b) (gen[a] && gen[b] && number[gen[a]] > number[gen[b]] && !IN(roster[gen[a]], b))
 /* It hears so when it dials, or is dialled and dials back; in MEMBER nobody dials. One whose place is taken by a is
@@ -220,7 +202,7 @@ inline release(who, at) { /* the effects of a position leave the process */
 #define holds_up(w, s) (!IN(roster[gen[s]], w) || (IN(alive, w) && !IN(frozen, w) && together(w, s) && \
     ((gen[w] == gen[s] && (state[w] == MEMBER || state[w] == LEAVING)) || (num[w] == gen[s] && state[w] == READY))))
 /* A stream that ends counts between coordinator and member; Stop is heard on any, and the coordinator says it again. */
-#define matters(w, s) (coordinates(w, gen[s]) || coordinates(s, gen[s]) || joins(w, s) || (answers(w, s) && linked(w, s)))
+#define matters(w, s) (coordinates(w, gen[s]) || coordinates(s, gen[s]) || (answers(w, s) && linked(w, s)))
 #ifdef NO_RELAY
 #define lost(w, s) (!holds_up(w, s) && matters(w, s) && !(answers(w, s) && coordinates(w, gen[s]) && quiet[gen[s]]))
 #define fell_silent(w, s) (!holds_up(w, s) && !answers(w, s))
@@ -307,7 +289,6 @@ inline seek(s) { /* follows nobody any more */
     i = num[s];
     num[s] = 0;
     follow[s] = NOBODY;
-    unload(s);
     heard[s] = 0;
     may[s] = false;
     state[s] = (gen[s] -> SEEKING : JOINING);
@@ -465,19 +446,6 @@ inline begin_to_follow(s, c) {
     fi;
     sent[last[c]] = sent[last[c]] & ~BIT(s);
     follow[s] = c;
-#ifdef CARRIED
-    via[s] = NOBODY;
-    i = 0;
-    do
-    :: i < SLOTS ->
-        if
-        :: (rank[s] == TASKS - 1 || rank[c] == TASKS - 1) && may_carry(i, s, c) -> via[s] = i; say(Carry, s, c)
-        :: else
-        fi;
-        i++
-    :: else -> break
-    od;
-#endif
     state[s] = (gen[s] -> SEEKING : JOINING);
     heard[c] = heard[c] | BIT(s);
     say(Report, s, c);
@@ -612,7 +580,6 @@ inline enter(s) {
     entered = entered | BIT(gen[s]);
     num[s] = 0;
     follow[s] = NOBODY;
-    unload(s);
     wide[s] = 0;
     state[s] = MEMBER;
     if
@@ -644,7 +611,7 @@ inline hear_again(c) {
     weigh(c)
 }
 
-#define convener_gone(s, c) (!answers(c, s) || stranded(s, c) || (!IN(heard[c], s) && \
+#define convener_gone(s, c) (!answers(c, s) || (!IN(heard[c], s) && \
     !(state[c] == MEMBER && IN(begun[gen[c]], s) && gen[c] == num[s])))
 #define has_task(q, s) (q != s && IN(alive, q) && rank[q] == rank[s])
 
@@ -667,7 +634,7 @@ inline hear_again(c) {
 #define HINT(q)   :: d_step { up(_me) && seeks(_me) && tells_of_leader(q, _me) -> \
     say(Beat, q, _me); wide[_me] = wide[_me] | BIT(rank[follow[q]]) }
 #define FORGET(f) :: d_step { up(_me) && convenes(_me) && IN(heard[_me], f) && \
-    (!answers(f, _me) || follow[f] != _me || stranded(f, _me)) -> forget(_me, f) }
+    (!answers(f, _me) || follow[f] != _me) -> forget(_me, f) }
 
 proctype Worker(byte _me) {
 end:
@@ -817,7 +784,7 @@ end:
 init {
     d_step {
         do
-        :: i < SLOTS -> follow[i] = NOBODY; unload(i); rank[i] = i; state[i] = ENDED; i++
+        :: i < SLOTS -> follow[i] = NOBODY; rank[i] = i; state[i] = ENDED; i++
         :: else -> break
         od;
         i = 0;

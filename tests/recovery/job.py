@@ -138,11 +138,10 @@ class Job:
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-")
         self.command = [program, *options]
         self.environment = environment_of({**(network.environment if network else {}), **(environment or {})})
-        if not (network or servers or {"TEST_HOST_WORKERS", "LOCKSTEP_TRANSPORT"} & set(self.environment)):
+        if not (network or servers or "LOCKSTEP_TRANSPORT" in self.environment):
             self.environment.setdefault("LOCKSTEP_ALGORITHM", next(self.algorithms))
-        each = int(self.environment.get("TEST_HOST_WORKERS", workers))  # so many to a host: a loopback address of its own
         self.cluster = {"worker": network.addresses if network else
-                        ["127.0.0.%d:%d" % (rank // each + 1, port) for rank, port in enumerate(free_ports(workers))]}
+                        ["127.0.0.1:%d" % port for port in free_ports(workers)]}
         if servers:
             self.cluster["ps"] = ["127.0.0.1:%d" % port for port in free_ports(servers)]
         self.task_environment = task_environment or (lambda rank: {})

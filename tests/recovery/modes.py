@@ -40,7 +40,7 @@ def _elastic(who):
     return {**IMPATIENT, "LOCKSTEP_ELASTIC": who, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
 
 
-HOSTS = {"TEST_HOST_WORKERS": "2", "LOCKSTEP_HOST_STREAMS": "on", "LOCKSTEP_CONTROL_WINDOW": "1"}
+WINDOW = {"LOCKSTEP_CONTROL_WINDOW": "1"}  # no deputies: two that are not the coordinator have no stream
 SERVERS = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "1"}
 # servers that keep the variables, each on two; in several buckets, so that pulls go on while the next step begins
 STORE = {"RECOVERY_STORE": "2", "LOCKSTEP_PS_WAIT": "1", "LOCKSTEP_FIRST_BUCKET": "1K", "LOCKSTEP_BUCKET": "1K"}
@@ -79,11 +79,8 @@ MODES = {
     "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
     "fragments-elastic": Mode(options=("--epochs", "100", "--local", "4", "--fragments", "2"), environment=_elastic("1:%d"), elastic=True,
                               scaled=True),
-    "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
-    "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),
-    "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **HOSTS}, elastic=True,
-                          one_by_one=True),
-    "hosts-tls": Mode(environment=HOSTS, secured=True),
+    "window": Mode(environment=WINDOW),
+    "window-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **WINDOW}, elastic=True, one_by_one=True),
 }
 
 

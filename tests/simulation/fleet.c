@@ -153,10 +153,9 @@ static void *live(void *argument) {
     struct task *task = argument;
     struct fleet *fleet = task->fleet;
     struct ls_log log = {.sink = keep_line, .context = task, .level = LS_LOG_INFO};
-    bool odd = task->rank / fleet->config.per_host % 2;
     ls_status status = ls_abort_new(&task->abort);
     const struct ls_cluster_config config = {.tf_config = &task->spec,
-                                             .settings = odd && fleet->config.mixed ? &fleet->off : &fleet->settings,
+                                             .settings = &fleet->settings,
                                              .log = &log,
                                              .abort = task->abort,
                                              .join_timeout = fleet->settings.join_timeout,
@@ -216,9 +215,6 @@ static void fill_settings(struct fleet *fleet) {
     if (config->rejoin_timeout > 0) settings->rejoin_timeout = settings->collective_timeout = config->rejoin_timeout;
     settings->exit_timeout = 30;
     settings->report_interval = 5;
-    settings->host_streams = config->streams;
-    fleet->off = *settings;
-    fleet->off.host_streams = LS_CHOICE_OFF;
 }
 
 static void fill_spec(struct fleet *fleet) {

@@ -13,13 +13,11 @@ struct fleet_config {
     int per_host; /* workers */
     int window;   /* LOCKSTEP_CONTROL_WINDOW; 0: 3 */
     uint64_t seed;
-    const char *elastic;    /* LOCKSTEP_ELASTIC; NULL: none */
-    double join_timeout;    /* seconds; 0: 60 */
-    double rejoin_timeout;  /* seconds; 0: 4 where elastic, else 60 */
-    double spread;          /* seconds within which the tasks start; 0: 1 */
-    int absent;             /* the rank that never starts; -1: none */
-    enum ls_choice streams; /* LOCKSTEP_HOST_STREAMS, ... */
-    bool mixed;             /* ... and off on every other host */
+    const char *elastic;   /* LOCKSTEP_ELASTIC; NULL: none */
+    double join_timeout;   /* seconds; 0: 60 */
+    double rejoin_timeout; /* seconds; 0: 4 where elastic, else 60 */
+    double spread;         /* seconds within which the tasks start; 0: 1 */
+    int absent;            /* the rank that never starts; -1: none */
 };
 struct task {
     struct fleet *fleet;
@@ -37,7 +35,7 @@ struct task {
 };
 struct fleet {
     struct fleet_config config;
-    struct ls_settings settings, off; /* off: without streams that are carried */
+    struct ls_settings settings;
     struct ls_cluster_view spec;
     struct task *tasks;
     struct process **processes; /* all that there were */

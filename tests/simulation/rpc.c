@@ -6,14 +6,11 @@
 #include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "cluster/message_decode.h"
 #include "cluster/rpc/rpc_private.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "simulation/clock_world.h"
 #include "simulation/libc.h"
 #include "simulation/wire_private.h"
-
-#define CARRY 18 /* the field of an envelope */
 
 ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **made) {
     struct ls_rpc *rpc = ls_alloc(sizeof(*rpc));
@@ -73,17 +70,7 @@ static unsigned field_of(const uint8_t *data, size_t size) {
         for (at++; at < size && data[at++] & 0x80;) continue;
     if (at + 1 >= size) return 0;
     unsigned tag = data[at] & 0x80 ? (unsigned)(data[at] & 0x7F) | (unsigned)data[at + 1] << 7 : data[at];
-    return tag >> 3;
-}
-
-static unsigned kind_of(const uint8_t *data, size_t size) {
-    unsigned field = field_of(data, size);
-    struct ls_message message;
-    if (field != CARRY) return field < WIRE_KINDS ? field : 0;
-    if (ls_message_decode(data, size, &message)) return 0;
-    unsigned carried = message.carry.size ? field_of(message.carry.data, message.carry.size) : 0;
-    ls_message_decode_release(&message);
-    return carried < WIRE_KINDS ? carried : 0;
+    return tag >> 3 < WIRE_KINDS ? tag >> 3 : 0;
 }
 
 static struct wire_payload *payload_of(const void *data, size_t size) {
@@ -101,7 +88,7 @@ static struct wire_payload *payload_of(const void *data, size_t size) {
 
 ls_status ls_rpc_stream_send(struct ls_rpc_stream *stream, const void *data, size_t size) {
     struct wire_traffic *traffic = stream->process->wires->traffic;
-    traffic->sent[kind_of(data, size)]++;
+    traffic->sent[field_of(data, size)]++;
     traffic->bytes += size;
     wire_post(stream, LETTER_MESSAGE, payload_of(data, size), false);
     stream->process->wires->rpc->served++; /* the end of a sending is an event of the queue */

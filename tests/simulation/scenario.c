@@ -267,8 +267,7 @@ static int compare(const void *a, const void *b) {
 
 /* True: it does what one of many does, and no more. */
 static bool is_worker(const struct fleet *fleet, int rank, int led) {
-    bool speaks = fleet->config.streams != LS_CHOICE_OFF && rank % fleet->config.per_host == 0;
-    return rank > fleet->settings.control_window && rank != fleet_coordinator(fleet) && rank != led && !speaks;
+    return rank > fleet->settings.control_window && rank != fleet_coordinator(fleet) && rank != led;
 }
 
 /* before: what each task had sent. */
@@ -344,11 +343,6 @@ static uint64_t *snapshot(const struct fleet *fleet, bool beats) {
     return sent;
 }
 
-/* A worker whose speaker is lost does for itself what that one did: half as much again. */
-static int limit(const struct fleet *fleet, int most) {
-    return most == ANY || fleet->config.streams == LS_CHOICE_OFF ? most : most + most / 2;
-}
-
 static bool pass(const struct scenario *scenario, struct fleet *fleet, struct scenario_result *result) {
     bool absent = fleet->config.absent >= 0, beats = scenario->happens == rest;
     if (scenario->happens && !form(fleet, result)) return false;
@@ -367,18 +361,17 @@ static bool pass(const struct scenario *scenario, struct fleet *fleet, struct sc
     bool once = scenario->happens != lose_joiner; /* it forms many groups */
     if (well && once && result->median > A_WORKER)
         well = fail(result, "most workers send %.0f messages, above %d", result->median, A_WORKER);
-    if (well && result->most > limit(fleet, scenario->messages))
-        well = fail(result, "a worker sends %.0f messages, above %d", result->most, limit(fleet, scenario->messages));
-    if (well && result->streams > limit(fleet, scenario->streams))
-        well = fail(result, "a worker has %d streams, above %d", result->streams, limit(fleet, scenario->streams));
+    if (well && result->most > scenario->messages)
+        well = fail(result, "a worker sends %.0f messages, above %d", result->most, scenario->messages);
+    if (well && result->streams > scenario->streams)
+        well = fail(result, "a worker has %d streams, above %d", result->streams, scenario->streams);
     if (well && once && result->coordinator > A_TASK * fleet->config.size)
         well = fail(result, "a task sends %.0f messages, above %d N", result->coordinator, A_TASK);
     if (well && result->seconds > scenario->slack) well = fail(result, "it took %.1f virtual seconds", result->seconds);
     return well && (absent || leave(fleet, result));
 }
 
-void scenario_run(const struct scenario *scenario, int size, uint64_t seed, enum ls_choice streams,
-                  struct scenario_result *result) {
+void scenario_run(const struct scenario *scenario, int size, uint64_t seed, struct scenario_result *result) {
     bool absent = scenario->absent != ABSENT_NOBODY, deputy = scenario->absent == ABSENT_DEPUTY;
     bool all = scenario->elastic && !strcmp(scenario->elastic, "all");
     char elastic[32];
@@ -391,8 +384,7 @@ void scenario_run(const struct scenario *scenario, int size, uint64_t seed, enum
                                         .rejoin_timeout = all ? 300 : 0,
                                         .absent = deputy   ? 1
                                                   : absent ? size - 1 - size / 3
-                                                           : -1,
-                                        .streams = streams};
+                                                           : -1};
     struct fleet fleet;
     double began = cpu();
     *result = (struct scenario_result){0};
@@ -480,7 +472,7 @@ static bool survive(struct fleet *fleet, struct scenario_result *result) {
     return leave(fleet, result);
 }
 
-void scenario_run_random(uint64_t seed, enum ls_choice streams, bool elastic, struct scenario_result *result) {
+void scenario_run_random(uint64_t seed, bool elastic, struct scenario_result *result) {
     struct fleet fleet;
     uint64_t draw = seed * UINT64_C(0x9E3779B97F4A7C15);
     const struct fleet_config config = {.size = 3 + (int)(draw >> 33) % (MOST_RANDOM - 2),
@@ -489,9 +481,7 @@ void scenario_run_random(uint64_t seed, enum ls_choice streams, bool elastic, st
                                         .window = 1 + (int)(draw >> 44) % 4,
                                         .spread = 0.1 + (double)((draw >> 48) % 30) / 10,
                                         .seed = seed,
-                                        .absent = -1,
-                                        .streams = streams,
-                                        .mixed = seed % 8 == 7};
+                                        .absent = -1};
     *result = (struct scenario_result){0};
     fleet_begin(&fleet, &config);
     (void)survive(&fleet, result);

@@ -8,7 +8,7 @@ struct scenario_result {
     char failure[SCENARIO_TEXT]; /* empty: as it must be */
     double seconds;              /* of virtual time, from what happens until all are members again */
     /* Control messages that a task sent meanwhile, without beats; per second and with them at rest. The workers are all
-     * but the lowest ranks of the window, the coordinator, before and after, and who carries streams for its host. */
+     * but the lowest ranks of the window, and the coordinator, before and after. */
     double median, most, coordinator;
     double megabytes;                 /* in and out of any task, from its start on */
     int streams, coordinator_streams; /* the most that a worker, or any task, had */
@@ -28,8 +28,6 @@ struct scenario {
 };
 extern const struct scenario scenarios[];
 extern const int scenario_count;
-/* streams: LOCKSTEP_HOST_STREAMS, whether one worker of a host carries the streams of its others. */
-void scenario_run(const struct scenario *scenario, int size, uint64_t seed, enum ls_choice streams,
-                  struct scenario_result *result);
+void scenario_run(const struct scenario *scenario, int size, uint64_t seed, struct scenario_result *result);
 /* A group of a size that is drawn meets a few things that are drawn. */
-void scenario_run_random(uint64_t seed, enum ls_choice streams, bool elastic, struct scenario_result *result);
+void scenario_run_random(uint64_t seed, bool elastic, struct scenario_result *result);

@@ -22,7 +22,7 @@ START_TEST(few_workers) {
     for (size_t i = 0; i < SIZES; i++)
         for (uint64_t seed = 1; seed <= SEEDS && sizes[i] >= scenario->least; seed++) {
             struct scenario_result result;
-            scenario_run(scenario, sizes[i], seed, (seed + i) % 2 ? LS_CHOICE_OFF : LS_CHOICE_ON, &result);
+            scenario_run(scenario, sizes[i], seed, &result);
             ck_assert_msg(!*result.failure, "%s, %d workers, seed %d: %s", scenario->name, sizes[i], (int)seed,
                           result.failure);
         }
@@ -32,7 +32,7 @@ END_TEST
 START_TEST(many_workers) {
     const struct scenario *scenario = &scenarios[_i];
     struct scenario_result result;
-    scenario_run(scenario, MANY_WORKERS, 1, LS_CHOICE_OFF, &result);
+    scenario_run(scenario, MANY_WORKERS, 1, &result);
     ck_assert_msg(!*result.failure, "%s: %s", scenario->name, result.failure);
 }
 END_TEST
@@ -48,38 +48,9 @@ START_TEST(a_thousand_workers) {
     static const char *const names[] = {"join", "coordinator lost", "the lowest fifth lost", "one frozen, then killed"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct scenario_result result;
-        scenario_run(find(names[i]), THOUSAND, 1, LS_CHOICE_OFF, &result);
+        scenario_run(find(names[i]), THOUSAND, 1, &result);
         ck_assert_msg(!*result.failure, "%s: %s", names[i], result.failure);
-    }
-}
-END_TEST
-
-/* By default a worker of each host carries the streams of its others: nothing takes much longer than without, and
- * nobody has 2 N streams. */
-START_TEST(one_stream_a_host) {
-    static const struct {
-        const char *name;
-        double seconds;
-        int streams;
-    } cases[] = {{"join", 1.5, THOUSAND / 2},
-                 {"deputies lost", 3, THOUSAND * 3 / 2},
-                 {"coordinator lost", 1.5, THOUSAND / 2},
-                 {"the lowest fifth lost", 6, THOUSAND * 3 / 2}};
-    struct scenario_result result;
-    scenario_run(find(cases[_i].name), THOUSAND, 1, LS_CHOICE_AUTO, &result);
-    ck_assert_msg(!*result.failure, "%s: %s", cases[_i].name, result.failure);
-    ck_assert_double_le(result.seconds, cases[_i].seconds);
-    ck_assert_int_le(result.coordinator_streams, cases[_i].streams);
-}
-END_TEST
-
-/* By default few workers rest on nobody to carry their streams. */
-START_TEST(few_have_streams_of_their_own) {
-    struct scenario_result result;
-    for (int size = 64; size <= 65; size++) {
-        scenario_run(find("join"), size, 1, LS_CHOICE_AUTO, &result);
-        ck_assert_msg(!*result.failure, "%d workers: %s", size, result.failure);
-        ck_assert_int_eq(result.coordinator_streams == 2 * (size - 1), size == 64);
+        ck_assert_msg(i || result.coordinator_streams == 2 * (THOUSAND - 1), "%d streams", result.coordinator_streams);
     }
 }
 END_TEST
@@ -88,21 +59,21 @@ END_TEST
 START_TEST(the_same_seed_is_the_same_run) {
     struct scenario_result first, second;
     for (int i = 0; i < scenario_count; i++) {
-        scenario_run(&scenarios[i], 16, 7, LS_CHOICE_OFF, &first);
-        scenario_run(&scenarios[i], 16, 7, LS_CHOICE_OFF, &second);
+        scenario_run(&scenarios[i], 16, 7, &first);
+        scenario_run(&scenarios[i], 16, 7, &second);
         first.real = second.real = 0;
         ck_assert_mem_eq(&first, &second, sizeof(first));
     }
 }
 END_TEST
 
-/* LOCKSTEP_TEST_SEED begins elsewhere. In half of them streams are carried. */
+/* LOCKSTEP_TEST_SEED begins elsewhere. */
 START_TEST(random_scenarios) {
     const char *given = getenv("LOCKSTEP_TEST_SEED");
     uint64_t from = given ? strtoull(given, NULL, 10) : 1;
     for (uint64_t seed = from; seed < from + RANDOM; seed++) {
         struct scenario_result result;
-        scenario_run_random(seed, seed % 2 ? LS_CHOICE_ON : LS_CHOICE_OFF, false, &result);
+        scenario_run_random(seed, false, &result);
         ck_assert_msg(!*result.failure, "seed %llu: %s", (unsigned long long)seed, result.failure);
     }
 }
@@ -113,7 +84,7 @@ START_TEST(random_elastic_scenarios) {
     int gave_up = 0;
     for (uint64_t seed = 1; seed <= ELASTIC; seed++) {
         struct scenario_result result;
-        scenario_run_random(seed, seed % 2 ? LS_CHOICE_ON : LS_CHOICE_OFF, true, &result);
+        scenario_run_random(seed, true, &result);
         ck_assert_msg(!*result.failure, "seed %llu: %s", (unsigned long long)seed, result.failure);
         gave_up += result.gave_up;
     }
@@ -133,8 +104,6 @@ int main(void) {
     tcase_add_loop_test(add_case(suite, "few"), few_workers, 0, scenario_count);
     tcase_add_loop_test(add_case(suite, "many"), many_workers, 0, scenario_count);
     tcase_add_test(add_case(suite, "thousand"), a_thousand_workers);
-    tcase_add_loop_test(add_case(suite, "hosts"), one_stream_a_host, 0, 4);
-    tcase_add_test(add_case(suite, "auto"), few_have_streams_of_their_own);
     tcase_add_test(add_case(suite, "same"), the_same_seed_is_the_same_run);
     tcase_add_test(add_case(suite, "random"), random_scenarios);
     tcase_add_test(add_case(suite, "elastic"), random_elastic_scenarios);

@@ -8,25 +8,21 @@
 struct table {
     const char *only;      /* NULL: every scenario */
     uint64_t seed, random; /* how many; 0: the table */
-    enum ls_choice streams;
     bool elastic;
 };
 
 static int usage(void) {
-    (void)fprintf(stderr,
-                  "usage: control-table [--seed S] [--only NAME] [--host-streams off|on|auto] [WORKERS...]\n"
-                  "       control-table --random COUNT [--seed S] [--host-streams off|on|auto] [--elastic off|on]\n");
+    (void)fprintf(stderr, "usage: control-table [--seed S] [--only NAME] [WORKERS...]\n"
+                          "       control-table --random COUNT [--seed S] [--elastic off|on]\n");
     return 2;
 }
 
-static const char *const hosting[] = {", as by default", ", one stream a host", ""}; /* of enum ls_choice */
-
 static bool print_row(const struct table *table, const struct scenario *scenario, int size) {
     struct scenario_result result;
-    scenario_run(scenario, size, table->seed, table->streams, &result);
-    printf("| %d | %s%s | %.2f | %.0f | %.0f | %.0f | %d | %d | %.2f | %.1f |\n", size, scenario->name,
-           hosting[table->streams], result.seconds, result.median, result.most, result.coordinator, result.streams,
-           result.coordinator_streams, result.megabytes, result.real);
+    scenario_run(scenario, size, table->seed, &result);
+    printf("| %d | %s | %.2f | %.0f | %.0f | %.0f | %d | %d | %.2f | %.1f |\n", size, scenario->name, result.seconds,
+           result.median, result.most, result.coordinator, result.streams, result.coordinator_streams, result.megabytes,
+           result.real);
     if (*result.failure) printf("seed %llu: %s\n", (unsigned long long)table->seed, result.failure);
     (void)fflush(stdout);
     return !*result.failure;
@@ -36,7 +32,7 @@ static bool print_random(const struct table *table) {
     uint64_t failed = 0, gave_up = 0;
     for (uint64_t seed = table->seed; seed < table->seed + table->random; seed++) {
         struct scenario_result result;
-        scenario_run_random(seed, table->streams, table->elastic, &result);
+        scenario_run_random(seed, table->elastic, &result);
         failed += *result.failure != 0;
         gave_up += result.gave_up;
         if (*result.failure) printf("seed %llu: %s\n", (unsigned long long)seed, result.failure);
@@ -45,10 +41,6 @@ static bool print_random(const struct table *table) {
     printf("%llu of %llu random scenarios failed, in %llu all ended\n", (unsigned long long)failed,
            (unsigned long long)table->random, (unsigned long long)gave_up);
     return !failed;
-}
-
-static enum ls_choice find_choice(const char *text) {
-    return strcmp(text, "on") == 0 ? LS_CHOICE_ON : strcmp(text, "auto") == 0 ? LS_CHOICE_AUTO : LS_CHOICE_OFF;
 }
 
 static bool print_table(const struct table *table, int count, char **sizes) {
@@ -66,7 +58,7 @@ static bool print_table(const struct table *table, int count, char **sizes) {
 }
 
 int main(int count, char **arguments) {
-    struct table table = {.seed = 1, .streams = LS_CHOICE_OFF};
+    struct table table = {.seed = 1};
     int at = 1;
     for (; at + 1 < count && strncmp(arguments[at], "--", 2) == 0; at += 2) {
         if (strcmp(arguments[at], "--seed") == 0)
@@ -77,8 +69,6 @@ int main(int count, char **arguments) {
             table.only = arguments[at + 1];
         else if (strcmp(arguments[at], "--elastic") == 0)
             table.elastic = strcmp(arguments[at + 1], "on") == 0;
-        else if (strcmp(arguments[at], "--host-streams") == 0)
-            table.streams = find_choice(arguments[at + 1]);
         else
             return usage();
     }

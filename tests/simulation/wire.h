@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_KINDS 18 /* of messages, by their field in the envelope; a carried one counts where it passes */
+#define WIRE_KINDS 18 /* of messages, by their field in the envelope */
 
 /* The control messages of one task, those of its processes before included. */
 struct wire_traffic {

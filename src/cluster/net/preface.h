@@ -9,7 +9,7 @@
 
 #include "cluster/security/proof.h"
 
-#define LS_PROTOCOL_VERSION 9U    /* of data connections and control messages */
+#define LS_PROTOCOL_VERSION 10U   /* of data connections and control messages */
 #define LS_MAX_WORKERS      65536 /* ranks are below it */
 
 #define LS_PREFACE_SIZE       96
