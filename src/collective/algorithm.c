@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "collective/assist.h"
 #include "collective/call.h"
-#include "collective/assist.h"
 #include "collective/hierarchical.h"
 #include "collective/schedule/direct.h"
 #include "collective/schedule/halving.h"
@@ -42,6 +40,17 @@ static bool offers_shared(const struct ls_group *group, const struct ls_reductio
     return group->hosts.count == 1 && ls_shm_all_reduce_fits(group->shared, reduction->first);
 }
 
+/* ---- with parameter servers ---- */
+
+static ls_status run_assisted(struct ls_group *group, const struct ls_call *call,
+                              const struct ls_reduction *reduction) {
+    return group->assisting->run(group, call, reduction);
+}
+
+static bool offers_assisted(const struct ls_group *group, const struct ls_reduction *reduction) {
+    return group->assist && group->assisting->offers(group, reduction);
+}
+
 /* A row of measurements names AUTO where nothing was measured. */
 static bool offers_nothing(const struct ls_group *group, const struct ls_reduction *reduction) {
     (void)group, (void)reduction;
@@ -64,7 +73,7 @@ static const struct ls_algorithm_info table[] = {
     [LS_ALGORITHM_HALVING] =
         {"halving-doubling", run_over_links, offers_halving, ls_halving_schedule, .in_tree_order = true,
          .needs = "workers on a host each that hold whole subtrees of replicas, such as equal powers of two"},
-    [LS_ALGORITHM_ASSIST] = {"assist", ls_assist_run, ls_assist_fits, ls_direct_schedule, .in_tree_order = true,
+    [LS_ALGORITHM_ASSIST] = {"assist", run_assisted, offers_assisted, ls_direct_schedule, .in_tree_order = true,
                              .compresses = true, .needs = "workers with parameter servers"},
 };
 _Static_assert(sizeof(table) / sizeof(table[0]) == LS_ALGORITHM_COUNT, "a row for each algorithm");

@@ -10,7 +10,7 @@
 #include "collective/algorithm.h"
 #include "collective/all_gather.h"
 #include "collective/call.h"
-#include "collective/mailbox.h"
+#include "collective/run/mailbox.h"
 #include "collective/schedule/reduction.h"
 #include "collective/shm/notice.h"
 #include "collective/shm/shared.h"
@@ -99,10 +99,11 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     return LS_OK;
 }
 
-ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist) {
+ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist, const struct ls_assist_ops *ops) {
     size_t size = (size_t)assist->executor.size + 1;
     assist->leaves_told = ls_alloc_array(size, sizeof(*assist->leaves_told));
     group->assist = assist;
+    group->assisting = ops;
     if (!assist->leaves_told) return ls_fail_memory("the leaves of the workers", size * sizeof(*assist->leaves_told));
     memcpy(assist->leaves_told, assist->first, size * sizeof(*assist->leaves_told));
     return LS_OK;

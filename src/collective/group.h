@@ -48,9 +48,17 @@ struct ls_group_config {
 };
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group);
 void ls_group_free(struct ls_group *group); /* closes the links */
+/* The all-reduce with parameter servers, of servers/assist.h: whether it takes a call of the workers' group, and runs
+ * it. */
+struct ls_call;
+struct ls_reduction;
+struct ls_assist_ops {
+    bool (*offers)(const struct ls_group *group, const struct ls_reduction *reduction);
+    ls_status (*run)(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction);
+};
 /* Gives a group of workers the group of the same workers and their parameter servers, for large all-reduces. Takes
  * assist. By all workers, before the next call. */
-ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist);
+ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist, const struct ls_assist_ops *ops);
 int ls_group_servers(const struct ls_group *group);               /* that help it */
 struct ls_group *ls_group_assisted(const struct ls_group *group); /* that of ls_group_assist; NULL: there is none */
 int ls_group_serving(const struct ls_group *group);               /* servers among its ranks, the highest */

@@ -24,10 +24,11 @@ struct ls_group {
     enum ls_transport transport;
     enum ls_algorithm algorithm;
     int direct_limit;
-    int servers;                          /* of its ranks, the highest */
-    struct ls_group *assist;              /* owned: the same workers with parameter servers; NULL: there are none */
-    int *leaves_told;                     /* [size + 1] of a group with servers: the leaves that they know */
-    struct ls_mailbox *mailbox;           /* of its messages between two ranks */
-    struct ls_shared *shared;             /* the memory shared with this host's other ranks; NULL if there are none */
-    const struct ls_tuner_choice *choice; /* NULL if the default rule holds */
+    int servers;                           /* of its ranks, the highest */
+    struct ls_group *assist;               /* owned: the same workers with parameter servers; NULL: there are none */
+    const struct ls_assist_ops *assisting; /* of assist */
+    int *leaves_told;                      /* [size + 1] of a group with servers: the leaves that they know */
+    struct ls_mailbox *mailbox;            /* of its messages between two ranks */
+    struct ls_shared *shared;              /* the memory shared with this host's other ranks; NULL if there are none */
+    const struct ls_tuner_choice *choice;  /* NULL if the default rule holds */
 };

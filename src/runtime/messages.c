@@ -1,7 +1,7 @@
 /* The public API of messages between two ranks, and of collectives of parts whose sizes only their senders know. */
 #include "base/need.h"
 #include "base/status.h"
-#include "collective/mail.h"
+#include "collective/messages/mail.h"
 #include "runtime/communicator.h"
 
 ls_status ls_all_to_all(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,

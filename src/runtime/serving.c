@@ -15,7 +15,8 @@
 #include "cluster/data_source.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
-#include "collective/serve.h"
+#include "collective/servers/assist.h"
+#include "collective/servers/serve.h"
 #include "runtime/http_server.h"
 #include "runtime/service_notify.h"
 #include "store/keeper.h"
@@ -116,7 +117,7 @@ ls_status ls_serving_assist(struct ls_runtime *runtime) {
     int servers = runtime->cluster ? ls_cluster_servers(runtime->cluster) : 0;
     ls_status status = LS_OK;
     if (servers) status = make_server_group(runtime->cluster, runtime, runtime->generation, &assist);
-    if (servers && !status) status = ls_group_assist(runtime->group, assist);
+    if (servers && !status) status = ls_group_assist(runtime->group, assist, &ls_assist_ops);
     if (!status) tell_servers(runtime, servers);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "base/point.h"
 #include "base/status.h"
 #include "collective/broadcast.h"
-#include "collective/push.h"
+#include "collective/servers/push.h"
 #include "device/device.h"
 #include "store/handover.h"
 #include "store/memory_check.h"

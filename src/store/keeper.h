@@ -2,7 +2,7 @@
 #pragma once
 #include "base/log.h"
 #include "base/memory_limit.h"
-#include "collective/serve.h"
+#include "collective/servers/serve.h"
 
 struct ls_keeper;
 /* log: borrowed. */

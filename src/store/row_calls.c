@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/all_to_all.h"
-#include "collective/pull.h"
+#include "collective/servers/pull.h"
 
 #define PIECE      ((size_t)1 << 18) /* floats of a table on their way to rank 0 */
 #define MOST_WORDS ((size_t)1 << 31) /* of one worker's ids */

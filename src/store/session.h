@@ -4,7 +4,7 @@
  * applied whole or not at all. Mirrors tf.distribute.ParameterServerStrategy's asynchronous training, with a bound (Ho
  * et al. 2013). */
 #pragma once
-#include "collective/post.h"
+#include "collective/messages/post.h"
 #include "store/terms.h"
 
 struct ls_session {

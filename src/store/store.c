@@ -5,7 +5,7 @@
 #include "base/point.h"
 #include "base/status.h"
 #include "collective/broadcast.h"
-#include "collective/push.h"
+#include "collective/servers/push.h"
 #include "store/row_calls.h"
 #include "store/session_settle.h"
 #include "store/store_calls.h"

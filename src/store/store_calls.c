@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/status.h"
-#include "collective/pull.h"
+#include "collective/servers/pull.h"
 
 void ls_store_calls_name(int64_t model, size_t bucket, char text[64]) {
     (void)snprintf(text, 64, "model %lld, bucket %zu", (long long)model, bucket);

@@ -3,7 +3,7 @@
 #pragma once
 #include <lockstep/tools.h>
 
-#include "collective/traffic.h"
+#include "collective/servers/traffic.h"
 #include "model/plan_cost.h"
 #include "resolver/cluster_view.h"
 #include "store/terms.h"

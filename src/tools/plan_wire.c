@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
-#include "collective/assist.h"
+#include "collective/servers/assist.h"
 #include "collective/group.h"
 #include "collective/tuner.h"
 #include "store/stripes.h"

@@ -1,5 +1,5 @@
 /* The rendezvous at rank 0, by hand: who asks for the addresses, in pieces, in vain or without end. */
-#include "cluster/rendezvous_server.h"
+#include "cluster/rendezvous/rendezvous_server.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "cluster/meet.h"
+#include "cluster/rendezvous/meet.h"
 #include "harness.h"
 
 #define TOKEN "0123456789abcdef"

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "collective/group_private.h"
-#include "collective/mail.h"
-#include "collective/mailbox.h"
+#include "collective/messages/mail.h"
+#include "collective/run/mailbox.h"
 #include "collective/world.h"
 #include "harness.h"
 

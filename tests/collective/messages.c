@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "collective/all_to_all.h"
 #include "collective/barrier.h"
-#include "collective/mail.h"
+#include "collective/messages/mail.h"
 #include "collective/ragged.h"
 #include "collective/world.h"
 #include "harness.h"

@@ -1,6 +1,6 @@
 /* The bytes that schedules tell against those that links carry, for random ranks, servers, leaves, sizes, algorithms
  * and compressions. */
-#include "collective/traffic.h"
+#include "collective/servers/traffic.h"
 
 #include <stdlib.h>
 #include <string.h>

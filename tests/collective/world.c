@@ -15,7 +15,8 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "collective/given.h"
-#include "collective/serve.h"
+#include "collective/servers/assist.h"
+#include "collective/servers/serve.h"
 #include "collective/link/local.h"
 #include "collective/link/shm.h"
 #include "collective/link/tcp.h"
@@ -273,7 +274,7 @@ static void make_servers(const struct world_options *options, struct world *worl
                                                .report_interval = options->report_interval,
                                                .segment = options->segment};
         assert_ok(ls_group_new(&config, &servers->groups[i]));
-        if (!serves) assert_ok(ls_group_assist(world->ranks[i].group, servers->groups[i]));
+        if (!serves) assert_ok(ls_group_assist(world->ranks[i].group, servers->groups[i], &ls_assist_ops));
     }
 }
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "collective/group.h"
-#include "collective/serve.h"
+#include "collective/servers/serve.h"
 #include "harness.h"
 
 #define MAX_RANKS 16

@@ -9,7 +9,7 @@
 #include "cluster/message_decode.h"
 #include "cluster/message_encode.h"
 #include "cluster/net/preface.h"
-#include "cluster/meet.h"
+#include "cluster/rendezvous/meet.h"
 #include "fuzz/fuzz.h"
 
 static void read_texts(const struct ls_message *message) {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "cluster/meet.h"
-#include "cluster/rendezvous_server.h"
+#include "cluster/rendezvous/meet.h"
+#include "cluster/rendezvous/rendezvous_server.h"
 #include "fuzz/fuzz.h"
 
 enum { CALLERS = 8, SIZE = 3, JOB = 7, TURNS = 100000 };

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "collective/broadcast.h"
-#include "collective/pull.h"
+#include "collective/servers/pull.h"
 #include "collective/schedule/fold.h"
 #include "collective/world.h"
 #include "device/device.h"

@@ -45,7 +45,7 @@ ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_pref
 #define LS_PLAIN_HERE "LSPLAIN\n"
 #define LS_TLS_HERE   "LOCKSTEP-TLS"
 
-/* A worker that knows rank 0's address alone begins with LS_MEET_SIZE bytes (cluster/meet.h). */
+/* A worker that knows rank 0's address alone begins with LS_MEET_SIZE bytes (cluster/rendezvous/meet.h). */
 #define LS_MEET_MAGIC "LSMEET1\n"
 #define LS_MEET_SIZE  48
 

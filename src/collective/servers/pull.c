@@ -1,5 +1,5 @@
 /* Pull: each server sends its ranges to the workers, part by part. */
-#include "collective/pull.h"
+#include "collective/servers/pull.h"
 
 #include "collective/call.h"
 #include "collective/group_private.h"

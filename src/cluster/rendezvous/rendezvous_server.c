@@ -5,7 +5,7 @@
  *
  * A stranger may ask, too (docs/security.md, "Strangers"). So whatever a caller sends is read at once, for poll() tells
  * of unread bytes for ever. Callers that owe their proof give way when there are too many. Nobody waits for them. */
-#include "cluster/rendezvous_server.h"
+#include "cluster/rendezvous/rendezvous_server.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #include "base/thread.h"
 #include "cluster/auth_tls.h"
 #include "cluster/net/listener.h"
-#include "cluster/meet_caller.h"
+#include "cluster/rendezvous/meet_caller.h"
 #include "cluster/security/certificate.h"
 
 #define SPARE_CALLERS 256 /* more than there are workers; from one address half as many */

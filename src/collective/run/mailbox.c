@@ -1,12 +1,11 @@
 /* Inbound messages: a frame, then its bytes, one after the other on each link. */
-#include "collective/mailbox.h"
+#include "collective/run/mailbox.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/algorithm.h"
 
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 enum { MOST_READS = 16 }; /* of one link in a row */
@@ -73,12 +72,17 @@ static bool is_wanted(const struct ls_mail_wanted *wanted, int from, const struc
     return wanted && !wanted->done && wanted->from == from && wanted->frame->name_digest == frame->name_digest;
 }
 
+/* A message has none. */
+static const char *name_algorithm(int algorithm) {
+    return algorithm ? "one" : "none";
+}
+
 /* Type and count of what is here or on its way, against what is wanted. */
 static ls_status compare_mail(const struct ls_mailbox *mailbox, const struct ls_mail_wanted *wanted,
                               const struct ls_frame *frame) {
     struct ls_frame expected = *wanted->frame;
     expected.sequence = frame->sequence;
-    return ls_frame_compare(&expected, frame, mailbox->rank, wanted->from, ls_algorithm_name);
+    return ls_frame_compare(&expected, frame, mailbox->rank, wanted->from, name_algorithm);
 }
 
 static ls_status check_mail(const struct ls_mailbox *mailbox, int from, const struct ls_frame *frame) {

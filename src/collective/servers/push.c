@@ -1,9 +1,9 @@
 /* Push: direct exchange whose owners are servers alone, and which ends with them. A worker is done when its bytes have
  * left: it hears of the servers in a pull. */
-#include "collective/push.h"
+#include "collective/servers/push.h"
 
 #include "base/status.h"
-#include "collective/assist.h"
+#include "collective/servers/assist.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
 #include "collective/schedule/direct.h"

@@ -1,5 +1,5 @@
 /* A schedule is laid out and not run. Its actions point behind a place that nobody reads. */
-#include "collective/traffic.h"
+#include "collective/servers/traffic.h"
 
 #include "base/memory.h"
 #include "base/status.h"

@@ -2,7 +2,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-#include "cluster/meet.h"
+#include "cluster/rendezvous/meet.h"
 #include "cluster/net/address.h"
 #include "cluster/net/rate_limit.h"
 #include "cluster/net/relay.h"

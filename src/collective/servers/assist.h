@@ -4,10 +4,9 @@
 
 struct ls_call;
 struct ls_group;
-ls_status ls_assist_run(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction);
-/* True: the group has servers, and the call is large enough for each of them to own a block. */
-bool ls_assist_fits(const struct ls_group *group, const struct ls_reduction *reduction);
-/* The second of the two, of size workers and servers. */
+/* For ls_group_assist. It takes calls that are large enough for each server to own a block. */
+extern const struct ls_assist_ops ls_assist_ops;
+/* True: they are, among so many workers and servers. */
 bool ls_assist_is_large(size_t count, size_t element, int size);
 /* The name of the call in which the workers tell the servers how many leaves each of them has. */
 #define LS_ASSIST_LEAVES "leaves of the workers"

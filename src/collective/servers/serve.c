@@ -1,6 +1,6 @@
 /* The loop of a parameter server: it waits for the frame of the lowest worker's next call, lays the call out from it
  * and makes it. The executor compares the frames of the other workers. */
-#include "collective/serve.h"
+#include "collective/servers/serve.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/option_names.h"
 #include "base/status.h"
-#include "collective/assist.h"
+#include "collective/servers/assist.h"
 #include "collective/broadcast.h"
 #include "collective/call.h"
 #include "collective/group_private.h"

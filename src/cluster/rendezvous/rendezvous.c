@@ -1,6 +1,6 @@
 /* The caller's thread does it all. Rank 0 opens the port that its cluster is going to have, and closes it when all have
  * been told. The other ranks hold the port that they have chosen until they know the roster. */
-#include "cluster/rendezvous.h"
+#include "cluster/rendezvous/rendezvous.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,8 +18,8 @@
 #include "cluster/credentials.h"
 #include "cluster/net/dial.h"
 #include "cluster/net/listener.h"
-#include "cluster/meet.h"
-#include "cluster/rendezvous_server.h"
+#include "cluster/rendezvous/meet.h"
+#include "cluster/rendezvous/rendezvous_server.h"
 #include "cluster/security/certificate.h"
 
 #define TURN        (100 * LS_MILLISECOND) /* at most, before the deadline is looked at */

@@ -1,5 +1,5 @@
 /* Encodes and decodes the words of a rendezvous. It checks what a stranger says. */
-#include "cluster/meet.h"
+#include "cluster/rendezvous/meet.h"
 
 #include <stdio.h>
 #include <stdlib.h>

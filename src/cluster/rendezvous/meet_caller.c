@@ -1,6 +1,6 @@
 /* A caller's bytes are read as they come: poll() tells of unread bytes again and again, and a caller may be a stranger
  * who sends a part of its proof and no more. */
-#include "cluster/meet_caller.h"
+#include "cluster/rendezvous/meet_caller.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

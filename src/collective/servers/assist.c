@@ -2,7 +2,7 @@
  * links of its own. Before the first such call, and when the leaves have changed, the workers tell the servers how many
  * leaves each worker has: a server lays out the same schedule from that and from the frame of the lowest worker
  * (serve.c). */
-#include "collective/assist.h"
+#include "collective/servers/assist.h"
 
 #include <string.h>
 
@@ -19,9 +19,8 @@ bool ls_assist_is_large(size_t count, size_t element, int size) {
     return count / LEAST * element >= (size_t)size;
 }
 
-bool ls_assist_fits(const struct ls_group *group, const struct ls_reduction *reduction) {
-    const struct ls_group *assist = group->assist;
-    return assist && ls_assist_is_large(reduction->count, reduction->element, assist->executor.size);
+static bool offers(const struct ls_group *group, const struct ls_reduction *reduction) {
+    return ls_assist_is_large(reduction->count, reduction->element, group->assist->executor.size);
 }
 
 void ls_assist_lay_out(struct ls_group *assist, struct ls_call *made, struct ls_reduction *reduction) {
@@ -62,7 +61,9 @@ static ls_status run_assist(struct ls_group *assist, const struct ls_call *call,
     return ls_call_finish(assist, ls_call_run(assist, &made));
 }
 
-ls_status ls_assist_run(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction) {
+static ls_status run(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction) {
     ls_flight_start(&group->executor.flight, ls_now()); /* the call of this group; its executor does not run */
     return run_assist(group->assist, call, reduction);
 }
+
+const struct ls_assist_ops ls_assist_ops = {offers, run};

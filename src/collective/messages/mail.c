@@ -1,6 +1,6 @@
 /* A send and a receive, each with one loop: write what is to go, read what has come, judge, wait. Both read from all
  * ranks while they wait. */
-#include "collective/mail.h"
+#include "collective/messages/mail.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include "base/deadlines.h"
 #include "base/status.h"
 #include "collective/call.h"
-#include "collective/mailbox.h"
+#include "collective/run/mailbox.h"
 
 #define PATIENCE (50 * LS_MICROSECOND)
 enum { NEVER_GIVES_WAY = -2, LOOKS_ONLY = -1 }; /* instead of a descriptor */

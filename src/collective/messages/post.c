@@ -1,5 +1,5 @@
 /* A queue of letters for each rank, and one loop: write what is queued, read what has come, judge, wait. */
-#include "collective/post.h"
+#include "collective/messages/post.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/call.h"
-#include "collective/mailbox.h"
+#include "collective/run/mailbox.h"
 
 #define PATIENCE (50 * LS_MICROSECOND)
 
