@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/image.h"
-#include "data/png.h"
 
 #define IMAGES 3 /* at most so many */
 

@@ -15,7 +15,7 @@
 #include "cluster/failure.h"
 #include "cluster/handshake.h"
 #include "cluster/loss.h"
-#include "cluster/message_decode.h"
+#include "cluster/message.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"

@@ -20,7 +20,7 @@
 #include "cluster/elastic.h"
 #include "cluster/failure.h"
 #include "cluster/loss.h"
-#include "cluster/message_encode.h"
+#include "cluster/message.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"

@@ -1,6 +1,6 @@
 /* The checked decoding of control messages. Nothing that arrives from the network is used before it has passed here:
  * lengths, ranges, printable text, known kinds. */
-#include "cluster/message_decode.h"
+#include "cluster/message.h"
 
 #include <cluster.pb-c.h>
 #include <string.h>

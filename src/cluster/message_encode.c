@@ -1,5 +1,5 @@
 /* The encoding of control messages with protobuf-c, for the wire. */
-#include "cluster/message_encode.h"
+#include "cluster/message.h"
 
 #include <cluster.pb-c.h>
 #include <stdio.h>

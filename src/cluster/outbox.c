@@ -1,6 +1,6 @@
 /* This worker's messages to others, and the word to its own threads that something has changed. With the monitor held.
  */
-#include "cluster/message_encode.h"
+#include "cluster/message.h"
 #include "cluster/outbox.h"
 
 #include <sys/eventfd.h>

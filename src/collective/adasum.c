@@ -1,7 +1,7 @@
 /* Adasum by recursive doubling. In step s a rank exchanges its vector with rank ^ 2^s, and both combine the two with
  * the lower rank's first: so all ranks get the same bits. log2(n) messages of the whole vector. Dot products and norms
  * are taken over the whole array, in float64, in lanes that are added in one order. */
-#include "collective/adasum.h"
+#include "collective/collectives.h"
 
 #include <string.h>
 

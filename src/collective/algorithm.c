@@ -7,10 +7,8 @@
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/hierarchical.h"
-#include "collective/schedule/direct.h"
-#include "collective/schedule/halving.h"
-#include "collective/schedule/ring.h"
-#include "collective/shm/shm_all_reduce.h"
+#include "collective/schedule/schedules.h"
+#include "collective/shm/shm_calls.h"
 
 /* ---- over links: the row's schedule ---- */
 

@@ -1,7 +1,7 @@
 /* All-gather. Over links each rank of a few sends its part to all other ranks; the parts of many go round a ring. In
  * the memory of one host each rank reads all parts. Small parts lie in slots; larger parts lie in regions, or go
  * through the stages, chunk by chunk. */
-#include "collective/all_gather.h"
+#include "collective/collectives.h"
 
 #include <string.h>
 

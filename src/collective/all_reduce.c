@@ -1,13 +1,12 @@
 /* All-reduce: arguments, fingerprint, and the algorithm that runs it. The counterpart of TensorFlow's
  * CollectiveReduceV2 behind CollectiveAllReduceExtended. */
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 
 #include <stdint.h>
 
 #include "base/denormal.h"
 #include "base/option_names.h"
 #include "base/status.h"
-#include "collective/adasum.h"
 #include "collective/algorithm.h"
 #include "collective/call.h"
 #include "collective/schedule/scale.h"

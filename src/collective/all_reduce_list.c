@@ -3,7 +3,7 @@
  * goes together, so that all ranks do alike. The tree adds an element wherever it stands; RING's order depends on the
  * place, so there each array goes alone. The fingerprint of every part has a digest of the whole list: ranks whose
  * lists differ are told before the first byte is moved. */
-#include "collective/all_reduce_list.h"
+#include "collective/collectives.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_reduce.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
 

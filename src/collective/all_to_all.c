@@ -1,12 +1,12 @@
 /* All-to-all. Over links each pair exchanges its two parts; every rank begins with the rank after it. n - 1 messages,
  * and the bytes of all parts but the own one. In the memory of one host each rank reads its parts. */
-#include "collective/all_to_all.h"
+#include "collective/collectives.h"
 
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
 #include "collective/schedule/meet.h"
-#include "collective/shm/shm_all_to_all.h"
+#include "collective/shm/shm_calls.h"
 
 static size_t offset_of(const size_t *counts, int rank, size_t element) {
     size_t sum = 0;

@@ -1,5 +1,5 @@
 /* Barrier: fingerprints alone. The ranks of a host meet in memory; between hosts the first of each speak. */
-#include "collective/barrier.h"
+#include "collective/collectives.h"
 
 #include "collective/call.h"
 #include "collective/shm/shared_call.h"

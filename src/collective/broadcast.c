@@ -3,12 +3,12 @@
  * along a binomial tree where they are many. On its own
  * host root gives the vector to the other ranks through shared memory; on another host the first rank does. Without
  * shared memory every rank is a host. */
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/schedule/meet.h"
-#include "collective/shm/shm_broadcast.h"
+#include "collective/shm/shm_calls.h"
 #include "collective/group_private.h"
 
 enum { ONE_STEP = 64 * 1024 /* bytes to all other hosts together */ };

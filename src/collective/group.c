@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
-#include "collective/all_gather.h"
+#include "collective/collectives.h"
 #include "collective/call.h"
 #include "collective/run/mailbox.h"
 #include "collective/schedule/reduction.h"
@@ -16,7 +16,7 @@
 #include "collective/shm/shared.h"
 #include "collective/group_private.h"
 #include "collective/schedule/meet.h"
-#include "collective/schedule/direct.h"
+#include "collective/schedule/schedules.h"
 
 enum { MIN_SEGMENT = 64, DEFAULT_SEGMENT = 256 * 1024, DEFAULT_DIRECT = 32 };
 #define MAX_SEGMENT ((size_t)1 << 30)

@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "collective/call.h"
-#include "collective/schedule/direct.h"
+#include "collective/schedule/schedules.h"
 #include "collective/schedule/fold.h"
 #include "collective/shm/leaves.h"
 

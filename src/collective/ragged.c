@@ -1,13 +1,10 @@
 /* The counts of all go first, so that every rank makes its output before the elements come. */
-#include "collective/ragged.h"
+#include "collective/collectives.h"
 
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
-#include "collective/all_to_all.h"
-#include "collective/broadcast.h"
 #include "collective/call.h"
 
 _Static_assert(sizeof(size_t) == sizeof(int64_t), "counts travel as 64-bit numbers");

@@ -3,7 +3,7 @@
  * memory of one host it reads them there. RING
  * passes partial sums along the ring; the chain of a part begins behind its owner and ends there. The counterpart of
  * MPI_Reduce_scatter, ncclReduceScatter and torch's reduce_scatter. */
-#include "collective/reduce_scatter.h"
+#include "collective/collectives.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
-#include "collective/schedule/halving.h"
-#include "collective/shm/shm_reduce_scatter.h"
+#include "collective/schedule/schedules.h"
+#include "collective/shm/shm_calls.h"
 
 struct part {
     int owner;

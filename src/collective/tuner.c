@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/group_private.h"
-#include "collective/schedule/halving.h"
+#include "collective/schedule/schedules.h"
 #include "base/plain.h"
 
 static const size_t sizes[LS_CHOICE_ROWS] = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22};

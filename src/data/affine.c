@@ -1,7 +1,7 @@
 /* Each pixel of the output is read where an affine map puts it, between four pixels of the input (bilinear). Pixels
  * outside of the image are those of the fill mode. As TensorFlow's ImageProjectiveTransformV3, but that WRAP reads
  * between the last pixel and the first, where TensorFlow takes the nearer one. */
-#include "data/affine.h"
+#include "data/stage.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* A source whose examples are kept in memory once they have been read (tf.data's cache, before random stages). Any
  * number of threads may read: whoever comes first to an example keeps it, and who comes meanwhile reads it for itself,
  * so that nobody waits. Untouched pages cost nothing. */
-#include "data/cache.h"
+#include "data/sources.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/pixels.h"
-#include "data/sources.h"
 #include "data/dataset.h"
 
 enum state { EMPTY = 0, KEEPING, KEPT };

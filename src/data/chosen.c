@@ -1,9 +1,8 @@
 /* A source of some of another one's examples, or of all in another order, which it numbers anew. */
-#include "data/chosen.h"
+#include "data/sources.h"
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/sources.h"
 
 struct chosen {
     struct ls_source source;

@@ -1,6 +1,6 @@
 /* CIFAR-10: five training files and one test file, kept as bytes; planes become (32, 32, 3) when read. Mirrors
  * tf.keras.datasets.cifar10 with x / 255. Reading changes nothing, so any number of threads may. */
-#include "data/cifar10.h"
+#include "data/sources.h"
 
 #include <stdio.h>
 
@@ -10,7 +10,6 @@
 #include "data/files.h"
 #include "data/pixels.h"
 #include "data/reader.h"
-#include "data/sources.h"
 #include "data/dataset.h"
 #include "data/role.h"
 

@@ -1,5 +1,5 @@
 /* Pixels go from red, green and blue to hue, saturation and value, and back: tf.image.rgb_to_hsv and hsv_to_rgb. */
-#include "data/colors.h"
+#include "data/stage.h"
 
 #include <math.h>
 

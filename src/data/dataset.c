@@ -10,13 +10,9 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "data/cache.h"
-#include "data/interleave.h"
+#include "data/sources.h"
 #include "data/mix_up.h"
 #include "data/order.h"
-#include "data/part.h"
-#include "data/screen.h"
-#include "data/sources.h"
 
 #define DEFAULT_BATCH_SIZE 32
 #define DEFAULT_PREFETCH   2

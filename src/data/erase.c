@@ -1,5 +1,5 @@
 /* A rectangle is filled with one value, or with noise: normal numbers cut to [0, 1], one a pixel and channel. */
-#include "data/erase.h"
+#include "data/stage.h"
 
 #include <math.h>
 

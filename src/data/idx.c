@@ -1,6 +1,6 @@
 /* The IDX reader. The header alone says how long the file must be, so a file is read to exactly that length and one
  * byte more, and every mistake is told with file and offset. */
-#include "data/idx.h"
+#include "data/sources.h"
 
 #include "base/memory.h"
 #include "base/status.h"

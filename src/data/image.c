@@ -7,9 +7,7 @@
 #include "base/clones.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/jpeg.h"
 #include "data/pixels.h"
-#include "data/png.h"
 #include "data/sources.h"
 
 /* The name of a known other image format that begins with these bytes, or NULL. */

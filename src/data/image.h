@@ -26,3 +26,21 @@ ls_status ls_image_decode(const char *name, const uint8_t *bytes, size_t size, c
 /* tf.image.resize with its default method, bilinear, without antialias, then divided by 255: values receives height x
  * width x image->channels. The same size copies. */
 ls_status ls_image_to_unit(const struct ls_image *image, int height, int width, float *values);
+
+/* JPEG by libjpeg-turbo, with the choices that TensorFlow makes. */
+
+/* Encodes; *bytes is freed with ls_free. quality 1 to 100. */
+ls_status ls_jpeg_encode(const struct ls_image *image, int quality, uint8_t **bytes, size_t *size);
+/* For image.c alone. */
+bool ls_jpeg_is(const uint8_t *bytes, size_t size);
+ls_status ls_jpeg_probe(const char *name, const uint8_t *bytes, size_t size, struct ls_image *image);
+ls_status ls_jpeg_decode(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
+                         struct ls_image *image);
+
+/* PNG by libpng, as TensorFlow reads it into bytes. */
+
+ls_status ls_png_encode(const struct ls_image *image, uint8_t **bytes, size_t *size);
+bool ls_png_is(const uint8_t *bytes, size_t size);
+ls_status ls_png_probe(const char *name, const uint8_t *bytes, size_t size, struct ls_image *image);
+ls_status ls_png_decode(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
+                        struct ls_image *image);

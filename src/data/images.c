@@ -12,10 +12,9 @@
 #include "base/status.h"
 #include "data/files.h"
 #include "data/image.h"
-#include "data/picture.h"
+#include "data/sources.h"
 #include "data/reader.h"
 #include "data/role.h"
-#include "data/sources.h"
 #include "data/dataset.h"
 
 struct images {

@@ -1,11 +1,10 @@
 /* A source in the order of tf.data's interleave: some files are read in turn, a block of examples from each; one that
  * ends makes room for the next file. The order is a function of the files' sizes alone, whatever reads them, in any
  * number of threads. */
-#include "data/interleave.h"
+#include "data/sources.h"
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/chosen.h"
 
 /* The examples of a file, which lie side by side, that have not been given yet. */
 struct extent {

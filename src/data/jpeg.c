@@ -2,7 +2,7 @@
  * colours. Warnings of the library that mean lost pixels (an early end, a bad code) are errors; harmless ones (bytes
  * before a marker) are not. libjpeg ends a failed call with longjmp, which is caught in the functions here that call
  * it. */
-#include "data/jpeg.h"
+#include "data/image.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -15,7 +15,6 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/image.h"
 
 /* libjpeg's handler, and what it is to say. */
 struct handler {

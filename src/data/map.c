@@ -11,11 +11,8 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/plain.h"
-#include "data/affine.h"
-#include "data/colors.h"
-#include "data/erase.h"
-#include "data/mix_up.h"
 #include "data/stage.h"
+#include "data/mix_up.h"
 
 #define MAX_STAGES 64
 

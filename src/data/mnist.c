@@ -1,7 +1,7 @@
 /* MNIST and its kin (Fashion-MNIST, EMNIST, KMNIST): two IDX files a split, images (count, rows, columns) and labels
  * (count), kept as bytes and converted when read. Classes: ten, or more where a label asks for it. Mirrors
  * tf.keras.datasets.mnist with x / 255. Reading changes nothing, so any number of threads may. */
-#include "data/mnist.h"
+#include "data/sources.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,8 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "data/files.h"
-#include "data/idx.h"
 #include "data/pixels.h"
 #include "data/reader.h"
-#include "data/sources.h"
 #include "data/dataset.h"
 #include "data/role.h"
 

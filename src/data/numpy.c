@@ -1,7 +1,7 @@
 /* NumPy's arrays as examples: x, y and maybe sample_weight of a split, from .npy files, from an .npz a split, or from
  * one .npz with all splits (Keras' mnist.npz). Kept as they are in the file, converted when read. Reading changes
  * nothing, so any number of threads may. */
-#include "data/numpy.h"
+#include "data/sources.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,6 @@
 #include "data/npy.h"
 #include "data/reader.h"
 #include "data/role.h"
-#include "data/sources.h"
 #include "data/dataset.h"
 #include "data/zip.h"
 

@@ -4,17 +4,12 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
-#include "data/cifar10.h"
+#include "data/sources.h"
 #include "data/files.h"
 #include "data/images.h"
-#include "data/mnist.h"
-#include "data/numpy.h"
 #include "data/reader.h"
-#include "data/sources.h"
 #include "data/dataset.h"
-#include "data/table.h"
 #include "data/table_files.h"
-#include "data/tfrecord.h"
 #include "data/role.h"
 
 static bool ends_with(const char *text, const char *end) {

@@ -1,7 +1,7 @@
 /* Mirrors validation_split and subset of tf.keras.utils.image_dataset_from_directory, but by class: of each one the
  * same share is drawn for validation (a stratified split). It is a function of the seed, the labels and how many there
  * are, so that all workers, and both parts, agree. Each part keeps the order of the source. */
-#include "data/part.h"
+#include "data/sources.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "data/chosen.h"
 #include "data/dataset.h"
 
 #define STREAM UINT64_C(0x76616c6964617465) /* of random numbers: "validate" */

@@ -8,9 +8,8 @@
 #include "data/dataset.h"
 #include "data/files.h"
 #include "data/images.h"
-#include "data/numpy.h"
+#include "data/sources.h"
 #include "data/reader.h"
-#include "data/table.h"
 
 struct walk {
     struct ls_image_paths found;

@@ -1,11 +1,10 @@
 /* An encoded image as an example: its size, and its pixels in [0, 1]. The sources of images use it. */
-#include "data/picture.h"
+#include "data/sources.h"
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/image.h"
 #include "data/pixels.h"
-#include "data/sources.h"
 
 ls_status ls_picture_settle(const char *name, const uint8_t *bytes, size_t size, const ls_dataset_options *options,
                             struct ls_image_wish *wish, ls_shape *shape) {

@@ -1,6 +1,6 @@
 /* PNG by libpng, as TensorFlow reads it into bytes: palettes and low depths expanded, 16 bits cut to 8, alpha dropped,
  * no gamma. libpng ends a failed call with longjmp, which is caught in the functions here that call it. */
-#include "data/png.h"
+#include "data/image.h"
 
 #include <png.h>
 #include <setjmp.h>
@@ -9,7 +9,6 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "data/image.h"
 
 #define SIGNATURE 8 /* bytes */
 

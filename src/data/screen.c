@@ -1,6 +1,6 @@
 /* A source without its damaged examples: all are read once, by several threads, when the dataset is opened, so that
  * every worker leaves out the same ones and positions stay a function of the step. */
-#include "data/screen.h"
+#include "data/sources.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -9,8 +9,6 @@
 #include "base/status.h"
 #include "base/monitor.h"
 #include "base/thread.h"
-#include "data/chosen.h"
-#include "data/sources.h"
 #include "data/dataset.h"
 
 /* The state that the threads share. */

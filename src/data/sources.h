@@ -21,3 +21,93 @@ ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t
                           const struct ls_targets *targets);
 /* An example's targets, by the cheapest way that the source has. */
 ls_status ls_source_targets(const struct ls_source *source, int64_t index, const struct ls_targets *targets);
+
+/* A source whose examples are kept in memory once they have been read (tf.data's cache, before random stages). */
+
+/* Keeps what was read: *source becomes another source, which owns the one before. */
+ls_status ls_source_cache(struct ls_source **source);
+
+/* A source of some of another one's examples, or of all in another order. */
+
+/* *source becomes one that owns the one before, and has its examples kept[0], kept[1], ... kept is taken, on failure
+ * too. */
+ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t count);
+
+/* A source in the order of tf.data's interleave. */
+
+/* In the order of options' interleave and block_length: *source becomes another source, which owns the one before.
+ * INVALID_ARGUMENT where it has no files. */
+ls_status ls_source_interleave(struct ls_source **source, const ls_dataset_options *options);
+
+/* The part of a source that validation_split leaves for training, or for validation. */
+
+/* The numbers of the examples of options' part, rising, freed with ls_free. */
+ls_status ls_part_draw(const struct ls_source *source, const ls_dataset_options *options, int64_t **kept,
+                       int64_t *count);
+/* *source becomes one that owns the one before. Of the examples that skip and limit leave, and then are 0. */
+ls_status ls_source_part(struct ls_source **source, ls_dataset_options *options);
+
+/* A source without its damaged examples. */
+
+/* Leaves out what check calls damaged: *source may become another source, which owns the one before. */
+ls_status ls_source_screen(struct ls_source **source, int threads);
+
+/* MNIST and its kin (Fashion-MNIST, EMNIST, KMNIST). */
+
+/* *present is true if folder holds the images of that split. */
+ls_status ls_mnist_present(const char *folder, ls_split split, bool *present);
+
+/* NumPy's arrays as examples. */
+
+/* x without y: of an .npy file, or of an .npz with one array, or one that is named x or x_SPLIT. options are filled in.
+ */
+ls_status ls_numpy_unlabelled(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
+ls_status ls_numpy_present(const char *folder, ls_split split, bool *present);
+
+/* CIFAR-10's binary version: records of one label byte and 3 planes of 32 x 32 bytes. */
+
+#define LS_CIFAR10_PIXELS 1024
+#define LS_CIFAR10_RECORD (1 + 3 * LS_CIFAR10_PIXELS)
+
+/* Checks the whole contents of a file and counts its records; name is for messages. DATA_LOSS naming the offset. */
+ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, int64_t *records);
+ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present);
+
+/* IDX, the format of MNIST's files: two zero bytes, element type, rank, big-endian extents, elements row by row. */
+
+#define LS_IDX_MAX_RANK 4
+
+struct ls_idx {
+    int rank;
+    int64_t dims[LS_IDX_MAX_RANK];
+    int64_t count;         /* elements: the product of dims, at least 1 */
+    const uint8_t *values; /* borrowed from the bytes parsed */
+};
+/* Parses the whole contents of a file; name is for messages. Elements are unsigned bytes, dims are 1 or more. DATA_LOSS
+ * for what is truncated, too long or no IDX file, naming the offset; UNIMPLEMENTED for other element types. */
+ls_status ls_idx_parse(const char *name, const uint8_t *bytes, size_t size, struct ls_idx *idx);
+/* Reads a file, gzipped or not. *bytes owns what idx borrows; freed with ls_free. */
+ls_status ls_idx_read(const char *path, uint8_t **bytes, struct ls_idx *idx);
+
+/* TFRecord files of tf.train.Example, as tensorflow_datasets writes them. */
+
+ls_status ls_tfrecord_present(const char *folder, bool *present);
+
+/* A CSV file as examples. */
+
+/* ls_dataset_csv with options that are filled in. Examples may have no label where no target is needed. */
+ls_status ls_table_open(const char *path, const ls_dataset_options *options, bool needs_target, ls_dataset **dataset);
+/* *meant: ls_dataset_open takes path for a CSV file, by its ending, or as options ask for. */
+ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bool *meant);
+
+/* An encoded image as an example. */
+
+/* The shape that images get: as options say, and the first image's where they are silent; and how to decode them. */
+ls_status ls_picture_settle(const char *name, const uint8_t *bytes, size_t size, const ls_dataset_options *options,
+                            struct ls_image_wish *wish, ls_shape *shape);
+ls_status ls_picture_read(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
+                          const struct ls_image_place *place);
+/* DATA_LOSS unless it can be decoded to the end. */
+ls_status ls_picture_check(const char *name, const uint8_t *bytes, size_t size);
+/* By ls_pixels_from_unit. */
+ls_status ls_picture_from_unit(const float *features, const ls_shape *shape, struct ls_image *image);

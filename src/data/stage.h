@@ -23,3 +23,24 @@ int64_t ls_stage_below(uint32_t word, int64_t limit);
 ls_status ls_stage_copy(const struct ls_stage *stage);
 /* INVALID_ARGUMENT unless low <= range[0] <= range[1] <= high; name is the field's. */
 ls_status ls_stage_check_range(const char *name, const float range[2], float low, float high);
+
+/* Stages that move an image's pixels: keras.layers.RandomRotation, RandomZoom and RandomTranslation. */
+
+ls_status ls_affine_rotate(const struct ls_stage *stage);
+ls_status ls_affine_zoom(const struct ls_stage *stage);
+ls_status ls_affine_shift(const struct ls_stage *stage);
+/* INVALID_ARGUMENT names the field: factors in [-1, 1], and a fill mode of these. */
+ls_status ls_affine_check(const ls_map *map, const ls_shape *shape);
+
+/* Stages that change an image's colours: keras.layers.RandomHue and RandomSaturation, of values in [0, 1]. */
+
+ls_status ls_colors_hue(const struct ls_stage *stage);
+ls_status ls_colors_saturation(const struct ls_stage *stage);
+/* INVALID_ARGUMENT unless there are three channels, and a factor in [0, 1]. */
+ls_status ls_colors_check(const ls_map *map, const ls_shape *shape);
+
+/* The stage that erases a rectangle: keras.layers.RandomErasing, of values in [0, 1]. */
+
+ls_status ls_erase(const struct ls_stage *stage);
+/* INVALID_ARGUMENT names the field: factor and scale in [0, 1], a fill mode of NOISE and CONSTANT. */
+ls_status ls_erase_check(const ls_map *map, const ls_shape *shape);

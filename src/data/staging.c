@@ -1,6 +1,6 @@
 /* A folder beside what is there: files are made in it, and moved up when all of them are. */
 #define _GNU_SOURCE
-#include "data/staging.h"
+#include "data/write.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* A CSV file as examples, in memory once it is open: eight bytes a number, four a word. The text is read twice: the
  * first time tells what the columns are. Reading changes nothing, so any number of threads may. */
-#include "data/table.h"
+#include "data/sources.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,8 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "data/files.h"
-#include "data/part.h"
 #include "data/reader.h"
 #include "data/role.h"
-#include "data/sources.h"
 #include "data/table_files.h"
 #include "data/transform.h"
 

@@ -1,7 +1,7 @@
 /* TFRecord files of tf.train.Example, as tensorflow_datasets writes them: images with labels, or numbers with labels.
  * Opening the files finds the places of the records, so that examples can be read in any order, by any number of
  * threads. Mirrors tf.data.TFRecordDataset with x / 255 for images. */
-#include "data/tfrecord.h"
+#include "data/sources.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -15,10 +15,8 @@
 #include "data/class_count.h"
 #include "data/example.h"
 #include "data/files.h"
-#include "data/picture.h"
 #include "data/reader.h"
 #include "data/record.h"
-#include "data/sources.h"
 #include "data/dataset.h"
 #include "base/plain.h"
 #include "data/role.h"

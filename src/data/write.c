@@ -6,11 +6,8 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "data/jpeg.h"
-#include "data/picture.h"
-#include "data/png.h"
+#include "data/image.h"
 #include "data/sources.h"
-#include "data/staging.h"
 #include "data/role.h"
 
 #define DEFAULT_QUALITY 95

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/files.h"
-#include "data/png.h"
+#include "data/image.h"
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "data/write.h"

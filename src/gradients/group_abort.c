@@ -1,5 +1,5 @@
 /* The aborting thread and the waiting one share a record. The last of them frees it. */
-#include "gradients/group_abort.h"
+#include "gradients/nccl.h"
 
 #include "base/deadlines.h"
 #include "base/memory.h"

@@ -9,10 +9,9 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/memory.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/group.h"
 #include "device/gpu.h"
-#include "gradients/group_abort.h"
 #include "runtime/wait_for_device.h"
 #include "strategy/device_adders.h"
 

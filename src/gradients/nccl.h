@@ -3,6 +3,8 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "device/device_group.h"
+
 struct ls_nccl;
 /* Collective. *nccl becomes the group. It stays NULL, for all workers alike, if the host adds. With a GPU a line in the
  * log tells which and why. */
@@ -32,3 +34,10 @@ bool ls_nccl_is_aborted(const struct ls_nccl *nccl);
 /* True if the devices may still use the arrays that the group was given. The arrays then stay until the process ends.
  */
 bool ls_nccl_is_left(const struct ls_nccl *nccl);
+
+/* Ends a group of devices in bounded time. NCCL can be stuck in an abort: it waits for its own threads and for other
+ * processes of the host, and has no limit of its own. */
+
+/* Aborts the group, on a thread of its own. Returns true if it is aborted, and to be closed. After LS_ABORT_TIMEOUT it
+ * returns false: the thread has the group now, and the devices may still use the arrays that it was given. */
+bool ls_group_abort(const struct ls_device_group_ops *ops, struct ls_device_group *group);

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/thread.h"
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "store/store.h"
 #include "strategy/reduce.h"
 #include "strategy/strategy.h"

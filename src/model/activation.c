@@ -1,5 +1,5 @@
 /* Activations by name, and as a field of layers. */
-#include "model/activation.h"
+#include "model/layer.h"
 
 #include "base/status.h"
 

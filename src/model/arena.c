@@ -1,5 +1,5 @@
 /* Memory of plans: where each buffer lies, given when it is needed; and the memory itself, which grows. */
-#include "model/arena.h"
+#include "model/plan.h"
 
 #include "base/memory.h"
 #include "base/status.h"

@@ -1,5 +1,5 @@
 /* A network as one text that is equal exactly when the networks are. */
-#include "model/describe.h"
+#include "model/network.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,10 +8,7 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "model/activation.h"
-#include "model/initializer.h"
 #include "model/layer.h"
-#include "model/network.h"
 #include "model/layer_fields.h"
 #include "base/plain.h"
 

@@ -1,7 +1,7 @@
 /* Initial values as a function of (seed, variable name, element), so that every worker, layout and restart draws the
  * same. Mirrors keras.initializers: limits and deviations from the fans; normals are cut at two deviations, and the
  * deviation is enlarged for what the cut takes away. */
-#include "model/initializer.h"
+#include "model/network.h"
 
 #include <math.h>
 

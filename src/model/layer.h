@@ -103,3 +103,39 @@ struct ls_variable_spec {
 static inline bool ls_tensor_exists(const struct ls_tensor *tensor) {
     return tensor->data || tensor->buffer;
 }
+
+/* Names of layers. */
+
+/* Writes every node's name: the user's, or Keras' automatic one ("dense", "dense_1", ...), skipping names that are
+ * taken. INVALID_ARGUMENT for a bad name or one that is there twice. */
+ls_status ls_layer_names(struct ls_node *nodes, size_t count);
+
+/* An activation as a layer of its own, and as the end of other layers. */
+
+/* y = activation(y) and dy's way back through it, in place; nothing for LS_LINEAR. */
+ls_status ls_layer_activation_append(struct ls_plan_builder *builder, const ls_layer *layer, const struct ls_tensor *y);
+ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const ls_layer *layer,
+                                          const struct ls_tensor *y, const struct ls_tensor *dy);
+
+/* Windows of convolutions and pools over an image. */
+
+/* For takes: the fields of a window. */
+#define LS_LAYER_WINDOW_FIELDS .kernel_size = 1, .kernel_width = 1, .strides = 1, .padding = LS_SAME
+
+/* The same of the window's size and how it moves. */
+ls_status ls_layer_window_check(const struct ls_node *node, size_t position);
+/* INVALID_ARGUMENT unless the input is an image (height, width, channels). */
+ls_status ls_layer_window_check_image(const struct ls_node *node, size_t position);
+/* Fills in the layer's window over its input, with padding resolved. INVALID_ARGUMENT if it does not fit. */
+ls_status ls_layer_window(const struct ls_node *node, size_t position, struct ls_window *window);
+
+/* Which nodes a batch normalization does along with its own work. */
+
+/* Decides what batch normalizations do of what follows them. */
+void ls_fuse_nodes(struct ls_node *nodes, size_t count);
+
+/* Activations by name, and as a field of layers. */
+
+/* INVALID_ARGUMENT "layer 2: activation 7 is ..." */
+ls_status ls_activation_check(const struct ls_node *node, size_t position);
+const char *ls_activation_name(ls_activation activation); /* "linear", "relu" */

@@ -1,10 +1,8 @@
 /* An activation as a layer of its own, and as the end of other layers. Mirrors tf.keras.layers.ReLU, LeakyReLU, Softmax
  * and Activation. */
-#include "model/layer_activation.h"
-
-#include "model/activation.h"
-#include "model/plan_builder.h"
 #include "model/layer.h"
+
+#include "model/plan_builder.h"
 
 #define LAYER_SLOPE 0.3F /* Keras' LeakyReLU */
 #define SLOPE       0.2F /* Keras' leaky_relu as the activation of another layer */

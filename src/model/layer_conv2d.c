@@ -5,9 +5,7 @@
 #include "model/plan_builder.h"
 #include "model/layer.h"
 #include "model/network.h"
-#include "model/layer_activation.h"
 #include "model/layer_fields.h"
-#include "model/layer_window.h"
 
 enum { KERNEL = 0, BIAS };
 

@@ -4,7 +4,6 @@
 #include "model/plan_builder.h"
 #include "model/layer.h"
 #include "model/network.h"
-#include "model/layer_activation.h"
 #include "model/layer_fields.h"
 
 enum { KERNEL = 0, BIAS };

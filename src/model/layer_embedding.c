@@ -2,9 +2,8 @@
  * they come, int32 or float32, also where values are of 16 bits. */
 #include "base/shape.h"
 #include "base/status.h"
-#include "model/initializer.h"
-#include "model/layer.h"
 #include "model/network.h"
+#include "model/layer.h"
 #include "model/plan_builder.h"
 
 enum { TABLE = 0 };

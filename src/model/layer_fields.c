@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "model/activation.h"
-#include "model/initializer.h"
+#include "model/layer.h"
+#include "model/network.h"
 
 #define MEMBER(member) (((ls_layer *)NULL)->member)
 #define NUMBER(name, word, member)                                                                                     \

@@ -1,5 +1,5 @@
 /* Names of layers: they become names of variables, so they must be unique, and must not hold a '/'. */
-#include "model/layer_name.h"
+#include "model/layer.h"
 
 #include <stdio.h>
 #include <string.h>

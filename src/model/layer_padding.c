@@ -2,7 +2,6 @@
 #include "base/status.h"
 #include "model/plan_builder.h"
 #include "model/layer.h"
-#include "model/layer_window.h"
 
 static ls_status padding_check(const struct ls_node *node, size_t position) {
     const int *zeros = node->layer.zeros;

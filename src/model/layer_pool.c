@@ -4,7 +4,6 @@
 #include "device/op_layers.h"
 #include "model/plan_builder.h"
 #include "model/layer.h"
-#include "model/layer_window.h"
 
 static bool is_of_rows(const struct ls_node *node) {
     return node->layer.kind == LS_LAYER_GLOBAL_AVERAGE_POOLING1D;

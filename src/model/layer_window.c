@@ -1,9 +1,8 @@
 /* Windows of convolutions and pools over an image: sizes, and Keras' padding. */
-#include "model/layer_window.h"
+#include "model/layer.h"
 
 #include "base/status.h"
 #include "device/op_layers.h"
-#include "model/layer.h"
 
 ls_status ls_layer_window_check_image(const struct ls_node *node, size_t position) {
     if (node->input.rank == 3) return LS_OK;

@@ -1,5 +1,5 @@
 /* Metrics: what they may be, Keras' names and defaults. The op LS_OP_METRIC computes them. */
-#include "model/metric.h"
+#include "model/objective.h"
 
 #include <math.h>
 

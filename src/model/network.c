@@ -11,11 +11,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/ids.h"
-#include "model/fuse.h"
-#include "model/initializer.h"
 #include "model/layer.h"
 #include "model/layer_fields.h"
-#include "model/layer_name.h"
 
 #define MOST_FLOAT_IDS (1 << 24) /* up to which float32 is exact */
 #define KERNEL         "kernel"  /* what regularisers are for */

@@ -6,6 +6,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "base/fill.h"
 #include "device/device.h"
 #include "model/objective.h"
 
@@ -114,3 +115,16 @@ const ls_shape *ls_network_input_shape(const struct ls_network *network, const s
 size_t ls_network_layer_count(const struct ls_network *network);
 const ls_shape *ls_network_input(const struct ls_network *network); /* one example */
 const struct ls_node *ls_network_node(const struct ls_network *network, size_t index);
+
+/* A network as one text that is equal exactly when the networks are. */
+
+/* One text that is equal exactly when the networks are: "dense/kernel float32 (784, 128); ..." Freed with ls_free. */
+ls_status ls_network_describe(const struct ls_network *network, char **text);
+
+/* Initial values of one variable. */
+
+/* The rule of its elements. */
+struct ls_fill ls_initializer_fill(const struct ls_network_variable *variable, uint64_t seed);
+/* Writes variable->count values. */
+void ls_initializer_apply(const struct ls_network_variable *variable, uint64_t seed, float *values);
+const char *ls_initializer_name(ls_initializer initializer); /* "glorot_uniform"; NULL when it is none */

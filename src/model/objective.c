@@ -10,7 +10,6 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "device/labels.h"
-#include "model/metric.h"
 #include "base/plain.h"
 
 bool ls_objective_is_regression(const struct ls_objective *objective) {

@@ -34,3 +34,11 @@ const char *ls_objective_metric_name(const struct ls_objective *objective, int i
 /* Lines "loss=huber\n" and so on: equal exactly when the objectives are. text has room for LS_OBJECTIVE_TEXT. */
 #define LS_OBJECTIVE_TEXT 1024
 void ls_objective_describe(const struct ls_objective *objective, char text[LS_OBJECTIVE_TEXT]);
+
+/* Metrics of compile. Mirrors the names of tf.keras.metrics. */
+
+/* Fills the defaults of a metric in; middle is the threshold that means probability 0.5. INVALID_ARGUMENT naming the
+ * field and the value. */
+ls_status ls_metric_complete(const ls_metric *given, float middle, ls_metric *metric);
+const char *ls_metric_name(const ls_metric *metric);          /* "top_k_categorical_accuracy" */
+const char *ls_metric_weighted_name(const ls_metric *metric); /* "weighted_top_k_categorical_accuracy" */

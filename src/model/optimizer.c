@@ -11,7 +11,6 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "model/rate_schedule.h"
 #include "base/plain.h"
 
 /* One row a kind. Fields that a kind has not must be left 0. */

@@ -2,10 +2,9 @@
  * reads it. A tensor that only the run uses needs memory for those few images. The number of images, and with it the
  * order of all sums, follows from shapes alone. A run holds at least one convolution. It ends before an op that needs a
  * sum over the batch which is made in it. */
-#include "model/parts.h"
+#include "model/plan.h"
 
 #include "base/shape.h"
-#include "model/plan.h"
 
 #define PART_FLOATS 131072 /* of the largest tensor: several of them fit into a second-level cache */
 #define WEIGHTS_USE 8      /* so many floats at least for each one of a kernel, whose gradients are added up */

@@ -14,9 +14,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "device/op_layers.h"
-#include "model/arena.h"
 #include "model/plan_builder.h"
-#include "model/parts.h"
 
 void ls_plan_drop_graphs(struct ls_plan *plan) {
     const struct ls_device_queue_ops *queue = plan->device->ops->queue;

@@ -64,3 +64,18 @@ ls_status ls_plan_place(struct ls_plan *plan, int64_t rows);
 /* Of a plan whose arena has moved: tensors point into it, and graphs are made anew. */
 void ls_plan_bind(struct ls_plan *plan);
 void ls_plan_drop_graphs(struct ls_plan *plan);
+
+/* Runs of ops that go over the batch a few images at a time, so that what one op writes is still in the cache when
+ * the next one reads it; what only they see needs memory for those few images. */
+
+/* Finds those runs; lifetimes of the buffers are known, and all tensors over the batch are float32. One run,
+ * all its parts. */
+void ls_parts_divide(struct ls_plan *plan, int64_t rows);
+ls_status ls_parts_run(struct ls_plan *plan, size_t begin, size_t end);
+
+/* Memory of plans. */
+
+ls_status ls_arena_reserve(struct ls_arena *arena, size_t size); /* what was in it is gone if it grows */
+void ls_arena_release(struct ls_arena *arena);
+/* Gives each used buffer an offset, largest first; *floats is where the last one ends. */
+ls_status ls_arena_place(struct ls_plan_buffer *buffers, size_t count, size_t *floats);

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/op_layers.h"
-#include "model/parts.h"
+#include "model/plan.h"
 
 /* ---- op by op ---- */
 

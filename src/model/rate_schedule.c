@@ -1,5 +1,5 @@
 /* Schedules: in double, rounded once at the end. */
-#include "model/rate_schedule.h"
+#include "model/optimizer.h"
 
 #include <math.h>
 #include <stdio.h>

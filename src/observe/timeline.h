@@ -2,7 +2,6 @@
  * may be damaged in any way. A damaged file is one error that names it and the place. */
 #pragma once
 #include <lockstep/lockstep.h>
-
 #include <stdio.h>
 
 struct ls_timeline_key {  /* equal on all ranks for the same collective */
@@ -61,3 +60,20 @@ ls_status ls_timeline_new(struct ls_timeline_file *files, int count, struct ls_t
 void ls_timeline_free(struct ls_timeline *timeline);
 /* The rank's span at key, or NULL. */
 const struct ls_timeline_span *ls_timeline_find(const struct ls_timeline_rank *rank, struct ls_timeline_key key);
+
+/* A timeline as one HTML file, which needs nothing beside it. */
+
+void ls_timeline_page_print(const struct ls_timeline *timeline, FILE *out);
+
+/* The merged trace, and the summary for people and for machines. */
+
+void ls_timeline_print_merged(const struct ls_timeline *timeline, FILE *out);
+void ls_timeline_print_text(const struct ls_timeline *timeline, FILE *out);
+void ls_timeline_print_json(const struct ls_timeline *timeline, FILE *out);
+
+/* Reading one file back. */
+
+/* timeline_read.c. INVALID_ARGUMENT naming path, line and column, or the event. */
+ls_status ls_timeline_read_parse(const char *path, const char *text, size_t size, struct ls_timeline_file *file);
+ls_status ls_timeline_read(const char *path, struct ls_timeline_file *file);
+void ls_timeline_read_free_file(struct ls_timeline_file *file);

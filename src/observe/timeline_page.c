@@ -1,5 +1,5 @@
 /* The page holds the spans as an array and a script that draws them: wheel, drag and double click zoom and move. */
-#include "observe/timeline_page.h"
+#include "observe/timeline.h"
 
 #include <stdlib.h>
 

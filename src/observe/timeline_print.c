@@ -1,8 +1,7 @@
 /* The merged trace, and the summary for people and for machines. */
-#include "observe/timeline_print.h"
+#include "observe/timeline.h"
 
 #include "base/json.h"
-#include "observe/timeline.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Reading one file back. Every member is checked before it is used. The one file here that knows cJSON. */
 #define _GNU_SOURCE
-#include "observe/timeline_read.h"
+#include "observe/timeline.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

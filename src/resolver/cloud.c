@@ -1,5 +1,5 @@
 /* Training services of clouds. Vertex' CLUSTER_SPEC has TF_CONFIG's form, and TF_CONFIG's reader. */
-#include "resolver/cloud.h"
+#include "resolver/readers.h"
 
 #include <stdio.h>
 #include <string.h>

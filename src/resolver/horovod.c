@@ -1,6 +1,6 @@
 /* horovodrun with Gloo. Its variables name the address of its own key-value store alone, so the workers find each other
  * where all are on this host. */
-#include "resolver/horovod.h"
+#include "resolver/readers.h"
 
 #include <stdio.h>
 

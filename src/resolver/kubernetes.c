@@ -1,6 +1,6 @@
 /* Pods whose names differ by their number. A headless service makes the names known; the variables give the own number
  * and, but for an Indexed Job, the count. */
-#include "resolver/kubernetes.h"
+#include "resolver/readers.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* mpirun and mpiexec. Their variables name no addresses, so the workers find each other where all are on this host. */
-#include "resolver/mpi.h"
+#include "resolver/readers.h"
 
 #include <stdio.h>
 #include <string.h>

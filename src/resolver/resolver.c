@@ -8,15 +8,9 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "resolver/cloud.h"
-#include "resolver/horovod.h"
-#include "resolver/kubernetes.h"
-#include "resolver/mpi.h"
-#include "resolver/slurm.h"
+#include "resolver/readers.h"
 #include "resolver/tf_config.h"
 #include "resolver/tf_config_address.h"
-#include "resolver/torchrun.h"
-#include "resolver/vertex.h"
 
 enum level { OWN, HOROVOD, TORCHRUN, MPI, STEP, SERVICE };
 

@@ -1,7 +1,7 @@
 /* A step of Slurm (srun(1); tf.distribute.cluster_resolver.SlurmClusterResolver). The nodes and the tasks of each are
  * listed; which task is on which node follows from the distribution, and is checked with what Slurm says of this node.
  * Ports: those that Slurm has reserved, else by JAX's rule out of job and step. */
-#include "resolver/slurm.h"
+#include "resolver/readers.h"
 
 #include <limits.h>
 #include <stdio.h>

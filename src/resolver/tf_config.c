@@ -7,12 +7,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "resolver/tf_config_address.h"
-#include "resolver/tf_config_cluster.h"
 #include "resolver/tf_config_private.h"
-#include "resolver/tf_config_roles.h"
 #include "resolver/tf_config_syntax.h"
-#include "resolver/tf_config_task.h"
-#include "resolver/tf_config_warn.h"
 
 #define TEXT_LIMIT ((size_t)16 << 20) /* bytes; the job key of some emitters holds a whole job description */
 

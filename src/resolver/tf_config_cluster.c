@@ -1,6 +1,6 @@
 /* The cluster part of TF_CONFIG (tf.train.ClusterSpec): each role is a list of addresses, or a map from index to
  * address. The tasks end up sorted by role and index, and no two of them have one address. */
-#include "resolver/tf_config_cluster.h"
+#include "resolver/tf_config_private.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "resolver/tf_config_address.h"
-#include "resolver/tf_config_private.h"
-#include "resolver/tf_config_roles.h"
 
 static ls_status take_address(struct ls_tf_reader *reader, enum ls_task_type type, int index,
                               const struct ls_tf_config_json *value) {

@@ -1,10 +1,9 @@
 /* The roles of tf.distribute (multi_worker_util), and the names that other tools give them. */
-#include "resolver/tf_config_roles.h"
+#include "resolver/tf_config_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "resolver/tf_config_private.h"
 #include "base/plain.h"
 
 static const struct {

@@ -1,6 +1,6 @@
 /* The task part of TF_CONFIG: which of the cluster's tasks this process is (multi_worker_util's validation, and what
  * TensorFlow leaves unchecked). */
-#include "resolver/tf_config_task.h"
+#include "resolver/tf_config_private.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "resolver/tf_config_cluster.h"
-#include "resolver/tf_config_private.h"
-#include "resolver/tf_config_roles.h"
 
 #define INDEX_LIMIT 1000000000 /* beyond any cluster, and exact in a double */
 

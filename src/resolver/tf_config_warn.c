@@ -1,6 +1,6 @@
 /* Warnings about a legal TF_CONFIG: keys that will be ignored but look meant, ps tasks, loopback addresses beside
  * remote ones, a dynamic cluster of one. */
-#include "resolver/tf_config_warn.h"
+#include "resolver/tf_config_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,9 +9,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "resolver/tf_config_address.h"
-#include "resolver/tf_config_cluster.h"
-#include "resolver/tf_config_private.h"
-#include "resolver/tf_config_roles.h"
 #include "base/plain.h"
 
 #define WARNING_LIMIT 16 /* more of them would not be read */

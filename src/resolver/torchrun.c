@@ -1,7 +1,7 @@
 /* torchrun (torch.distributed.run), and whoever sets its variables by hand (init_method env://). They name rank 0's
  * address alone. On one host the workers' ports follow from the job's name; on several rank 0 hands out the addresses.
  * The agent of torchrun listens on MASTER_PORT itself, so no worker takes it. */
-#include "resolver/torchrun.h"
+#include "resolver/readers.h"
 
 #include <limits.h>
 #include <stdio.h>

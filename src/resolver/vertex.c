@@ -1,6 +1,6 @@
 /* CLUSTER_SPEC of Vertex AI has the form of TF_CONFIG and other names of the roles: workerpool0 is the chief,
  * workerpool1 are the workers, workerpool2 the parameter servers, workerpool3 the evaluator. */
-#include "resolver/vertex.h"
+#include "resolver/readers.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,11 @@
 /* All-reduces that are ready together and alike but for count are one list (all_reduce_list.h), which changes no bits
  * under AUTO. A rank that has joined gives what changes no result, and so the others' tree is that of their values
  * alone. */
-#include "runtime/agreed_calls.h"
+#include "runtime/round.h"
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_reduce_list.h"
-#include "collective/barrier.h"
+#include "collective/collectives.h"
 #include "collective/schedule/reduce.h"
 
 enum { MOST = 256 };

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
-#include "runtime/agreed_calls.h"
 #include "runtime/round.h"
 
 #define SHORT_PAUSE (50 * LS_MICROSECOND)

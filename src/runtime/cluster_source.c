@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/unknown.h"
 #include "resolver/resolver.h"
-#include "resolver/slurm.h"
+#include "resolver/readers.h"
 
 /* All workers under lockstep run have the same environment. The first speaks for it. */
 void ls_cluster_source_warn(const struct ls_runtime *runtime, bool first) {

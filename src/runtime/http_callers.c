@@ -2,7 +2,7 @@
  * say nothing. So there are MOST callers at most, and the oldest that has not asked gives way to a new one. The thread
  * reads at once all that has come, for poll() tells of unread bytes for ever. It looks again at a part of a request
  * after LS_LOOK_AGAIN. */
-#include "runtime/http_callers.h"
+#include "runtime/http_server.h"
 
 #include <errno.h>
 #include <poll.h>

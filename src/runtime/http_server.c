@@ -21,7 +21,6 @@
 #include "base/whole_file.h"
 #include "observe/metrics.h"
 #include "resolver/launcher.h"
-#include "runtime/http_callers.h"
 
 #define FILE_INTERVAL (15 * LS_SECOND) /* between two writings of the file: Prometheus asks as often */
 enum { TEXT = 512 };

@@ -3,13 +3,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/all_reduce_list.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
-#include "collective/ragged.h"
-#include "collective/reduce_scatter.h"
+#include "collective/collectives.h"
 #include "collective/schedule/scale.h"
 #include "runtime/runtime.h"
 

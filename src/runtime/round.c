@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
+#include "collective/collectives.h"
 
 enum { FEW = 4, RECORD = LS_ROUND_HEADER + FEW * LS_FRAME_SIZE };
 static const char name[] = "calls begun";

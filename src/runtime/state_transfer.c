@@ -7,7 +7,7 @@
 #include "base/line_difference.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 
 /* It is broadcast as words. */
 struct heading {

@@ -12,8 +12,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
-#include "collective/barrier.h"
-#include "collective/ragged.h"
+#include "collective/collectives.h"
 #include "runtime/places.h"
 
 static void free_set(struct ls_subset *set) {

@@ -6,9 +6,7 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "store/handover_tables.h"
 
 /* The words that each rank tells. */

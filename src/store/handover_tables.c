@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 
 #define PIECE ((size_t)1 << 18) /* floats */
 

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_to_all.h"
+#include "collective/collectives.h"
 #include "collective/servers/pull.h"
 
 #define PIECE      ((size_t)1 << 18) /* floats of a table on their way to rank 0 */

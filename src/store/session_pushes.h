@@ -56,3 +56,19 @@ size_t ls_session_pushes_floats(const struct ls_session_target *target);
 ls_status ls_session_pushes_decide(struct ls_session_pushes *server, const struct ls_session_target *target,
                                    struct ls_staged *staged, float factor);
 void ls_session_pushes_drop(struct ls_staged *staged);
+
+/* A parameter server in a session of asynchronous training, as rank 0 has told of it. One thread. */
+
+/* Serves it to its end. */
+ls_status ls_session_server_run(struct ls_session_pushes *server, struct ls_group *group,
+                                const struct ls_session *session, const struct ls_session_target *target);
+
+/* The agreement of servers when a generation begins. Servers that have applied less than others go forward to them.
+ * They keep what they have got until all have what they need: a loss on the way begins this anew. Then the next session
+ * drops it, and gives its tickets anew. A server that comes gets the session here, before the handover gives it the
+ * variables. */
+
+/* By all ranks, before a handover; a worker has no server. target is that of the generation before, its holding may be
+ * NULL. */
+ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_group *group,
+                                const struct ls_session_target *target);

@@ -1,6 +1,6 @@
 /* A server's loop in a session: it answers letters until all workers have the last variables. The first server also
  * gives the tickets, and decides. */
-#include "store/session_server.h"
+#include "store/session_pushes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,10 @@
 /* Every server tells how far it is, and the furthest its decisions and its session. */
-#include "store/session_settle.h"
+#include "store/session_pushes.h"
 
 #include "base/float_bits.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "store/tickets.h"
 
 /* A server that was left out of a generation may have decided in another order than those that were in it: then it

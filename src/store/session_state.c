@@ -5,8 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 
 static size_t words_for(const struct ls_session *session) {
     return ((size_t)session->tickets + 63) / 64;

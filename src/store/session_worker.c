@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "store/store_calls.h"
 #include "store/stripes.h"
 #include "store/tickets.h"

@@ -4,10 +4,10 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/status.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/servers/push.h"
 #include "store/row_calls.h"
-#include "store/session_settle.h"
+#include "store/session_pushes.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
+#include "collective/collectives.h"
 
 /* mine: [the own chunks][kinds]. *all is [total][kinds], by servers, and freed with ls_free. */
 static ls_status exchange_norms(const struct ls_store_norms *norms, const double *mine, int kinds, double **all) {

@@ -3,7 +3,7 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "collective/all_gather.h"
+#include "collective/collectives.h"
 #include "collective/group.h"
 #include "strategy/strategy.h"
 

@@ -5,7 +5,7 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/group.h"
 #include "collective/schedule/reduce.h"
 #include "strategy/strategy.h"

@@ -13,7 +13,7 @@
 #include "base/point.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "runtime/runtime_trace.h"
 #include "strategy/cross_device.h"
 #include "strategy/device_adders.h"

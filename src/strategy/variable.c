@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/group.h"
 #include "collective/schedule/reduce.h"
 #include "runtime/state_transfer.h"

@@ -11,9 +11,7 @@
 #include "base/status.h"
 #include "data/role.h"
 #include "data/sources.h"
-#include "data/table.h"
-#include "tools/data_hints.h"
-#include "tools/data_print.h"
+#include "tools/data_facts.h"
 
 enum { ROLES = 4 };
 

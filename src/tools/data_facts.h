@@ -1,6 +1,7 @@
 /* The facts of a data source, for lockstep data. */
 #pragma once
 #include <lockstep/lockstep.h>
+#include <stdio.h>
 
 #include "data/transform.h"
 
@@ -20,3 +21,13 @@ struct ls_data_facts {
     struct ls_transform table;      /* owns: columns without rows; none where it is no table */
     int64_t *counts;                /* owns: [classes] examples of all; NULL without classes */
 };
+
+/* The judge of a data source. */
+
+/* Writes a line for each thing that a training would stumble over. The first one of facts is the training's. */
+void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out);
+
+/* The printer of facts of a data source. hints are lines. */
+
+void ls_data_print(const char *name, const struct ls_data_facts *facts, int count, const char *hints, FILE *out);
+void ls_data_print_json(const char *name, const struct ls_data_facts *facts, int count, const char *hints, FILE *out);

@@ -1,5 +1,5 @@
 /* Judges the facts of a data source: each function writes a line where its case is there. */
-#include "tools/data_hints.h"
+#include "tools/data_facts.h"
 
 #include <string.h>
 

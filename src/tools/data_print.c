@@ -1,5 +1,5 @@
 /* Prints the facts of a data source: a table, or one JSON object. */
-#include "tools/data_print.h"
+#include "tools/data_facts.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/tuner.h"
 #include "device/device.h"
 #include "device/gpu.h"

@@ -15,8 +15,6 @@
 #include "data/pipeline.h"
 #include "resolver/resolver.h"
 #include "strategy/iterator.h"
-#include "tools/plan_print.h"
-#include "tools/plan_wire.h"
 #include "train/bind.h"
 #include "train/callback_list.h"
 #include "train/fragments.h"

@@ -1,5 +1,5 @@
 /* Text lists tasks in a table; JSON has the same numbers, in bytes and seconds. */
-#include "tools/plan_print.h"
+#include "tools/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "store/memory_check.h"
 #include "store/stripes.h"
-#include "tools/plan_wire.h"
 #include "train/fragments.h"
 #include "base/plain.h"
 

@@ -12,8 +12,6 @@
 #include "base/plain.h"
 #include "base/read_file.h"
 #include "base/status.h"
-#include "tools/plot_svg.h"
-#include "tools/plot_text.h"
 #include "tools/rounded.h"
 
 #define LARGEST 1e200 /* above it differences are infinite */

@@ -1,5 +1,5 @@
 /* Panels below each other, each with axes and a legend at its right. */
-#include "tools/plot_svg.h"
+#include "tools/plot.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* A cell of the terminal has 2 x 4 dots of Braille, or one letter. The letter of a curve stands at its end, too. */
-#include "tools/plot_text.h"
+#include "tools/plot.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,9 +8,6 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "observe/timeline.h"
-#include "observe/timeline_page.h"
-#include "observe/timeline_print.h"
-#include "observe/timeline_read.h"
 
 typedef void print_fn(const struct ls_timeline *timeline, FILE *out);
 

@@ -17,7 +17,6 @@
 #include "resolver/tf_config.h"
 #include "tools/probe.h"
 #include "tools/top.h"
-#include "tools/top_print.h"
 #include "base/plain.h"
 
 #define ASK_SECONDS ((double)LS_TOP_TIMEOUT / (double)LS_SECOND) /* for answers */

@@ -1,5 +1,7 @@
 /* The findings of lockstep top. */
 #pragma once
+#include <stdio.h>
+
 #include "tools/probe.h"
 
 /* One rank between the two answers. */
@@ -20,3 +22,11 @@ struct ls_top_table {
 int64_t ls_top_generation(const struct ls_top_table *table);
 /* Seconds since the start of the process. */
 double ls_top_up(const struct ls_probe *probe);
+
+/* The table of lockstep top for people. */
+
+struct ls_top_screen {
+    int columns, lines; /* 0: any number */
+    bool ascii;
+};
+void ls_top_print(FILE *out, const struct ls_top_table *table, const struct ls_top_screen *screen);

@@ -1,10 +1,11 @@
 /* A row a rank, with a bar of its time: compute, wire, wait. Columns stand in the order of the table and are chosen by
  * their importance, as many as the terminal has room for; no line is wider than it. */
+#include "tools/top.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/plain.h"
-#include "tools/top_print.h"
 
 #define CELL     32
 #define WIDE     1000 /* columns, where there is no terminal */

@@ -1,7 +1,7 @@
 /* Warnings about options that do what they say and help nobody. */
-#include "train/advice.h"
+#include "train/fit.h"
 
-#include "model/metric.h"
+#include "model/objective.h"
 
 static void advise_on_batch(const struct ls_log *log, const ls_dataset *data, int replicas) {
     long long batch = data->options.batch_size, examples = data->count * data->options.repeat;

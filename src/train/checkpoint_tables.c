@@ -1,5 +1,5 @@
 /* The order of tables in memory is that of struct ls_store. */
-#include "train/checkpoint_tables.h"
+#include "train/checkpointing.h"
 
 #include <string.h>
 

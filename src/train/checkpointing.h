@@ -2,6 +2,9 @@
  * Between steps every worker has the same state, so the chief alone writes it. The chief copies the state. A thread
  * writes the copy while training goes on. */
 #pragma once
+#include <lockstep/lockstep.h>
+
+#include "checkpoint/writer.h"
 #include "train/callback_list.h"
 #include "train/fingerprint.h"
 #include "train/model.h"
@@ -47,3 +50,28 @@ ls_status ls_checkpointing_stop(struct ls_checkpointing *checkpointing, const st
 ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state);
 /* Waits for a checkpoint that is being written. NULL is nothing. */
 void ls_checkpointing_free(struct ls_checkpointing *checkpointing);
+
+/* Sparse tables in checkpoints: variables of their names and whole shapes, as those of mirrored training. Rank 0 alone
+ * has a copy, beside the one that comes from the servers. */
+
+/* *tables: NULL without sparse ones; freed with ls_free. */
+ls_status ls_checkpoint_tables_new(const ls_model *model, float **tables);
+/* Writes a tensor for each table and moment, with names. */
+void ls_checkpoint_tables_describe(const ls_model *model, float *tables, char (*names)[128],
+                                   struct ls_checkpoint_tensor *tensors);
+/* Takes what has come from the servers. */
+void ls_checkpoint_tables_copy(const ls_model *model, float *tables);
+
+/* Numbers of the optimizer that a training may have otherwise than the checkpoint from which it goes on. */
+
+#define LS_OVERRIDES_TEXT 512
+struct ls_override {
+    char names[LS_OVERRIDES_TEXT]; /* of those that differ: "learning_rate,momentum" */
+    char told[LS_OVERRIDES_TEXT];  /* with both values: "learning_rate is 0.01, was 0.1" */
+    bool rate;                     /* learning_rate or schedule is one of them */
+};
+/* INVALID_ARGUMENT unless names, "learning_rate,momentum" or NULL, are such numbers. */
+ls_status ls_override_check(const char *names);
+/* Compares two descriptions of trainings as ls_manifest_compare does, but for names. INVALID_ARGUMENT says also what
+ * would have to be in names, where that would do. */
+ls_status ls_override_compare(const char *names, const char *there, const char *here, struct ls_override *override);

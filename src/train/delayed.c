@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "gradients/reducer.h"
 #include "store/store.h"
-#include "train/step_report.h"
+#include "train/step.h"
 #include "train/stored.h"
 
 struct lane {

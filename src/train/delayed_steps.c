@@ -7,7 +7,7 @@
 #include "base/point.h"
 #include "train/bind.h"
 #include "train/delayed.h"
-#include "train/fit_moment.h"
+#include "train/fit.h"
 #include "train/model_state.h"
 #include "train/result.h"
 #include "train/sync_batch_norm.h"

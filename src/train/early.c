@@ -9,7 +9,7 @@
 #include "base/point.h"
 #include "gradients/reducer.h"
 #include "store/store.h"
-#include "train/step_report.h"
+#include "train/step.h"
 #include "train/stored.h"
 
 struct ls_early {

@@ -1,5 +1,5 @@
 /* The fit keeps a row of numbers and the callbacks' states; early.c keeps the variables. */
-#include "train/early_steps.h"
+#include "train/fit.h"
 
 #include <stdio.h>
 
@@ -7,7 +7,6 @@
 #include "runtime/state_transfer.h"
 #include "train/bind.h"
 #include "train/early.h"
-#include "train/fit_moment.h"
 
 struct ls_early_steps {
     struct ls_fit_moment before, next; /* the step whose pull is under way; the one after it */

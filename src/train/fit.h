@@ -1,6 +1,8 @@
 /* A fit from the inside: where it is, and its part with the callbacks. */
 #pragma once
 #include "observe/progress.h"
+#include "train/checkpointing.h"
+#include "train/model.h"
 #include "train/training_state.h"
 
 struct ls_fitting {
@@ -36,3 +38,74 @@ struct ls_fitting {
     int64_t timed_samples;
     double timed_seconds; /* both without the first step */
 };
+
+/* The batches of a fit's next step. */
+
+/* Takes the user's request, which the step's report carries to the other workers. */
+void ls_fit_batches_ask(const struct ls_fitting *fitting);
+/* Trains with the batches behind the fit's position: as many as the optimizer takes, and no more than the epoch still
+ * has. *taken is how far they go. */
+ls_status ls_fit_batches_run(struct ls_fitting *fitting, int64_t *taken, struct ls_loss_sums *sums);
+
+/* The callbacks' part of a fit. */
+
+/* fit_callbacks.c. Tells them the event with the numbers so far, unless the epoch has none yet. */
+ls_status ls_fit_callbacks_tell(struct ls_fitting *fitting, enum ls_callback_event event);
+/* Tells the callbacks that fit begins, or resumes behind a step whose end they were not told. */
+ls_status ls_fit_callbacks_begin(struct ls_fitting *fitting);
+/* Before the epoch is done, so that what callbacks change belongs to it. */
+ls_status ls_fit_callbacks_end_epoch(struct ls_fitting *fitting);
+/* *stopped: a callback of any worker wishes to end fit after this epoch. Collective. */
+ls_status ls_fit_callbacks_agree_to_stop(struct ls_fitting *fitting, bool *stopped);
+
+/* A moment is where a fit stood between two steps, but for the variables. A step that fails goes back to it. */
+
+struct ls_fit_moment {
+    struct ls_training_progress progress; /* and its fit's */
+    void *callbacks;                      /* their states; NULL: none is kept, or there are none */
+};
+/* Of now. A failure keeps nothing. */
+ls_status ls_fit_moment_keep(struct ls_fit_moment *moment, const struct ls_fitting *fitting);
+void ls_fit_moment_go_back(const struct ls_fit_moment *moment, struct ls_fitting *fitting);
+void ls_fit_moment_forget(struct ls_fit_moment *moment);
+
+/* Advice on options that are valid and probably not intended. The first worker logs it once before training begins. */
+
+void ls_advice_give(const ls_model *model, const ls_dataset *data);
+
+/* The end of a fit that a worker asked for, as after SIGTERM (tf.distribute's PreemptionCheckpointHandler). The wish
+ * travels with the sums of a step (LS_EXTRA_STOP), so all workers see it after the same one. */
+
+/* Collective, after a committed step of which model->progress.requests.stop is set: the chief saves it, where
+ * checkpointing is not NULL, and every worker returns LS_CANCELLED with the same message, which says where the
+ * checkpoint is, or why it could not be saved. Another status: a loss in the meeting. */
+ls_status ls_preemption_stop(ls_model *model, struct ls_checkpointing *checkpointing, const struct ls_fit_state *state);
+/* After a wait that was given up (user_request.h), by each worker alone: the chief saves the last committed step, where
+ * checkpointing is not NULL. Returns LS_CANCELLED with this thread's error, the step, and the folder, or why it could
+ * not be saved. */
+ls_status ls_preemption_give_up(const ls_model *model, struct ls_checkpointing *checkpointing,
+                                const struct ls_fit_state *state);
+
+/* The promise of equal copies, checked. */
+
+/* DATA_LOSS naming the replicas when copies of the variables differ anywhere. */
+ls_status ls_replica_check(ls_model *model);
+
+/* A fit whose steps pull the variables while the next one begins (early.h). A step is done when its pull is: until then
+ * the fit keeps what it was before the step, and goes back there if the pull fails. */
+
+/* Before a step: keeps what the fit is. */
+ls_status ls_early_steps_begin(struct ls_fitting *fitting);
+/* After a step, whose gradients are of the whole variables of the one before: that is done now. Waits for this one's
+ * pull where its variables are needed. *met: it is done too. */
+ls_status ls_early_steps_end(struct ls_fitting *fitting, bool *met);
+/* After a failure: the fit stands behind the last step whose pull was whole. Returns the failure, with its message. */
+ls_status ls_early_steps_give_up(struct ls_fitting *fitting, ls_status status);
+void ls_early_steps_free(struct ls_early_steps *steps);
+
+/* Asynchronous training in fit: sessions of tickets (store/session.h). All workers meet at the end of a session: of an
+ * epoch, where a checkpoint is due, and where somebody has asked to save or to stop. A session is one transaction of a
+ * fit; the servers know which of its tickets are done, so that a worker that is lost, or comes back, repeats none. */
+
+/* The session after the fit's position. Collective, with the servers. */
+ls_status ls_sessions_run(struct ls_fitting *fitting);

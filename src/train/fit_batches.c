@@ -1,5 +1,5 @@
 /* Batches are gathered up to the last one, with which the optimizer's step comes. */
-#include "train/fit_batches.h"
+#include "train/fit.h"
 
 #include "runtime/user_request.h"
 #include "train/checkpointing.h"

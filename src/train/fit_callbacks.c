@@ -1,9 +1,8 @@
 /* The callbacks' part of a fit: what they are told and when, also behind a step that another worker or a checkpoint
  * has done, and what they wish. */
-#include "train/fit_callbacks.h"
+#include "train/fit.h"
 
 #include "base/memory.h"
-#include "train/fit.h"
 
 ls_status ls_fit_callbacks_tell(struct ls_fitting *fitting, enum ls_callback_event event) {
     const struct ls_fit_state *state = &fitting->state;

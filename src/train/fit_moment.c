@@ -1,5 +1,5 @@
 /* The callbacks' states are one array, which is made once. */
-#include "train/fit_moment.h"
+#include "train/fit.h"
 
 #include "base/memory.h"
 #include "train/model_state.h"

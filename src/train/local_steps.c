@@ -7,7 +7,7 @@
 #include "base/float_bits.h"
 #include "base/memory.h"
 #include "base/point.h"
-#include "train/fit_moment.h"
+#include "train/fit.h"
 #include "train/fragments.h"
 #include "train/meeting.h"
 #include "train/model_state.h"

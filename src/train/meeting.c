@@ -1,7 +1,7 @@
 /* The mean goes by one all-reduce of the variables, and one of each moment. */
 #include "train/meeting.h"
 
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "strategy/reduce.h"
 
 ls_status ls_meeting_add_up(const ls_model *model, ls_reduce_op op, ls_dtype dtype, ls_compression compression,

@@ -7,7 +7,7 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "model/rate_schedule.h"
+#include "model/optimizer.h"
 #include "model/summary.h"
 #include "train/model_build.h"
 #include "train/initial_weights.h"

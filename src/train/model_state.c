@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/rate_schedule.h"
+#include "model/optimizer.h"
 #include "train/model.h"
 #include "train/sparse.h"
 #include "train/stored.h"

@@ -1,5 +1,5 @@
 /* In the descriptions they stand as "optimizer=sgd(learning_rate=0.1, momentum=0.9)". */
-#include "train/override.h"
+#include "train/checkpointing.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,11 @@
 /* The chief's word is what every worker returns: it alone knows whether the checkpoint is written. A checkpoint that
  * could not be written changes the words alone: all were asked to stop, and have. */
-#include "train/preemption.h"
+#include "train/fit.h"
 
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "runtime/user_request.h"
 
 struct last_word {

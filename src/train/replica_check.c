@@ -1,10 +1,10 @@
 /* The promise of equal copies, checked: every replica's variables against replica 0's, here and on every worker. */
-#include "train/replica_check.h"
+#include "train/fit.h"
 
 #include <string.h>
 
 #include "base/memory.h"
-#include "collective/all_gather.h"
+#include "collective/collectives.h"
 #include "train/model.h"
 
 /* The parameters in host memory: where they lie, or in copy. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 
 #define PARTS (LS_PROGRESS_MODEL | LS_PROGRESS_FIT | LS_PROGRESS_RESULT)
 

@@ -1,5 +1,5 @@
 /* A worker's part of a session, and what fit makes of its end. */
-#include "train/sessions.h"
+#include "train/fit.h"
 
 #include <string.h>
 
@@ -11,8 +11,6 @@
 #include "store/store.h"
 #include "store/tickets.h"
 #include "train/checkpointing.h"
-#include "train/fit_batches.h"
-#include "train/fit_callbacks.h"
 #include "train/input.h"
 #include "train/result.h"
 #include "train/stored.h"

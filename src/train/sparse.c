@@ -10,7 +10,7 @@
 #include "base/shape.h"
 #include "cluster/cluster.h"
 #include "data/dataset.h"
-#include "model/initializer.h"
+#include "model/network.h"
 #include "store/store.h"
 #include "strategy/replica.h"
 #include "train/stored.h"

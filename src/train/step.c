@@ -29,7 +29,6 @@
 #include "train/plan_slots.h"
 #include "train/precision.h"
 #include "train/sparse.h"
-#include "train/step_report.h"
 #include "train/sync_batch_norm.h"
 
 /* A replica's part in a training step, as the readiness callback sees it. */

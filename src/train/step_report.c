@@ -1,7 +1,7 @@
 /* The learning rate goes with the extras, byte by byte: a byte is at most 255, and float32 is exact up to 2^24. The sum
  * of one byte over all replicas is exact for 65,793 of them, in any order of addition; the rate itself as a float would
  * be rounded. */
-#include "train/step_report.h"
+#include "train/step.h"
 
 #include "base/float_bits.h"
 

@@ -1,5 +1,5 @@
 /* Arrays and attributes. */
-#include "weights/hdf5_values.h"
+#include "weights/hdf5_private.h"
 
 #include <string.h>
 
@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "weights/hdf5.h"
-#include "weights/hdf5_private.h"
 
 #define MAX_TEXT 4096 /* bytes of one text that is read: names */
 enum type_class { CLASS_FLOAT = 1, CLASS_STRING = 3, CLASS_VARIABLE_LENGTH = 9 };

@@ -1,7 +1,7 @@
 /* Keras' two ways to keep weights in HDF5. The older one (.h5, the files of keras.applications): a group a layer, whose
  * attribute weight_names lists paths below it. Keras 3's (.weights.h5, .keras): groups after the layers' classes, each
  * with arrays vars/0, vars/1, ... and the layer's name as an attribute. */
-#include "weights/keras.h"
+#include "weights/weights.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "weights/hdf5.h"
-#include "weights/hdf5_values.h"
-#include "weights/weights.h"
+#include "weights/hdf5_private.h"
 
 #define MAX_DEPTH 16 /* of groups in groups */
 #define NAME_SIZE 512

@@ -9,7 +9,6 @@
 #include "data/files.h"
 #include "data/zip.h"
 #include "weights/arrays.h"
-#include "weights/keras.h"
 
 #define KERAS_MEMBER "model.weights.h5" /* of a .keras file */
 

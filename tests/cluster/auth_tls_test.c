@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cluster/message_encode.h"
+#include "cluster/message.h"
 #include "cluster/security/certificate.h"
 #include "base/clock.h"
 #include "base/deadlines.h"

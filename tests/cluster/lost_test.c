@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
-#include "cluster/message_encode.h"
+#include "cluster/message.h"
 #include "cluster/process.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "cluster/stranger.h"

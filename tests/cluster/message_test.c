@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "cluster/message_decode.h"
-#include "cluster/message_encode.h"
+#include "cluster/message.h"
 #include "cluster/net/preface.h"
 #include "harness.h"
 

@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "base/line_difference.h"
-#include "cluster/message_encode.h"
+#include "cluster/message.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "cluster/stranger.h"
 #include "cluster/worker.h"

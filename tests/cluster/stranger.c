@@ -1,5 +1,5 @@
 /* Strangers: what they hear is kept. */
-#include "cluster/message_decode.h"
+#include "cluster/message.h"
 #include "cluster/stranger.h"
 
 #include <arpa/inet.h>

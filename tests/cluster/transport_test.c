@@ -13,8 +13,7 @@
 #include "cluster/net/preface.h"
 #include "cluster/stranger.h"
 #include "cluster/worker.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
+#include "collective/collectives.h"
 #include "collective/group.h"
 #include "harness.h"
 

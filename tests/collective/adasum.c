@@ -2,7 +2,7 @@
  * definition in float64; the same bits on all ranks.
  *
  * LOCKSTEP_TEST_SEED=N repeats a run. */
-#include "collective/adasum.h"
+#include "collective/collectives.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +13,6 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/random.h"
-#include "collective/all_reduce.h"
-#include "collective/all_reduce_list.h"
 #include "collective/world.h"
 #include "harness.h"
 

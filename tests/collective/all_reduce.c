@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/table.h"
 #include "harness.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/half.h"
 #include "base/random.h"
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/schedule/convert.h"
 #include "collective/table.h"
 #include "harness.h"

@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/world.h"
 #include "harness.h"
 

@@ -7,10 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/link/tcp.h"
 #include "collective/world.h"
 #include "harness.h"

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/run/frame.h"
 #include "collective/group_private.h"
 #include "collective/table.h"

@@ -2,7 +2,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/world.h"
 #include "harness.h"
 

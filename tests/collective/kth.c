@@ -9,11 +9,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
-#include "collective/reduce_scatter.h"
+#include "collective/collectives.h"
 #include "collective/world.h"
 #include "harness.h"
 

@@ -7,13 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/given.h"
 #include "collective/link/local.h"
-#include "collective/reduce_scatter.h"
 #include "collective/shm/shared.h"
 #include "harness.h"
 

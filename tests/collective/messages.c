@@ -11,10 +11,8 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "collective/all_to_all.h"
-#include "collective/barrier.h"
+#include "collective/collectives.h"
 #include "collective/messages/mail.h"
-#include "collective/ragged.h"
 #include "collective/world.h"
 #include "harness.h"
 

@@ -3,11 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
-#include "collective/reduce_scatter.h"
+#include "collective/collectives.h"
 #include "collective/world.h"
 #include "harness.h"
 

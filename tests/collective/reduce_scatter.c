@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collective/oracle.h"
-#include "collective/reduce_scatter.h"
+#include "collective/collectives.h"
 #include "collective/world.h"
 #include "harness.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "collective/schedule/halving.h"
+#include "collective/schedule/schedules.h"
 #include "harness.h"
 
 enum { MOST_WORKERS = 1024 };

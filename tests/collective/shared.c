@@ -11,8 +11,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
+#include "collective/collectives.h"
 #include "collective/link/local.h"
 #include "collective/shm/segment.h"
 #include "collective/given.h"

@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "collective/schedule/fold.h"
-#include "collective/schedule/halving.h"
+#include "collective/schedule/schedules.h"
 #include "collective/oracle.h"
 
 /* A fault ends the program: bench/scale simulates outside of Check. */

@@ -5,12 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/group_private.h"
-#include "collective/reduce_scatter.h"
 #include "collective/world.h"
 #include "harness.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/oracle.h"
 #include "harness.h"
 

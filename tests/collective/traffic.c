@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/all_reduce.h"
+#include "collective/collectives.h"
 #include "collective/run/frame.h"
 #include "collective/world.h"
 #include "property/draw.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "data/cifar10.h"
+#include "data/sources.h"
 #include "data/dataset.h"
 #include "data/fixture.h"
 #include "harness.h"

@@ -10,8 +10,7 @@
 #include <zlib.h>
 
 #include "base/memory.h"
-#include "data/cifar10.h"
-#include "data/idx.h"
+#include "data/sources.h"
 
 static char folder[64];
 

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "data/fixture.h"
-#include "data/idx.h"
+#include "data/sources.h"
 #include "harness.h"
 
 static const uint8_t pair[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};

@@ -8,8 +8,6 @@
 #include "data/files.h"
 #include "data/fixture.h"
 #include "data/image.h"
-#include "data/jpeg.h"
-#include "data/png.h"
 #include "golden/golden.h"
 #include "harness.h"
 

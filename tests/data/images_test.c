@@ -9,8 +9,6 @@
 #include "data/describe.h"
 #include "data/fixture.h"
 #include "data/image.h"
-#include "data/jpeg.h"
-#include "data/png.h"
 #include "harness.h"
 
 /* Writes a grey image of one shade. */

@@ -7,7 +7,6 @@
 #include "data/fixture.h"
 #include "data/image.h"
 #include "data/npy.h"
-#include "data/png.h"
 #include "harness.h"
 
 static void write_png(const char *name, uint8_t shade) {

@@ -1,7 +1,7 @@
 /* CIFAR-10 from any bytes: whole records with labels in range, or one error. */
 #include <stdlib.h>
 
-#include "data/cifar10.h"
+#include "data/sources.h"
 #include "fuzz/fuzz.h"
 
 static void require(bool condition) {

@@ -1,7 +1,7 @@
 /* IDX from any bytes: parsing ends with a view that lies within them, or with one error. */
 #include <stdlib.h>
 
-#include "data/idx.h"
+#include "data/sources.h"
 #include "fuzz/fuzz.h"
 
 static void require(bool condition) {

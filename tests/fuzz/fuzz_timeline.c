@@ -5,9 +5,6 @@
 #include "base/status.h"
 #include "fuzz/fuzz.h"
 #include "observe/timeline.h"
-#include "observe/timeline_page.h"
-#include "observe/timeline_print.h"
-#include "observe/timeline_read.h"
 
 static void require(bool condition) {
     if (!condition) abort();

@@ -1,4 +1,4 @@
-"""Names lead to files: a function is declared in its own file's header and begins with its file's stem; a struct tag and
+"""Names lead to files: a function is declared in its file's header and begins with its file's stem; a struct tag and
 the name of a static function stand for one thing. Exceptions: names.txt, "function reason"."""
 import collections
 import os
@@ -37,9 +37,17 @@ def leads_to(name, path):
     return any(re.fullmatch(rf"ls_(\w+_)?{word}(_\w+)?", name) for word in words)
 
 
+def header_of(path):
+    """A file's header has its name, or is its family's (readers.h, stage.h): the first of its folder that it includes."""
+    own = path[:-2] + ".h"
+    first = re.search(r'^#include "([^"]+)"', text[path], re.M)
+    family = "src/" + first[1] if first else own
+    return own if own in text or os.path.dirname(family) != os.path.dirname(path) else family
+
+
 def undeclared():
     for path, name in found:
-        own = path[:-2] + ".h"
+        own = header_of(path)
         private = path[:-2] + "_private.h" # what only the room sees of it
         if not re.search(rf"\b{name}\(", text.get(own, "") + text.get(private, "")):
             yield name, f"{path}: {name} is not declared in {own}"

@@ -1,6 +1,6 @@
 /* Networks: names, shapes, the layout of the blob, descriptions, errors, and initial values. */
 #include "harness.h"
-#include "model/describe.h"
+#include "model/network.h"
 #include "model/model_fixture.h"
 
 static struct ls_network *new_network(const ls_layer *layers, size_t count, ls_shape input) {

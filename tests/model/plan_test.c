@@ -5,7 +5,7 @@
 #include <sys/time.h>
 
 #include "harness.h"
-#include "model/arena.h"
+#include "model/plan.h"
 #include "model/model_fixture.h"
 #include "model/plan_run.h"
 

@@ -5,7 +5,6 @@
 #include "golden/golden.h"
 #include "harness.h"
 #include "model/model_fixture.h"
-#include "model/metric.h"
 #include "model/objective.h"
 
 static const struct {

@@ -3,7 +3,7 @@
 #include "golden/golden.h"
 #include "harness.h"
 #include "model/model_fixture.h"
-#include "model/rate_schedule.h"
+#include "model/optimizer.h"
 
 #define BLOB 32 /* kernel (3, 4) at 0, bias (5) at 16 */
 static const struct ls_blob_part parts[] = {{.offset = 0, .count = 12, .decays = true},

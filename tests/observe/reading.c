@@ -12,7 +12,7 @@
 #include "observe/chrome.h"
 #include "observe/event_cut.h"
 #include "observe/event_file.h"
-#include "observe/timeline_read.h"
+#include "observe/timeline.h"
 
 #define RUN UINT64_C(7)
 

@@ -8,8 +8,6 @@
 #include "harness.h"
 #include "observe/chrome.h"
 #include "observe/flight_file.h"
-#include "observe/timeline_print.h"
-#include "observe/timeline_read.h"
 
 #define MAX_RANKS 4
 

@@ -6,12 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/oracle.h"
-#include "collective/reduce_scatter.h"
 
 enum { GUARD = 64, MOST_POOL = 8 << 20 };
 

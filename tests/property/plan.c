@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collective/algorithm.h"
-#include "collective/schedule/halving.h"
+#include "collective/schedule/schedules.h"
 #include "collective/schedule/hosts.h"
 #include "collective/oracle.h"
 #include "collective/schedule/reduction.h"

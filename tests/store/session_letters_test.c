@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/world.h"
 #include "device/device.h"
 #include "store/keeper.h"

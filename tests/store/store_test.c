@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/servers/pull.h"
 #include "collective/schedule/fold.h"
 #include "collective/world.h"

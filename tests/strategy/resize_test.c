@@ -7,7 +7,7 @@
 #include "strategy/placement.h"
 #include "train/bind.h"
 #include "train/model.h"
-#include "train/replica_check.h"
+#include "train/fit.h"
 
 #define BEFORE 2
 #define AFTER  5

@@ -1,7 +1,7 @@
 /* Loops over float16 and bfloat16. bfloat16 converts inline, so that the loop vectorizes; float16 uses the processor's
  * conversions where it has them (they round as base/dtype.h does) and base's otherwise. MIN and MAX choose one of the
  * two operands and so never round. */
-#include "collective/schedule/combine16.h"
+#include "collective/schedule/reduce.h"
 
 #include <stdint.h>
 

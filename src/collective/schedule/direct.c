@@ -11,7 +11,7 @@
  * reduce-scatter by pairwise exchange of Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
  * operations in MPICH", with all n - 1 messages under way at once, and an all-gather after it. It sends as few bytes as
  * the ring, in 2 steps in place of 2 (n - 1), and its owners may add in any order: they take the tree's. */
-#include "collective/schedule/direct.h"
+#include "collective/schedule/schedules.h"
 
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@
  * and Traeff 2004, "More efficient reduction algorithms for non-power-of-two number of processors". MPICH halves with
  * the farthest partner first. Here the nearest comes first, since only neighbours make a node of the tree; a worker's
  * span then lies at the bit-reversed place of its index. */
-#include "collective/schedule/halving.h"
+#include "collective/schedule/schedules.h"
 
 #include "collective/schedule/reduction.h"
 

@@ -11,7 +11,6 @@
 #include "base/dtype.h"
 #include "base/option_names.h"
 #include "base/status.h"
-#include "collective/schedule/combine16.h"
 #include "collective/schedule/vectorize.h"
 
 /* x != x holds for NaN only. MIN and MAX of IEEE 754-2008 would drop a NaN; here it must survive, so that a worker

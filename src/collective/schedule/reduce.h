@@ -15,3 +15,9 @@ typedef void ls_fold_all_fn(void *const *arrays, size_t at, size_t count, int di
 ls_fold_all_fn *ls_reduce_fold_all(ls_reduce_op op, ls_dtype dtype, int n);
 /* data[i] = data[i] / n: the last pass of MEAN. Integers truncate toward zero. */
 void ls_reduce_divide(ls_dtype dtype, void *data, size_t count, int n);
+
+/* Adding 16-bit floats: widened to float32, added or multiplied, rounded to nearest even. */
+
+/* The loop for dtype FLOAT16 or BFLOAT16. */
+ls_combine_fn *ls_combine16(ls_reduce_op op, ls_dtype dtype);
+void ls_combine16_divide(ls_dtype dtype, void *data, size_t count, int n);

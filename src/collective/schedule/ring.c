@@ -9,7 +9,7 @@
  * CommunicationImplementation.RING. Block b is added as the chain b, b + 1, ..., b - 1 (mod n), left to right. Its bits
  * therefore depend on the number of workers and on the borders of the blocks, and the rounding error grows with n. AUTO
  * stays in the order of the tree and leaves RING to those who ask for it. */
-#include "collective/schedule/ring.h"
+#include "collective/schedule/schedules.h"
 
 #include "collective/schedule/blocks.h"
 #include "collective/schedule/wire.h"

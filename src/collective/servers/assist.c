@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
 

@@ -6,7 +6,7 @@
 #include "collective/servers/assist.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
-#include "collective/schedule/direct.h"
+#include "collective/schedule/schedules.h"
 
 /* A server that owns nothing of the array hears of the call from rank 0 all the same. */
 static void meet_servers(struct ls_group *group, struct ls_call *call) {

@@ -14,7 +14,7 @@
 #include "base/option_names.h"
 #include "base/status.h"
 #include "collective/servers/assist.h"
-#include "collective/broadcast.h"
+#include "collective/collectives.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
 #include "collective/run/wait.h"

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
-#include "collective/schedule/direct.h"
+#include "collective/schedule/schedules.h"
 
 /* As many places as the rank has leaves, or the result has copies. */
 static ls_status lay_out(enum ls_algorithm algorithm, const struct ls_reduction *reduction,

@@ -7,7 +7,7 @@
  *  - staged: the same on copies in the stages, chunk by chunk, with one meeting a chunk. The next chunk is
  *    copied in while a chunk is reduced.
  * The choice depends on facts that all workers know after the meeting, so all make the same. */
-#include "collective/shm/shm_all_reduce.h"
+#include "collective/shm/shm_calls.h"
 
 #include <string.h>
 

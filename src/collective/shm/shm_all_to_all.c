@@ -1,7 +1,7 @@
 /* All-to-all in shared memory. Each rank's small slot says where its parts for the others begin. Its input lies behind
  * that if it is small; in place if it is in a region; otherwise it goes through its stage, chunk by chunk. Each rank
  * copies its part of each input out. So every byte is copied once, or twice where it is staged. */
-#include "collective/shm/shm_all_to_all.h"
+#include "collective/shm/shm_calls.h"
 
 #include <string.h>
 

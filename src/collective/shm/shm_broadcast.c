@@ -2,7 +2,7 @@
  * the giver's memory if it lies in a region; the giver then waits until all workers have read it. Otherwise the vector
  * goes through the two halves of the giver's stage in turns: the giver fills one half while the other workers copy the
  * other half out. */
-#include "collective/shm/shm_broadcast.h"
+#include "collective/shm/shm_calls.h"
 
 #include <string.h>
 

@@ -3,11 +3,12 @@
  *  - direct: all inputs lie in regions and are read there; then all meet, for nobody may overwrite what others read;
  *  - staged: round by round through the stages, in which every part has a place of its own, so that all have something
  *    to fold in every round; while one half of the stages is folded the other is filled. */
+#include "collective/shm/shm_calls.h"
+
 #include <string.h>
 
 #include "collective/schedule/fold.h"
 #include "collective/shm/leaves.h"
-#include "collective/shm/shm_reduce_scatter.h"
 
 enum { PIECE = 16 * 1024 }; /* bytes that stay in the first-level cache until they are divided */
 

@@ -1,6 +1,8 @@
-/* Direct exchange between hosts. Without shared memory every rank is a host. */
+/* The schedules of all-reduces over links: a file each. */
 #pragma once
 #include "collective/schedule/reduction.h"
+
+/* Direct exchange between hosts. Without shared memory every rank is a host. */
 
 /* Direct exchange of maximal subtrees in two steps: hosts send to the owner of each block, which finishes the tree, and
  * the owner sends the result back. */
@@ -16,3 +18,15 @@ int ls_direct_host_parts(const struct ls_reduction *reduction, int host, struct 
 /* True if, in direct exchange, this rank is the one of its host that reads and writes owner's block of the elements in
  * the host's memory; gives the bytes of the block then. */
 bool ls_direct_serves(const struct ls_reduction *reduction, int owner, size_t *offset, size_t *size);
+
+/* Halving-doubling in the order of the tree. */
+
+/* Halving-doubling in its binary-blocks form: 2 * floor(log2(workers)) steps. */
+void ls_halving_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction);
+bool ls_halving_fits(const struct ls_reduction *reduction);
+
+/* The schedule of RING. */
+
+/* RING: the local leaves are folded; block b is summed along the ring of workers from rank b on; an all-gather round
+ * the ring follows. */
+void ls_ring_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction);
