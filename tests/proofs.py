@@ -31,8 +31,7 @@ GUARDS = {
     "cli/gpu_check": (*GPU, "src/model/**", "src/gradients/*", "src/train/*", "scripts/gpu-check", "scripts/gpu_check/*", "tests/cli/gpu_check.py"),
     **{"device/%s-gpu" % subject: GPU for subject in ("queue", "device", "loss", "dense", "products", "optimizer", "report", "image", "half",
                                                       "batch_norm", "elements", "conformance")},
-    **{"cluster/%s_%s" % (subject, way): CONTROL for way in ("star", "hosts")
-       for subject in ("exchange", "leave", "heartbeat", "lost", "missing", "refusal")},
+    **{"cluster/%s_star" % subject: CONTROL for subject in ("exchange", "leave", "heartbeat", "lost", "missing", "refusal")},
 }
 
 
