@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "collective/collectives.h"
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 #include "collective/world.h"
 #include "harness.h"
 

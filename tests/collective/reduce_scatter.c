@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 #include "collective/collectives.h"
 #include "collective/world.h"
 #include "harness.h"

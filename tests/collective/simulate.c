@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "collective/schedule/fold.h"
 #include "collective/schedule/schedules.h"
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 
 /* A fault ends the program: bench/scale simulates outside of Check. */
 #define MUST(condition, ...)                                                                                           \

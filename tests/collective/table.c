@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collective/collectives.h"
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 #include "harness.h"
 
 struct one_case {

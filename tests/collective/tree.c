@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "collective/schedule/fold.h"
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 #include "collective/schedule/reduce.h"
 #include "harness.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "collective/collectives.h"
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 
 enum { GUARD = 64, MOST_POOL = 8 << 20 };
 

@@ -7,7 +7,7 @@
 #include "collective/algorithm.h"
 #include "collective/schedule/schedules.h"
 #include "collective/schedule/hosts.h"
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 #include "collective/schedule/reduction.h"
 #include "property/call.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/denormal.h"
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 #include "property/draw.h"
 #include "strategy/workers.h"
 

@@ -1,18 +1,12 @@
 /* Some neighbours at a time: widen to double (exact for every float type), combine, round to the type. Integers apart.
  */
-#include "collective/oracle.h"
+#include "bench/oracle.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
-#include "base/half.h"
-
-enum { BLOCK = 256 };
-/* Of neighbours; numbers of a float type, and integers of the others. */
-union values {
-    double numbers[BLOCK];
-    int64_t integers[BLOCK];
-};
+#define BLOCK ORACLE_BLOCK
 
 static bool is_float(ls_dtype dtype) {
     return dtype < LS_INT32;
@@ -21,7 +15,65 @@ static bool is_float(ls_dtype dtype) {
 #define EACH(to, from)                                                                                                 \
     for (size_t i = 0; i < count; i++) (to)[i] = (from)
 
-static void load(ls_dtype dtype, const unsigned char *data, size_t count, union values *values) {
+/* ---- 16 bits ---- */
+
+static double from_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static uint64_t to_bits(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/* The fraction and exponent, moved into a double's, are a number of 2^-1008 times the right size, also a denormal. */
+static double widen_float16(uint16_t half) {
+    double magnitude = from_bits((uint64_t)(half & 0x7FFF) << 42) * 0x1p1008;
+    if (magnitude >= 0x1p16) magnitude = half & 0x3FF ? NAN : INFINITY;
+    return half & 0x8000 ? -magnitude : magnitude;
+}
+
+static double widen_bfloat16(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return (double)value;
+}
+
+/* Rounds a number that is none, or not negative, to so many significant bits, ties to even, and to a multiple of the
+ * type's smallest denormal. lowest is the exponent of its smallest normal number. Adding and subtracting a large
+ * number leaves just these bits. */
+static double round_to_bits(double value, int significant, int lowest) {
+    int exponent = (int)(to_bits(value) >> 52) - 1023;
+    if (exponent == 1024) return value;
+    if (exponent < lowest) exponent = lowest;
+    double large = from_bits((uint64_t)(exponent - significant + 1 + 52 + 1023) << 52 | UINT64_C(1) << 51);
+    return value + large - large;
+}
+
+static uint16_t narrow_float16(double value) {
+    uint16_t sign = to_bits(value) >> 63 ? 0x8000 : 0;
+    double rounded = round_to_bits(fabs(value), 11, -14);
+    if (isnan(value)) return sign | 0x7E00;
+    if (rounded >= 0x1p16) return sign | 0x7C00;
+    if (rounded < 0x1p-14) return sign | (uint16_t)(rounded * 0x1p24); /* the count of smallest denormals */
+    return sign | (uint16_t)((to_bits(rounded) >> 42) - (UINT64_C(1008) << 10));
+}
+
+static uint16_t narrow_bfloat16(double value) {
+    double rounded = round_to_bits(fabs(value), 8, -126);
+    float single = rounded >= 0x1p128 ? INFINITY : (float)rounded; /* exact */
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof(bits));
+    return (uint16_t)((to_bits(value) >> 63 ? 0x8000 : 0) | (isnan(value) ? 0x7FC0 : bits >> 16));
+}
+
+/* ---- elements in memory ---- */
+
+static void load(ls_dtype dtype, const unsigned char *data, size_t count, union oracle_values *values) {
     float floats[BLOCK];
     uint16_t halves[BLOCK];
     int32_t integers[BLOCK];
@@ -49,13 +101,13 @@ static void load(ls_dtype dtype, const unsigned char *data, size_t count, union 
     default:
         memcpy(halves, data, bytes);
         if (dtype == LS_FLOAT16)
-            EACH(values->numbers, (double)ls_half_to_float(halves[i]));
+            EACH(values->numbers, widen_float16(halves[i]));
         else
-            EACH(values->numbers, (double)ls_half_bfloat16_to_float(halves[i]));
+            EACH(values->numbers, widen_bfloat16(halves[i]));
     }
 }
 
-static void store(ls_dtype dtype, unsigned char *data, size_t count, const union values *values) {
+void oracle_store(ls_dtype dtype, unsigned char *data, size_t count, const union oracle_values *values) {
     float floats[BLOCK];
     uint16_t halves[BLOCK];
     int32_t integers[BLOCK];
@@ -82,18 +134,17 @@ static void store(ls_dtype dtype, unsigned char *data, size_t count, const union
         return;
     default:
         if (dtype == LS_FLOAT16)
-            EACH(halves, ls_half_from_float((float)values->numbers[i]));
+            EACH(halves, narrow_float16(values->numbers[i]));
         else
-            EACH(halves, ls_half_bfloat16_from_float((float)values->numbers[i]));
+            EACH(halves, narrow_bfloat16(values->numbers[i]));
         memcpy(data, halves, bytes);
     }
 }
 
-/* To the type and back: the rounding of a node. */
-static void round_to(ls_dtype dtype, size_t count, union values *values) {
+void oracle_round(ls_dtype dtype, size_t count, union oracle_values *values) {
     unsigned char bytes[4 * BLOCK];
     if (ls_dtype_size(dtype) == 8) return;
-    store(dtype, bytes, count, values);
+    oracle_store(dtype, bytes, count, values);
     load(dtype, bytes, count, values);
 }
 
@@ -133,7 +184,7 @@ static void combine_numbers(const struct oracle *oracle, double *a, const double
 }
 
 /* a becomes the sum, or what the op says. */
-static void combine(const struct oracle *oracle, union values *a, const union values *b, size_t count) {
+static void combine(const struct oracle *oracle, union oracle_values *a, const union oracle_values *b, size_t count) {
     bool smaller = oracle->op == LS_MIN, chooses = smaller || oracle->op == LS_MAX;
     if (chooses && is_float(oracle->dtype)) {
         choose_numbers(smaller, a->numbers, b->numbers, count);
@@ -144,12 +195,16 @@ static void combine(const struct oracle *oracle, union values *a, const union va
             combine_numbers(oracle, a->numbers, b->numbers, count);
         else
             combine_integers(oracle, a->integers, b->integers, count);
-        round_to(oracle->dtype, count, a);
+        oracle_round(oracle->dtype, count, a);
     }
 }
 
-static void finish(const struct oracle *oracle, union values *values, size_t count) {
-    int n = oracle->first[oracle->size];
+static int first_of(const struct oracle *oracle, int worker) {
+    return oracle->first ? oracle->first[worker] : worker;
+}
+
+static void finish(const struct oracle *oracle, union oracle_values *values, size_t count) {
+    int n = first_of(oracle, oracle->size);
     if (oracle->op != LS_MEAN) return;
     if (!is_float(oracle->dtype)) {
         EACH(values->integers, values->integers[i] / n);
@@ -157,14 +212,14 @@ static void finish(const struct oracle *oracle, union values *values, size_t cou
         EACH(values->numbers, values->numbers[i] / n);
     } else {
         EACH(values->numbers, (double)((float)values->numbers[i] / (float)n));
-        round_to(oracle->dtype, count, values);
+        oracle_round(oracle->dtype, count, values);
     }
 }
 
 /* To what crosses a link and back. */
-static void compress(const struct oracle *oracle, union values *values, size_t count) {
+static void compress(const struct oracle *oracle, union oracle_values *values, size_t count) {
     if (oracle->compression)
-        round_to(oracle->compression == LS_COMPRESS_FP16 ? LS_FLOAT16 : LS_BFLOAT16, count, values);
+        oracle_round(oracle->compression == LS_COMPRESS_FP16 ? LS_FLOAT16 : LS_BFLOAT16, count, values);
 }
 
 /* The place of values in the array. */
@@ -179,13 +234,13 @@ static int left_of(int count) {
 }
 
 static void tree(const struct oracle *oracle, unsigned char *const *leaves, int count, struct span span,
-                 union values *values) {
+                 union oracle_values *values) {
     if (count == 1) {
         load(oracle->dtype, leaves[0] + span.index * ls_dtype_size(oracle->dtype), span.count, values);
         return;
     }
     int left = left_of(count);
-    union values right;
+    union oracle_values right;
     tree(oracle, leaves, left, span, values);
     tree(oracle, leaves + left, count - left, span, &right);
     combine(oracle, values, &right, span.count);
@@ -193,13 +248,13 @@ static void tree(const struct oracle *oracle, unsigned char *const *leaves, int 
 
 static int host_of_leaf(const struct oracle *oracle, int leaf) {
     int worker = 0;
-    while (oracle->first[worker + 1] <= leaf) worker++;
+    while (first_of(oracle, worker + 1) <= leaf) worker++;
     return oracle->hosts ? oracle->hosts[worker] : worker;
 }
 
 /* The tree over leaves [low, high) with what each host gives rounded: its maximal subtrees. */
 static void rounded_tree(const struct oracle *oracle, unsigned char *const *leaves, int low, int high, struct span span,
-                         union values *values) {
+                         union oracle_values *values) {
     bool one_host = true;
     for (int leaf = low; leaf < high && oracle->compression; leaf++)
         one_host = one_host && host_of_leaf(oracle, leaf) == host_of_leaf(oracle, low);
@@ -209,7 +264,7 @@ static void rounded_tree(const struct oracle *oracle, unsigned char *const *leav
         return;
     }
     int left = left_of(high - low);
-    union values right;
+    union oracle_values right;
     rounded_tree(oracle, leaves, low, low + left, span, values);
     rounded_tree(oracle, leaves, low + left, high, span, &right);
     combine(oracle, values, &right, span.count);
@@ -222,32 +277,38 @@ static size_t block_start(const struct oracle *oracle, int rank) {
     return start;
 }
 
-static void chain(const struct oracle *oracle, unsigned char *const *leaves, int block, struct span span,
-                  union values *values) {
+static void chain(const struct oracle *oracle, unsigned char *const *leaves, int begin, struct span span,
+                  union oracle_values *values) {
     for (int step = 0; step < oracle->size; step++) {
-        int worker = (block + step + (oracle->scatter != NULL)) % oracle->size, low = oracle->first[worker];
-        union values own;
-        tree(oracle, leaves + low, oracle->first[worker + 1] - low, span, step ? &own : values);
+        int worker = (begin + step) % oracle->size, low = first_of(oracle, worker);
+        union oracle_values own;
+        tree(oracle, leaves + low, first_of(oracle, worker + 1) - low, span, step ? &own : values);
         if (!step) continue;
         compress(oracle, values, span.count);
         combine(oracle, values, &own, span.count);
     }
 }
 
+void oracle_reduce(const struct oracle *oracle, int begin, unsigned char *const *leaves, size_t index, size_t count,
+                   void *expected) {
+    union oracle_values values = {{0}};
+    struct span span = {index, count};
+    if (oracle->communication == LS_RING)
+        chain(oracle, leaves, begin, span, &values);
+    else
+        rounded_tree(oracle, leaves, 0, first_of(oracle, oracle->size), span, &values);
+    finish(oracle, &values, count);
+    compress(oracle, &values, count);
+    oracle_store(oracle->dtype, expected, count, &values);
+}
+
 void oracle_all_reduce(const struct oracle *oracle, unsigned char *const *leaves, void *expected) {
-    union values values = {{0}};
     for (int block = 0; block < oracle->size; block++) {
         size_t end = block_start(oracle, block + 1);
-        for (size_t i = block_start(oracle, block); i < end; i += BLOCK) {
-            struct span span = {i, end - i < BLOCK ? end - i : BLOCK};
-            if (oracle->communication == LS_RING)
-                chain(oracle, leaves, block, span, &values);
-            else
-                rounded_tree(oracle, leaves, 0, oracle->first[oracle->size], span, &values);
-            finish(oracle, &values, span.count);
-            compress(oracle, &values, span.count);
-            store(oracle->dtype, (unsigned char *)expected + i * ls_dtype_size(oracle->dtype), span.count, &values);
-        }
+        for (size_t i = block_start(oracle, block); i < end; i += BLOCK)
+            oracle_reduce(oracle, (block + (oracle->scatter != NULL)) % oracle->size, leaves, i,
+                          end - i < BLOCK ? end - i : BLOCK,
+                          (unsigned char *)expected + i * ls_dtype_size(oracle->dtype));
     }
 }
 
@@ -269,13 +330,13 @@ void oracle_fill(ls_dtype dtype, void *data, size_t size, uint64_t stream) {
     for (size_t at = 0; at < size; at += BLOCK) {
         size_t count = size - at < BLOCK ? size - at : BLOCK;
         uint64_t bits[BLOCK];
-        union values values;
+        union oracle_values values;
         EACH(bits, random_bits(stream, at + i));
         if (is_float(dtype))
             EACH(values.numbers, number_of(bits[i]));
         else
             EACH(values.integers, (int64_t)(bits[i] >> (bits[i] & 31)));
-        store(dtype, (unsigned char *)data + at * ls_dtype_size(dtype), count, &values);
+        oracle_store(dtype, (unsigned char *)data + at * ls_dtype_size(dtype), count, &values);
     }
 }
 
@@ -284,7 +345,7 @@ size_t oracle_compare(ls_dtype dtype, const void *expected, const void *got, siz
     if (!memcmp(expected, got, count * size)) return count;
     for (size_t i = 0; i < count; i++) {
         const unsigned char *a = (const unsigned char *)expected + i * size, *b = (const unsigned char *)got + i * size;
-        union values values[2];
+        union oracle_values values[2];
         if (memcmp(a, b, size) == 0) continue;
         load(dtype, a, 1, &values[0]);
         load(dtype, b, 1, &values[1]);
