@@ -65,7 +65,7 @@ typedef struct ls_callback {
 #define LS_CALLBACKS(...) ((ls_callback *const[]){__VA_ARGS__, NULL})
 /* One that the library has made; NULL is nothing. */
 LS_API void ls_callback_free(ls_callback *callback);
-/* False: there is no such number in the call. */
+/* Returns false if there is no such number in the call. */
 LS_API bool ls_callback_value(const ls_callback_call *call, const char *name, double *value);
 /* Keras' model.stop_training = True: fit ends, with success, after the present epoch on all workers. In a callback. */
 LS_API void ls_model_stop_training(ls_model *model);

@@ -107,13 +107,20 @@ typedef enum ls_log_level { LS_LOG_ERROR = 0, LS_LOG_WARNING, LS_LOG_INFO, LS_LO
 /* Receives one line without newline; may be called from any thread of the library. */
 typedef void ls_log_fn(void *context, ls_log_level level, const char *line);
 
-/* One worker's wish to all; the greatest one counts. LS_SAVE: a checkpoint after the present step of fit, where
- * checkpoints are kept; one that is heard in a wait is made after the next step. LS_STOP: all workers end fit after the same step,
- * with LS_CANCELLED and one message; where checkpoints are kept that step's is saved before, and the next fit goes on after it. In
- * an epoch's last step both wait for what belongs to the epoch (validation, on_epoch); after the last epoch there is nothing left
- * to stop. LS_STOP also ends the wait for other workers in which it is heard (the join, a lost worker, a collective, the exit) or
- * for data, where that does not end by itself within 2 s: the call returns LS_CANCELLED; fit saves the last committed step before,
- * where this worker keeps the checkpoints; and the others are told that this worker leaves, so that they do the same. */
+/* One worker's wish to all workers. The greatest wish counts.
+ *
+ * LS_SAVE: fit writes a checkpoint after its present step, where checkpoints are kept. A wish that is heard in a wait
+ * is fulfilled after the next step.
+ *
+ * LS_STOP: all workers end fit after the same step, with LS_CANCELLED and one message. If checkpoints are kept, that
+ * step is saved first, and the next fit goes on after it.
+ *
+ * In an epoch's last step both wait for the epoch's validation and on_epoch. After the last epoch there is nothing left
+ * to stop.
+ *
+ * LS_STOP also ends a wait for other workers (the join, a lost worker, a collective, the exit) or for data, if the wait
+ * does not end by itself within 2 s. The call then returns LS_CANCELLED. Before that, fit saves the last committed step
+ * where this worker keeps the checkpoints. The other workers hear that this worker leaves, and do the same. */
 typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
 /* A user's request, such as one that a signal handler has noted. Called by fit, evaluate and predict before each step.
  * A thread of the library also calls it, many times a second, while the caller waits for other workers, and in a parameter
@@ -359,7 +366,8 @@ LS_API ls_status ls_strategy_register(ls_strategy *strategy, const char *name, v
 LS_API ls_status ls_strategy_restore(ls_strategy *strategy);
 /* After a step, when all that it changes is changed on all local replicas. Not collective. */
 LS_API ls_status ls_strategy_commit(ls_strategy *strategy);
-/* True: *status came from a lost worker, and all are there again. False: *status is why the group cannot go on. */
+/* Returns true if *status came from a lost worker, and all workers are there again. Otherwise *status says why the
+ * group cannot go on. */
 LS_API bool ls_strategy_recover(ls_strategy *strategy, ls_status *status);
 
 #ifdef __cplusplus

@@ -20,27 +20,31 @@ typedef struct ls_central_storage_options {
 LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, const ls_central_storage_options *central,
                                                  ls_strategy **strategy);
 /* ParameterServerStrategy: reads TF_CONFIG as MultiWorkerMirroredStrategy does. Its ps tasks keep the variables that
- * models train, and the optimizer's moments, each a part of every variable. A step's gradients go there, are added in the order
- * of the tree, and the new variables come back: the bits are those of MultiWorkerMirroredStrategy, and so are checkpoints.
- * A worker has one copy of the variables, and no moments. INVALID_ARGUMENT: no ps in TF_CONFIG, LOCKSTEP_PS is off, RING
- * or NCCL, a replica on a GPU; a delay without LS_DELAYED, staleness or on_stale without LS_ASYNC. options and servers may be NULL.
+ * models train, and the optimizer's moments, each a part of every variable. A step's gradients go there, are added in
+ * the order of the tree, and the new variables come back: the bits are those of MultiWorkerMirroredStrategy, and so are
+ * checkpoints. A worker has one copy of the variables, and no moments. INVALID_ARGUMENT: no ps in TF_CONFIG,
+ * LOCKSTEP_PS is off, RING or NCCL, a replica on a GPU; a delay without LS_DELAYED, staleness or on_stale without
+ * LS_ASYNC. options and servers may be NULL.
  *
- * LS_DELAYED with delay d: a step's gradients are of the variables before the last d steps, and the servers apply them to the newest
- * ones. So pushes and pulls go on while the next steps are computed. The bits follow from d, not from tasks or time; with d 0 they are
- * those of LS_SYNC. Nothing is under way at the end of an epoch, after each step that ls_checkpoint_options.every_steps names, and
- * where somebody has asked to save or stop; the next d steps begin with the variables of that moment. It is so whether a checkpoint
- * is written or not, so that a training which goes on from one has the bits of an undisturbed run with the same every_steps; a
- * request at another step makes others. A request is heard d steps later. A loss brings all back to the last such moment. Losses
- * and metrics of the last d steps are told when these are done; before the first one's a callback's logs are empty. A callback with
- * functions of a batch waits, before each call, for what is under way. UNIMPLEMENTED: a synchronized batch normalization. Adam and
- * large momentum suffer from old gradients (arXiv 1810.03264): fit warns of them.
+ * LS_DELAYED with delay d: a step computes its gradients with the variables before the last d steps. The servers apply
+ * them to the newest ones. So pushes and pulls go on while the next steps are computed. The bits follow from d, not
+ * from tasks or time. With d 0 the bits are those of LS_SYNC. At some steps the workers wait for all pushes and pulls:
+ * at the end of an epoch, after each step that ls_checkpoint_options.every_steps names, and after a request to save or
+ * stop. The next d steps begin with the variables of that moment. The workers wait at these steps also where no
+ * checkpoint is written. So a training that goes on from a checkpoint has the bits of an undisturbed run with the same
+ * every_steps. A request at another step changes the bits. A request is heard d steps later. A loss brings all workers
+ * back to the last such moment. Losses and metrics of the last d steps are told when these steps are done. A callback's
+ * logs are empty before the first step is done. A callback with functions of a batch waits for all pushes and pulls
+ * before each call. UNIMPLEMENTED: a synchronized batch normalization. Adam and large momentum suffer from old
+ * gradients (arXiv 1810.03264), and fit warns of them.
  *
- * LS_ASYNC: a batch is one worker's, which has its own batch_size examples, and updates the variables by itself, as in TensorFlow. The
- * servers hand batches out: each is trained once an epoch, by whoever is free, also where tasks are lost. A gradient is
- * applied whole or not at all. Workers that are left go on at once without one that is lost (LOCKSTEP_REJOIN_TIMEOUT is 0 then, where
- * it is not set). All meet at the end of an epoch and where a checkpoint is due. LOCKSTEP_RECORD and LOCKSTEP_REPLAY give
- * the same bits again; without them the bits are those of one order among many. UNIMPLEMENTED: compression, a synchronized batch
- * normalization, momentum correction, and with two servers or more LAMB and clipping by norms. */
+ * LS_ASYNC: a batch is one worker's and has that worker's batch_size examples. It updates the variables by itself, as
+ * in TensorFlow. The servers hand batches out. Each batch is trained once an epoch, by a worker that is free, also
+ * where tasks are lost. A gradient is applied whole or not at all. The other workers go on at once without a lost one
+ * (LOCKSTEP_REJOIN_TIMEOUT is 0 then, where it is not set). All workers meet at the end of an epoch and where a
+ * checkpoint is due. LOCKSTEP_RECORD and LOCKSTEP_REPLAY give the same bits again; without them the bits are those of
+ * one order among many. UNIMPLEMENTED: compression, a synchronized batch normalization, momentum correction, and with
+ * two servers or more LAMB and clipping by norms. */
 typedef enum ls_consistency { /* which variables a step's gradients are of */
     LS_SYNC,                  /* the newest: those after the step before */
     LS_DELAYED,               /* those before the last delay steps */

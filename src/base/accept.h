@@ -16,7 +16,7 @@ struct ls_accept {      /* begins as zeros */
     int64_t at, window; /* left out until at; the turns of a window are counted until its end */
     int turns, taken;   /* taken: in this turn */
 };
-/* True: the sockets belong into the next poll(). Otherwise *until is when they do, if that is sooner. */
+/* Returns true if the sockets belong into the next poll(). Otherwise *until is when they do, if that is sooner. */
 bool ls_accept_is_open(const struct ls_accept *accept, int64_t now, int64_t *until);
 /* A connection, non-blocking, which a child of fork closes; address: of its other end, or NULL. -1 ends the turn:
  * nobody waits, or it is time to look at those that have come. */

@@ -78,7 +78,7 @@ static int make_whole_file(const char *path, bool folder) {
     return mkdir(path, 0777) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* False: somebody has taken it for one that a killed process left. */
+/* Returns false if somebody has taken it for one that a killed process left. */
 static bool hold(int fd) {
     struct stat info;
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return false;

@@ -1,5 +1,5 @@
-/* A lock is the file under its name: who takes one over puts another file there, and who opened a file before looks
- * whether it is still the one. */
+/* A lock is the file under its name. A process that takes the lock over puts another file there. A process that opened
+ * the file before looks whether it is still the same one. */
 #include "checkpoint/folder_lock.h"
 
 #include <errno.h>

@@ -113,8 +113,8 @@ static bool next_given(const struct ls_command_line *line, int *at, struct given
     return true;
 }
 
-/* Finds the last option whose name is that, up to a blank, from argv[at] to argv[end - 1]. False: it is not given
- * there. */
+/* Finds the last option whose name is that, up to a blank, from argv[at] to argv[end - 1]. Returns false if it is not
+ * given there. */
 static bool find_given(const struct ls_command_line *line, const char *name, int at, int end, struct given *found) {
     size_t length = strcspn(name, " ");
     struct given given;
@@ -326,7 +326,7 @@ static bool has_word(const char *title, const char *word) {
     return false;
 }
 
-/* Those whose title has the word, or all (NULL), with their options. False: there is none. */
+/* Those whose title has the word, or all (NULL), with their options. Returns false if there is none. */
 static bool print_sections(const struct ls_command_line *line, const char *word) {
     bool shown = false, any = false;
     for (const struct ls_option_table *table = line->tables; table && table->rows; table++) {

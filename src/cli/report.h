@@ -14,7 +14,8 @@ struct ls_report_table {
     int64_t *confusion;               /* [classes][classes] owns: rows are labels, columns what the model says */
     struct ls_class_report *of, mean; /* of: [classes] owns */
 };
-/* Of probabilities (rows, width), as ls_outputs_probable leaves them, and the labels (rows). False: no memory. */
+/* Of probabilities (rows, width), as ls_outputs_probable leaves them, and the labels (rows). Returns false if there is
+ * no memory. */
 bool ls_report_make(const float *values, const int32_t *labels, int64_t rows, int64_t width, int classes,
                     struct ls_report_table *report);
 void ls_report_free(struct ls_report_table *report);

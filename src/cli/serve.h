@@ -2,7 +2,7 @@
 #pragma once
 #include <stdbool.h>
 
-/* True: the environment makes this process a parameter server. */
+/* Returns true if the environment makes this process a parameter server. */
 bool ls_serve_is_due(void);
 /* Serves until the workers have finished. Returns the exit status. */
 int ls_serve_run(void);

@@ -12,7 +12,7 @@ struct ls_closed {
 };
 void ls_closed_release(struct ls_closed *closed);
 bool ls_closed_has(const struct ls_closed *closed, uint64_t incarnation);
-/* False: there is no memory, or no room. */
+/* Returns false if there is no memory, or no room. */
 bool ls_closed_add(struct ls_closed *closed, uint64_t incarnation);
 bool ls_closed_add_all(struct ls_closed *closed, const uint64_t *incarnations, int count);
 /* It is there after all. */

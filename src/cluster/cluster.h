@@ -62,19 +62,20 @@ void ls_cluster_await_servers(struct ls_cluster *cluster, bool all);
 /* Which chief or worker task of TF_CONFIG a rank is, in its rank order; how many of those tasks there are. */
 int ls_cluster_task(const struct ls_cluster *cluster, int rank);
 int ls_cluster_tasks(const struct ls_cluster *cluster);
-/* True: a generation may have fewer members than there are tasks. */
+/* Returns true if a generation may have fewer members than there are tasks. */
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster);
 bool ls_cluster_is_scaled(const struct ls_cluster *cluster); /* its batches too */
-/* True: the failure that ended the generation is the loss, or the coming, of a parameter server. */
+/* Returns true if the failure that ended the generation is the loss, or the coming, of a parameter server. */
 bool ls_cluster_has_lost_server(struct ls_cluster *cluster);
-/* True: this process has been in a generation. */
+/* Returns true if this process has been in a generation. */
 bool ls_cluster_has_entered(struct ls_cluster *cluster);
-/* True: it is connected with a worker. */
+/* Returns true if it is connected with a worker. */
 bool ls_cluster_has_worker(struct ls_cluster *cluster);
-/* True: this worker has convened the generation. Exactly one member has, and it was in the generation before. */
+/* Returns true if this worker has convened the generation. Exactly one member has, and it was in the generation
+ * before. */
 bool ls_cluster_has_convened(const struct ls_cluster *cluster);
-/* True: this worker is connected to no member of a lower rank. After a loss that is the first of those that are left.
- */
+/* Returns true if this worker is connected to no member of a lower rank. After a loss such a worker is the first one
+ * that is left. */
 bool ls_cluster_is_first(struct ls_cluster *cluster);
 int ls_cluster_local_rank(const struct ls_cluster *cluster); /* among the workers on the same host */
 int ls_cluster_local_size(const struct ls_cluster *cluster);

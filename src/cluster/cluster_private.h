@@ -119,7 +119,7 @@ struct ls_peer {
     bool agreed;     /* it has accepted this worker's proposal */
     bool left;       /* it has sent its Leave */
     bool finished;   /* it waits in the exit barrier: its end is no loss */
-    bool told_over;  /* it was told in an answer to its Hello that all have left, or it has been replaced */
+    bool told_over;  /* the answer to its Hello said that all have left; or another process has its task */
     bool told_asked; /* that this worker was asked to stop */
     bool told;       /* it knows of the difference that ends the join */
     bool refused;    /* it has refused this worker for one; it may end without asking again */

@@ -20,7 +20,7 @@ void ls_data_channel_end(struct ls_cluster *cluster);
 
 /* ---- with the monitor held ---- */
 
-/* NULL: there is none of that number. */
+/* Returns NULL if no channel has that number. */
 struct ls_data_channel *ls_data_channel_find(const struct ls_cluster *cluster, uint32_t number);
 /* Returns what is kept of the connection with the rank; inbound: of the one-way connection from it. It is made when it
  * is first asked for; NULL: there is no memory. */

@@ -4,7 +4,7 @@
 #include "cluster/cluster_private.h"
 #include "collective/link/shm.h"
 
-/* True: the connection fd to the rank may use memory of this host beside its socket. */
+/* Returns true if the connection fd to the rank may use memory of this host beside its socket. */
 bool ls_data_link_may_share(const struct ls_cluster *cluster, int rank, uint32_t channel, int fd);
 /* Makes a link of a connection; shm: both ends have that memory; NULL: not so. Takes fd and shm on success. */
 ls_status ls_data_link_make(int fd, struct ls_shm_link *shm, struct ls_link **link);
@@ -18,7 +18,7 @@ void ls_data_link_drop(struct ls_peer_data *data);
 
 /* Closes a connection that is being made. */
 void ls_data_link_end_opening(struct ls_peer_data *data);
-/* True: links of that generation may be made. */
+/* Returns true if links of that generation may be made. */
 bool ls_data_link_is_open(const struct ls_cluster *cluster, uint64_t generation);
 
 /* ---- callbacks ---- */

@@ -8,8 +8,8 @@ int64_t ls_elastic_shrinks_at(const struct ls_cluster *cluster);
 int64_t ls_elastic_settles_at(const struct ls_cluster *cluster);
 /* Until when a survivor is waited for that is connected and has not reported, as its step is long; 0: none is. */
 int64_t ls_elastic_awaits_until(const struct ls_cluster *cluster);
-/* True: the `count` workers of cluster->next.present may form a generation; the first one needs all tasks. Gathers
- * their ledgers into the proposal's. */
+/* Returns true if the `count` workers of cluster->next.present may form a generation; the first one needs all tasks.
+ * Gathers their ledgers into the proposal's. */
 bool ls_elastic_may_form(struct ls_cluster *cluster, int count);
 /* Why they may not, in words: too few, or whose votes are missing. Text stays as it is where neither holds. */
 void ls_elastic_describe(struct ls_cluster *cluster, int count, char *text, size_t size);

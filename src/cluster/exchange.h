@@ -15,7 +15,7 @@ ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, stru
 /* Nothing of the exchanges before counts any more. */
 void ls_exchange_renew(struct ls_cluster *cluster);
 void ls_exchange_release(struct ls_cluster *cluster);
-/* A Shares, Finished or Waiting. False: it does not keep to the protocol. */
+/* Takes a Shares, Finished or Waiting. Returns false if it does not keep to the protocol. */
 bool ls_exchange_receive(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_message *message);
 /* At the coordinator: that member waits in the exit barrier, and has made as many collectives as its share says. */
 void ls_exchange_note_exit(struct ls_cluster *cluster, int rank, const void *share, size_t size);

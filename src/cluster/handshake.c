@@ -67,7 +67,7 @@ static bool is_over_for(const struct ls_cluster *cluster, const struct ls_messag
            cluster->roster[hello->hello.rank] == hello->incarnation;
 }
 
-/* True: another worker is known to have what this one has. */
+/* Returns true if another worker is known to have what this one has. */
 static bool has_company(const struct ls_cluster *cluster) {
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
         if (peer->accepted || peer->in) return true;
@@ -115,7 +115,7 @@ static enum ls_transport transport_of(const struct ls_hello *hello) {
     return LS_TRANSPORT_AUTO;
 }
 
-/* True: one of the two wants shared memory alone and the other one none. */
+/* Returns true if one of the two wants shared memory alone and the other one none. */
 static bool transports_differ(enum ls_transport own, enum ls_transport other) {
     return (own == LS_TRANSPORT_SHM && other == LS_TRANSPORT_TCP) ||
            (own == LS_TRANSPORT_TCP && other == LS_TRANSPORT_SHM);

@@ -1,8 +1,8 @@
 /* Liveness: a thread of its own ("ls-liveness"), apart from computing and from the bytes, beats each interval on every
- * stream that counts and looks who has been silent for the limit. In a running generation those are the streams between
- * the coordinator and the members. On the spare streams, to deputies, it beats less often: their silence is no loss,
- * but tells a worker that is cut off from all. Liveness finds who is frozen and who is cut off; who ends is found by
- * the closed stream.
+ * stream that counts. It looks which worker has been silent for the limit. In a running generation the streams between
+ * the coordinator and the members count. On the spare streams, to deputies, it beats less often: their silence is no
+ * loss, but tells a worker that is cut off from all. Liveness finds workers that are frozen or cut off. The closed
+ * stream finds a worker that ends.
  *
  * Silence counts only while this process runs and serves its queue. A process that was stopped and wakes finds that its
  * own clock has jumped, and accuses nobody: the others get the whole limit to be heard again. */
@@ -61,7 +61,7 @@ static bool is_watched(const struct ls_peer *peer) {
     return peer->in && !peer->left && !peer->finished && !peer->silent;
 }
 
-/* True: this worker listens to several others, and hears none of them. */
+/* Returns true if this worker listens to several others, and hears none of them. */
 static bool is_alone(const struct ls_cluster *cluster) {
     int watched = 1; /* the silent one */
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
@@ -145,7 +145,7 @@ static int64_t turn(struct ls_cluster *cluster) {
     return pause;
 }
 
-/* False: the thread is to end. */
+/* Returns false if the thread is to end. */
 static bool rest(struct ls_heartbeat *heartbeat, int64_t until) {
     ls_monitor_lock(&heartbeat->monitor);
     while (!heartbeat->stopping && ls_monitor_wait(&heartbeat->monitor, until)) continue;

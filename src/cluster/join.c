@@ -212,7 +212,7 @@ static void say_join(struct forming *forming, const char *text, bool spoken) {
     forming->said = true;
 }
 
-/* True: whoever asks is to be told now. */
+/* Returns true if the program that asks is to be told now. */
 static bool is_to_tell(struct forming *forming) {
     const struct ls_cluster *cluster = forming->cluster;
     if (cluster->generation || !cluster->config.waiting || ls_now() < forming->next_told) return false;
@@ -382,7 +382,7 @@ static void say_accept(struct ls_cluster *cluster) {
     if (!ls_propose_is_own(cluster)) ls_outbox_send(cluster->peers[cluster->next.follows]->out, &message);
 }
 
-/* True: there is nothing to wait for any more; with the monitor held, as the next one. */
+/* Returns true if there is nothing to wait for any more. With the monitor held, as the next one. */
 static bool is_decided(struct ls_cluster *cluster) {
     if (cluster->phase == LS_PHASE_READY && !cluster->proposal.failed && ls_propose_is_own(cluster))
         ls_propose_begin(cluster);

@@ -13,9 +13,9 @@ ls_status ls_join_accept(struct ls_cluster *cluster);
  * the attempt, or its generation, still stands. CANCELLED: the others have left in order. */
 ls_status ls_join_offer(struct ls_cluster *cluster);
 ls_status ls_join_watch(struct ls_cluster *cluster);
-/* True: this thread's error, of anything that the cluster or its links are used for, comes from a loss after which a
- * new generation is to be formed. severed: a connection of the members broke, which is a loss also where nobody has
- * noticed one; the others are told. Else an UNAVAILABLE that no loss stands behind is the user's own. */
+/* Returns true if this thread's error, of anything that the cluster or its links are used for, comes from a loss after
+ * which a new generation is to be formed. severed: a connection of the members broke, which is a loss also where nobody
+ * has noticed one; the others are told. Else an UNAVAILABLE that no loss stands behind is the user's own. */
 bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool severed);
 /* For a cluster that is no member: tells those who are connected why, and frees. Keeps this thread's error. */
 void ls_join_give_up(struct ls_cluster *cluster, ls_status status);

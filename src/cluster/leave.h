@@ -9,7 +9,8 @@ void ls_leave_cancel(struct ls_cluster *cluster);
 /* The same with a reason of the caller's, and ABORTED where there is a group: an error, after which nothing recovers.
  */
 void ls_leave_abort(struct ls_cluster *cluster, const char *reason);
-/* True: the group ends because this worker or another one was asked to stop; waits a moment for the word of it. */
+/* Returns true if the group ends because this worker or another one was asked to stop; waits a moment for the word of
+ * it. */
 bool ls_leave_is_cancelled(struct ls_cluster *cluster);
 /* All workers have stopped after one step, as the text says: whoever leaves in order from now on says so. */
 void ls_leave_note_stopped(struct ls_cluster *cluster, const char *text);
@@ -18,7 +19,7 @@ void ls_leave_note_stopped(struct ls_cluster *cluster, const char *text);
 ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status);
 /* The exit barrier of ls_cluster_leave before it, for who recovers from a loss in it. */
 ls_status ls_leave_pass_exit(struct ls_cluster *cluster);
-/* True: another worker has left in order, and so all have passed the exit barrier. */
+/* Returns true if another worker has left in order, and so all have passed the exit barrier. */
 bool ls_leave_is_over(struct ls_cluster *cluster);
 /* After that: LS_OK, or LS_CANCELLED where they have stopped as one asked. */
 ls_status ls_leave_outcome(struct ls_cluster *cluster);

@@ -9,7 +9,7 @@ struct ls_mesh_slots {
 };
 /* One step for each peer. */
 void ls_mesh_step(struct ls_cluster *cluster);
-/* True: all that this worker needs are connected; with a proposal, those of its roster. */
+/* Returns true if all peers that this worker needs are connected. With a proposal these are the peers of its roster. */
 bool ls_mesh_complete(const struct ls_cluster *cluster);
 /* Fills slots with what to wait for, and returns until when. The first one is of cluster->wake. */
 int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slots);

@@ -9,7 +9,7 @@ void ls_outbox_notify(struct ls_cluster *cluster);
 struct ls_message ls_outbox_message(const struct ls_cluster *cluster, enum ls_message_kind kind);
 /* Encodes and queues; a stream that cannot be written to counts as closed soon, so nothing is returned. */
 void ls_outbox_send(struct ls_rpc_stream *stream, const struct ls_message *message);
-/* The same for all whom this worker has met and who are meant: it is encoded once. */
+/* Sends one message to all peers that this worker has met and that is_meant names. It is encoded once. */
 typedef bool ls_outbox_filter(const struct ls_cluster *cluster, const struct ls_peer *peer);
 void ls_outbox_send_all(const struct ls_cluster *cluster, const struct ls_message *message, ls_outbox_filter *is_meant);
 /* The filters. */

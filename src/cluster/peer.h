@@ -24,8 +24,8 @@ void ls_peer_sever(struct ls_peer *peer, const char *why);
  * ended.
  */
 void ls_peer_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *why);
-/* True: the end of its stream can say that its kernel has closed it. With TLS a relay stands before gRPC, and a
- * connection that timed out looks alike: so only where the peer was heard well before that. */
+/* Returns true if the end of its stream can say that its kernel has closed it. With TLS a relay stands before gRPC, and
+ * a connection that timed out looks alike: so only where the peer was heard well before that. */
 bool ls_peer_shows_end(const struct ls_cluster *cluster, const struct ls_peer *peer);
 void ls_peer_end_fading(struct ls_peer *peer);
 /* Forgets what belonged to the generation before. */
@@ -36,7 +36,7 @@ struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequen
 void ls_peer_share_free(struct ls_stored_share *share);
 /* It was heard just now. */
 void ls_peer_heard(struct ls_peer *peer);
-/* True: the rank is on the roster of the generation that this worker has entered. */
+/* Returns true if the rank is on the roster of the generation that this worker has entered. */
 bool ls_peer_is_member(const struct ls_cluster *cluster, int rank);
-/* True: some other worker that is connected has entered a generation. */
+/* Returns true if some other worker that is connected has entered a generation. */
 bool ls_peer_is_any_survivor(const struct ls_cluster *cluster);

@@ -15,7 +15,7 @@ void ls_propose_begin(struct ls_cluster *cluster);
 /* The survivor that leads, as far as this worker knows, which may be itself; -1: it knows none. */
 int ls_propose_leader(const struct ls_cluster *cluster);
 bool ls_propose_is_own(const struct ls_cluster *cluster);
-/* True: a generation is being formed. */
+/* Returns true if a generation is being formed. */
 bool ls_propose_is_attempting(const struct ls_cluster *cluster);
 /* An attempt has failed: the one that this worker follows is told. */
 void ls_propose_again(struct ls_cluster *cluster);

@@ -20,7 +20,7 @@ struct ls_ledger {
 };
 void ls_quorum_release(struct ls_ledger *ledger);
 /* A roster that one convener (the number, divided by the ranks, leaves its rank) proposes again is kept once, under its
- * highest number. False: there are too many, or no memory. */
+ * highest number. Returns false if there are too many, or no memory. */
 bool ls_quorum_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *roster);
 bool ls_quorum_add_all(struct ls_ledger *ledger, const struct ls_rosters *rosters);
 struct ls_rosters ls_quorum_rosters(const struct ls_ledger *ledger);
@@ -31,11 +31,13 @@ void ls_quorum_forget(struct ls_ledger *ledger, uint64_t newest);
 void ls_quorum_drop_own(struct ls_ledger *ledger, int rank, uint64_t incarnation, uint64_t entered);
 /* The roster of that number; NULL: it is not there. */
 const uint64_t *ls_quorum_find(const struct ls_ledger *ledger, uint64_t number);
-/* True: the processes present ([size], 0: none) have more than half of the roster, or half with its lowest rank. */
+/* Returns true if the processes present ([size], 0: none) have more than half of the roster, or half with its lowest
+ * rank. */
 bool ls_quorum(const uint64_t *roster, const uint64_t *present, int size);
 /* All tasks are there: true where each process of the roster is present, or was seen to end. */
 bool ls_quorum_inherited(const uint64_t *roster, const uint64_t *present, const struct ls_closed *closed, int size);
-/* True: they have either of every roster; *missing (or NULL): the first of which they have neither, else NULL. */
+/* Returns true if they have one of the two for every roster. Sets *missing (may be NULL) to the first roster of which
+ * they have neither, else to NULL. */
 bool ls_quorum_permits(const struct ls_ledger *ledger, const uint64_t *present, const struct ls_closed *closed,
                        const uint64_t **missing);
 

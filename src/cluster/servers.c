@@ -29,7 +29,7 @@ bool ls_servers_takes(const struct ls_cluster *cluster, int rank) {
     return ls_servers_has(cluster, rank) && mode_of(cluster) != LS_SERVERS_OFF;
 }
 
-/* True: it cannot go on, since no server is there. */
+/* Returns true if it cannot go on, since no server is there. */
 static bool lacks_all(const struct ls_cluster *cluster) {
     bool any = false;
     for (int rank = cluster->workers; rank < cluster->size; rank++) any = any || cluster->next.present[rank];

@@ -5,10 +5,11 @@
  *
  * A worker that follows nobody but itself widens its window, doubled each time, up to WIDEST windows. With that it
  * probes ranks that lie evenly among the others, twice as many each time. A survivor probes those below it, each
- * LS_WIDEN_INTERVAL: all of the window may have been lost at once. An elastic one probes all others too,
- * after LS_SETTLE_TIMEOUT: a generation may run without it. A joiner of a unanimous group waits: the lowest ranks must
- * come back anyway. A Beat says who leads, so that who has reached anybody finds the lowest survivor. Few are left then
- * that follow nobody and probe more: where the lowest n are lost, each of the others dials few of them, not n. */
+ * LS_WIDEN_INTERVAL: all of the window may have been lost at once. An elastic one probes all others too, after
+ * LS_SETTLE_TIMEOUT: a generation may run without it. A joiner of a unanimous group waits: the lowest ranks must come
+ * back anyway. A Beat says which rank leads, so a worker that has reached any other one finds the lowest survivor. Few
+ * are left then that follow nobody and probe more: where the lowest n are lost, each of the others dials few of them,
+ * not n. */
 #include "cluster/star.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *p
     return is_within(cluster, peer->rank, cluster->star.window) && !ls_servers_has(cluster, peer->rank);
 }
 
-/* True: it follows nobody but itself. */
+/* Returns true if it follows nobody but itself. */
 static bool is_alone(const struct ls_cluster *cluster) {
     return cluster->next.follows < 0 || ls_propose_is_own(cluster);
 }

@@ -1,16 +1,16 @@
-/* The star of control streams: who is connected to whom. Each worker keeps streams with the window, the lowest ranks,
- * of which the lowest survivor coordinates (docs/protocol.md, "The star"). With the monitor held. */
+/* The star of control streams: which workers are connected. Each worker keeps streams with its window, the lowest
+ * ranks. The lowest survivor of these coordinates (docs/protocol.md, "Words"). With the monitor held. */
 #pragma once
 #include "cluster/cluster_private.h"
 
 /* The rank that coordinates the generation that this worker is in: who has convened it. */
 int ls_star_coordinator(const struct ls_cluster *cluster);
 bool ls_star_coordinates(const struct ls_cluster *cluster);
-/* True: a loss of the streams with this peer is one of the group's, and beats go over them. */
+/* Returns true if a loss of the streams with this peer is one of the group's, and beats go over them. */
 bool ls_star_counts(const struct ls_cluster *cluster, const struct ls_peer *peer);
-/* True: this worker dials the peer, and dials it again. */
+/* Returns true if this worker dials the peer, and dials it again. */
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer);
-/* True: the peer is one of the lowest ranks, with whom streams stay. */
+/* Returns true if the peer is one of the lowest ranks, with whom streams stay. */
 bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *peer);
 /* The window is as at the start. */
 void ls_star_reset(struct ls_cluster *cluster);

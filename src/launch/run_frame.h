@@ -1,4 +1,4 @@
-/* The frames between lockstep run and its agents, one stream each way over a remote shell: docs/protocol.md has the
+/* The frames between lockstep run and its agents, one stream each way over a remote shell: docs/launchers.md has the
  * table. A frame is 12 bytes of header and a payload: the payload's size, the kind and the rank, each four bytes, the
  * lowest first. The payload is bytes of a worker, or texts that end with a zero; numbers are decimal texts. */
 #pragma once

@@ -13,7 +13,7 @@ enum ls_op_kind ls_optimizer_op(const ls_optimizer *rule);
 int ls_optimizer_moments(const ls_optimizer *rule); /* 0 to LS_MAX_MOMENTS blobs */
 /* "sgd(learning_rate=0.01, momentum=0, nesterov=0)": equal exactly when the rules are. Freed with ls_free. */
 ls_status ls_optimizer_describe(const ls_optimizer *rule, char **text);
-/* False: the rule's weight decay leaves it out. */
+/* Returns false if the rule's weight decay leaves it out. */
 bool ls_optimizer_decays(const ls_optimizer *rule, const struct ls_network_variable *variable);
 /* The network's trainable variables as the rule sees them: *parts is freed with ls_free. */
 ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *network, struct ls_blob_part **parts,

@@ -109,7 +109,7 @@ static ls_status read_replicas(struct ls_launcher *launch) {
     return status ? status : put_replicas(launch, port);
 }
 
-/* True: the name has a number before the first dot, so the others' names follow from it. */
+/* Returns true if the name has a number before the first dot, so the others' names follow from it. */
 static bool is_numbered(const char *name) {
     size_t end = strcspn(name, "."), begin = end;
     while (begin && isdigit((unsigned char)name[begin - 1])) begin--;

@@ -34,8 +34,8 @@ ls_status ls_mpi_read_pmi(struct ls_launcher *launch);
 
 /* In a step of srun with two tasks or more. The body of a batch script is none. */
 ls_status ls_slurm_read(struct ls_launcher *launch);
-/* True: Slurm's job has several tasks (*tasks), and this is no step of them, but the body of a batch script or the
- * like. *first: Slurm counts this process as number 0, or does not say. */
+/* Returns true if Slurm's job has several tasks (*tasks), and this process is in no step of it, but in the body of a
+ * batch script or the like. Sets *first if Slurm counts this process as number 0, or does not say. */
 bool ls_slurm_lacks_step(int *tasks, bool *first);
 
 /* The reader of torchrun's variables. */

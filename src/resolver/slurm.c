@@ -78,7 +78,7 @@ static void distribute(const struct step *step, int size, bool cyclic) {
         }
 }
 
-/* True: the list of numbers "0,2" has exactly the ranks that are on the node. */
+/* Returns true if the list of numbers "0,2" has exactly the ranks that are on the node. */
 static bool has_ranks(const char *list, const struct step *step, int size, int node) {
     for (int rank = 0; rank < size; rank++) {
         char *end;

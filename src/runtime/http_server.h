@@ -25,8 +25,9 @@ void ls_http_server_free(struct ls_http_server *server);
 typedef void ls_http_answer_fn(void *context, char *request, FILE *answer);
 
 struct ls_http_callers;
-/* NULL: there is no memory. */
+/* Returns NULL if there is no memory. */
 struct ls_http_callers *ls_http_callers_new(ls_http_answer_fn *answer, void *context);
-/* Waits until deadline at most and attends to who calls at listening (-1: nobody). False: wake is readable. */
+/* Waits until deadline at most and attends to who calls at listening (-1: nobody). Returns false if wake is
+ * readable. */
 bool ls_http_callers_turn(struct ls_http_callers *callers, int listening, int wake, int64_t deadline);
 void ls_http_callers_free(struct ls_http_callers *callers);

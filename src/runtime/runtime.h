@@ -78,8 +78,8 @@ struct ls_runtime {
 };
 /* Logs what all workers would say alike: the first one at info, the others at debug. */
 #define ls_runtime_tell(runtime, ...) ls_log_shared(&(runtime)->log, !(runtime)->rank, LS_LOG_INFO, __VA_ARGS__)
-/* True: this worker tells how a recovery went. Each of a few does. Of more the one that has convened the generation
- * does: the first worker may be new. */
+/* Returns true if this worker tells how a recovery went. Each one of a few workers does. Of more workers the convener
+ * of the generation does: the first worker may be new. */
 bool ls_runtime_speaks(const struct ls_runtime *runtime);
 /* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. bare: a ps task is refused. */
 ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, enum ls_runtime_use use,
@@ -107,7 +107,7 @@ bool ls_runtime_begin_recovery(struct ls_runtime *runtime, ls_status status);
 void ls_runtime_give_up(const struct ls_runtime *runtime, ls_status status, const char *error);
 /* The task of TF_CONFIG that has the rank, in rank order. */
 int ls_runtime_task(const struct ls_runtime *runtime, int rank);
-/* True: parameter servers keep what it trains, or a part. */
+/* Returns true if parameter servers keep what it trains, or a part. */
 static inline bool ls_runtime_stores(const struct ls_runtime *runtime) {
     return runtime->use != LS_RUNTIME_TRAINS && runtime->use != LS_RUNTIME_BARE;
 }

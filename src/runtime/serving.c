@@ -302,7 +302,7 @@ static void look_for_company(struct ls_serving *server, bool *entered, bool *alo
     if (!*alone) server->alone_since = 0;
 }
 
-/* True: whom it would serve is not there, or has had the time; why says which. */
+/* Returns true if its workers are not there, or have had the time. Sets why to the reason. */
 static bool has_served(struct ls_serving *server, int64_t since, char *why, size_t size) {
     double grace = server->runtime->settings.stop_grace;
     int64_t now = ls_now();

@@ -32,8 +32,8 @@ struct ls_handover {
     struct ls_kept kept[2];           /* a server: what it has; then the first alone, unless the call failed */
     int listed;                       /* servers of the cluster, whether they are here or not */
     bool awaited;                     /* the group has waited for all of them */
-    bool lost;                        /* set by the call: moments that no server has any more */
-    bool waits;                       /* set by the call: moments that none here has, and another one may have */
+    bool lost;                        /* set by the call: no server has the moments any more */
+    bool waits;                       /* set by the call: no server here has the moments, but a missing server may */
     size_t moved;                     /* bytes that servers took or drew; set by the call */
 };
 /* By all ranks. UNAVAILABLE: lost, or waits. RESOURCE_EXHAUSTED, on all: a server's need. */

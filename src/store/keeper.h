@@ -14,7 +14,7 @@ void ls_keeper_free(struct ls_keeper *keeper);
 void ls_keeper_limit(struct ls_keeper *keeper, struct ls_memory_limit limit);
 /* A generation begins: what was under way in the one before is given up. listed: servers of the cluster. */
 void ls_keeper_begin(struct ls_keeper *keeper, int64_t generation, int listed);
-/* True: moments are lost that the workers need. They end, and so does the server. */
+/* Returns true if moments are lost that the workers need. The workers end then, and so does the server. */
 bool ls_keeper_has_lost(const struct ls_keeper *keeper);
 /* Makes a call that the workers make. As of struct ls_keeping; the context is the keeper. */
 ls_status ls_keeper_call(void *keeper, struct ls_group *group, const struct ls_frame *frame);

@@ -1,5 +1,5 @@
-/* Ids are sorted by their bytes, which keeps the order of equal ones: on a worker that of occurrence, on a server that
- * of leaves. */
+/* Ids are sorted by their bytes, which keeps the order of equal ones: the order of occurrence on a worker, the order of
+ * leaves on a server. */
 #include "store/row_lists.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ struct ls_session {
     int64_t numbers;               /* of each push, which are added up: at most LS_SESSION_NUMBERS */
     struct ls_optimizer_step step; /* its rule; the rate comes with each push */
 };
-/* True: they have the same begin, and tickets and pushes of the same form. */
+/* Returns true if they have the same begin, and tickets and pushes of the same form. */
 bool ls_session_is(const struct ls_session *one, const struct ls_session *other);
 enum { LS_SESSION_WORDS = 8 + LS_STEP_WORDS, LS_SESSION_NUMBERS = 64 };
 void ls_session_encode(const struct ls_session *session, int64_t words[LS_SESSION_WORDS]);

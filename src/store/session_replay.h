@@ -11,7 +11,7 @@ void ls_session_replay_free(struct ls_session_replay *replay);
 /* The next ticket that reads the first server's variables at this version; LS_NO_TICKET: none does any more. versions:
  * [servers] what it reads on each. */
 int64_t ls_session_replay_next(const struct ls_session_replay *replay, int64_t version, int64_t *versions);
-/* That ticket has read on the server; on the first one when it is given. False: it was not to. */
+/* That ticket has read on the server; on the first one when it is given. Returns false if it was not to. */
 bool ls_session_replay_read(struct ls_session_replay *replay, int64_t ticket, int server, int64_t version);
-/* True: all who read at this version have, and the ticket is the one to be decided then. */
+/* Returns true if all workers that read at this version have read, and the ticket is the one to be decided then. */
 bool ls_session_replay_may(const struct ls_session_replay *replay, int64_t version, int64_t *ticket, float *factor);

@@ -31,14 +31,16 @@ void ls_store_free(struct ls_store *store);
 ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first, const float *const *leaves,
                         ls_compression compression);
 int ls_store_servers(const struct ls_store *store);
-/* Brings the rows of this worker's leaves. They are borrowed until the step that follows, which sends their gradients;
- * tables, on rank 0 alone: all rows come there behind that step, [table][1 + moments][rows][width]; NULL: they do not.
+/* Brings the rows of this worker's leaves. The rows are borrowed until the next step, which sends their gradients.
  * Collective, before the first push. */
 ls_status ls_store_pull_rows(struct ls_store *store, const struct ls_row_leaf *leaves, int count);
+/* Rank 0 alone calls it: with the next step all rows come into tables, [table][1 + moments][rows][width]. With tables
+ * NULL they do not come. */
 void ls_store_want_tables(struct ls_store *store, float *tables);
 /* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With moments, which rank 0
- * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. keep: servers keep
- * the version before it, until a step with keep; a generation begins with the newest or with that. */
+ * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. With keep the
+ * servers keep the version before the step, until the next step with keep. A generation begins with the newest version
+ * or with the kept one. */
 struct ls_store_stepping {
     const struct ls_optimizer_step *step;
     bool keep;
@@ -51,5 +53,5 @@ ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *
 /* Of asynchronous training (session.h): the group and the terms that its sessions are about, borrowed. */
 struct ls_group *ls_store_group(const struct ls_store *store);
 const struct ls_terms_model *ls_store_terms(const struct ls_store *store);
-/* Between two sessions, by all workers: where rank 0 gives moments, it gets those of the servers, stride apart. */
+/* All workers call it between two sessions. If rank 0 gives moments, it gets the servers' moments, stride apart. */
 ls_status ls_store_fetch(struct ls_store *store, float *moments, size_t stride);

@@ -1,5 +1,5 @@
 /* The bytes of each rank's link, by the schedules of the calls that a step makes, each task on a link of its own. The
- * time of a step has the floor of docs/performance.md: the next forward pass waits for the last bucket. */
+ * time of a step has the floor of bench/RESULTS.md, "Overlap": the next forward pass waits for the last bucket. */
 #include "tools/plan.h"
 
 #include "base/memory.h"

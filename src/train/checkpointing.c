@@ -480,7 +480,8 @@ ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const 
     return LS_OK;
 }
 
-/* False: the disk does not answer, and the thread may still read what is here. The training's own error stays. */
+/* Returns false if the disk does not answer, and the thread may still read what is here. The training's own error
+ * stays. */
 static bool end_writer(struct ls_checkpointing *checkpointing) {
     char error[LS_ERROR_SIZE];
     (void)snprintf(error, sizeof(error), "%s", ls_error());

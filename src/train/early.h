@@ -1,7 +1,7 @@
 /* The pull of a step that goes on while the next one begins (ParameterServerStrategy in step): a forward pass waits,
- * layer by layer, for the variables that it reads. The communicator's thread exchanges each range of new variables,
- * which came where the gradients were, with the old ones. So a pull that fails leaves all old ones, and they go back to
- * their place with ls_early_free. No gradient is written before the whole pull is there. */
+ * layer by layer, for the variables that it reads. New variables arrive where the gradients were. The communicator's
+ * thread exchanges each range of them with the old variables. If a pull fails, all old variables are still there, and
+ * ls_early_free puts them back to their place. No gradient is written before the whole pull is there. */
 #pragma once
 #include "train/model.h"
 

@@ -100,7 +100,7 @@ static ls_status begin_epoch(struct ls_fitting *fitting) {
     return ls_fit_callbacks_tell(fitting, LS_ON_EPOCH_BEGIN);
 }
 
-/* True: the numbers of the fit are not those of all workers. */
+/* Returns true if the numbers of the fit are not those of all workers. */
 static bool unmet(const struct ls_fitting *fitting, bool met) {
     return !met && (fitting->local || !fitting->state.sums.rows);
 }
@@ -259,7 +259,7 @@ static ls_status check_fit(ls_fit_options *options) {
     return LS_OK;
 }
 
-/* Anew where other replicas have come to this worker. */
+/* Opens the pipelines, and opens them again after other replicas have come to this worker. */
 static ls_status open_pipelines(struct ls_fitting *fitting) {
     const ls_strategy *strategy = fitting->model->strategy;
     ls_dataset *validation = fitting->options.validation_data;
@@ -308,7 +308,7 @@ static ls_status open_fit(struct ls_fitting *fitting) {
     return LS_OK;
 }
 
-/* Anew where another worker has become the first one, or is it no more. */
+/* Opens the backup, and opens it again after this worker has become the first one or has ceased to be it. */
 static ls_status open_backup(struct ls_fitting *fitting) {
     const struct ls_checkpointing_config config = {
         .model = fitting->model,

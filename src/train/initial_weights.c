@@ -117,7 +117,8 @@ static void take_number(const char *name, const char *kind, size_t length, struc
 }
 
 /* Keras counts the layers of a process: those of its second model begin with "dense_2", say. So each kind is counted on
- * from the least number that the file has, if it ends as much later. False: the model's names are the file's. */
+ * from the least number that the file has, if it ends as much later. Returns false if the model's names are the
+ * file's. */
 static bool count_on(const struct ls_weights *weights, const struct ls_network *network, const char *name, char *other,
                      size_t size) {
     size_t length = kind_of(name);

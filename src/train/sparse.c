@@ -26,7 +26,7 @@ struct ls_sparse {
 /* ---- which ---- */
 
 /* Bytes that workers move for a table: by servers 2u of the u rows that a worker touches, by an all-reduce that k
- * servers assist 4k(n - 1)/n^2 of all rows (docs/parameter-server.md). The ids of a batch are an upper bound of u. */
+ * servers assist 4k(n - 1)/n^2 of all rows (docs/sparse.md). The ids of a batch are an upper bound of u. */
 static bool decide(const ls_model *model, const ls_dataset *data, const ls_layer *layer) {
     const struct ls_runtime *runtime = model->strategy->runtime;
     const struct ls_planned *planned = &model->strategy->planned;

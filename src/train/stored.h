@@ -6,9 +6,9 @@
 #include "train/model.h"
 
 bool ls_stored_is(const ls_model *model);
-/* True: servers keep a part of the built model: the same, or sparse tables alone (hybrid). */
+/* Returns true if servers keep a part of the built model: all variables, or sparse tables alone (hybrid). */
 bool ls_stored_has(const ls_model *model);
-/* True: the servers have not taken what has changed. */
+/* Returns true if the servers have not taken what has changed. */
 bool ls_stored_lacks(const ls_model *model);
 /* The terms of a bound model whose elements are on copies servers. ranges is for as many as there are buckets, and its
  * buckets then. */
@@ -23,12 +23,12 @@ void ls_stored_build(ls_model *model, struct ls_op *op);
 ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state);
 /* After a session of asynchronous training, by all workers: brings the moments to rank 0 where it wants them. */
 ls_status ls_stored_fetch(ls_model *model, bool wanted);
-/* True: the step brings the moments to this rank. extras: its sums. */
+/* Returns true if the step brings the moments to this rank. extras: its sums. */
 bool ls_stored_wants_moments(const ls_model *model, const float *extras);
 /* Memory for the moments that a step brings to rank 0; NULL where the optimizer has none. The call forgets what was
  * there. */
 ls_status ls_stored_make_moments(ls_model *model, float **moments);
 /* Tables of a checkpoint, behind a change of all: rank 0 has them, others give NULL. */
 ls_status ls_stored_give_tables(ls_model *model, const float *tables);
-/* True: rank 0 has the moments and tables after the last step. */
+/* Returns true if rank 0 has the moments and tables after the last step. */
 bool ls_stored_has_moments(const ls_model *model);

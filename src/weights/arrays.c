@@ -166,7 +166,8 @@ static ls_status compare_digest(const char *path, const void *bytes, size_t size
                    digest, wanted);
 }
 
-/* What Lockstep has written says what its digest is: weights that of the data, a checkpoint that of all before it. */
+/* A file of Lockstep says its digest: weights have the digest of the data, a checkpoint has the digest of all bytes
+ * before it. */
 static ls_status check_digest(const char *path, const struct ls_safetensors *file, const struct ls_weights *weights) {
     const char *text = ls_safetensors_text(file, DIGEST);
     const struct ls_safetensor *last = ls_safetensors_find(file, CHECKPOINT_DIGEST);

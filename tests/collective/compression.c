@@ -1,5 +1,5 @@
 /* Compression: the conversions against base's, all-reduces in bits against an oracle that rounds as it is written, the
- * error bounds of docs/performance.md, what overflows and what is refused. */
+ * bounds of the error, what overflows and what is refused. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,7 +197,7 @@ static float wide_value(int rank, size_t index) {
     return (float)ldexp((double)(int64_t)bits * 0x1p-63, (int)(bits % 33) - 20);
 }
 
-/* docs/performance.md: |error| <= ((1 + u)^k - 1) sum |x| + k d, and what float32's additions add. */
+/* |error| <= ((1 + u)^k - 1) sum |x| + k d, and what float32's additions add. */
 static double bound(const struct sums *sums, double magnitudes) {
     bool fp16 = sums->compression == LS_COMPRESS_FP16;
     double u = fp16 ? 0x1p-11 : 0x1p-8, denormal = fp16 ? 0x1p-25 : 0x1p-134;

@@ -146,7 +146,7 @@ START_TEST(a_worker_of_many_maps_little_of_the_others) {
 }
 END_TEST
 
-/* docs/performance.md has the formula. */
+/* bench/RESULTS.md, "Memory of a host's workers", has the formula. */
 START_TEST(the_board_is_small_for_any_number_of_workers) {
     for (int workers = 2; workers <= 1024; workers++) {
         size_t small = ls_shared_small_bytes(workers), stage = ls_shared_stage_bytes(workers);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Sixty-four workers on one host: what each of them holds is bounded by a number that does not grow with the workers, but
-for the coordinator's streams. docs/performance.md has the formulas."""
+for the coordinator's streams. bench/RESULTS.md has the formulas."""
 import json
 import os
 import subprocess

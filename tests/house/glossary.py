@@ -84,11 +84,21 @@ def unknown_threads():
     return [f"{name}: in one of sources and docs/architecture.md only" for name in sorted(started ^ listed)]
 
 
+def anchors(path):
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", house.read(path), flags=re.M | re.S)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.+)$", text, re.M)}
+
+
+def is_broken(path, name):
+    file, _, anchor = name.partition("#")
+    target = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
+    return not exists(target) or (anchor and target.endswith(".md") and anchor not in anchors(target))
+
+
 def broken_links(path):
-    """Links to files that are not there."""
-    names = [name for name in LINK.findall(house.read(path)) if ":" not in name and not name.startswith("#")]
-    return [f"{path} links {name}, which is not there" for name in names
-            if not exists(os.path.dirname(path), name.partition("#")[0])]
+    """Links to files and headings that are not there."""
+    return [f"{path} links {name}, which is not there" for name in LINK.findall(house.read(path)) if ":" not in name and is_broken(path, name)]
 
 
 def clauses_first(path):
@@ -114,6 +124,6 @@ tree = "/" + " /".join(sources) + " "
 results.check("files exist", [fault for path in pages for fault in unknown_files(path, tree)])
 results.check("functions, types and constants exist",
               [fault for path in pages for fault in unknown_names(path, written)])
-results.check("links lead to files", [fault for path in documents for fault in broken_links(path)])
+results.check("links lead to files and headings", [fault for path in documents for fault in broken_links(path)])
 results.check("no sentence opens with What or Who", [fault for path in documents for fault in clauses_first(path)])
 results.finish()

@@ -49,7 +49,7 @@
 #define IN(set, i) (((set) >> (i)) & 1)
 #define ones(m)    (IN(m, 0) + IN(m, 1) + IN(m, 2))
 
-/* The promises of docs/parameter-server.md; they stay 0, and name what failed in spin's output. */
+/* docs/protocol.md, "What parameter servers promise"; they stay 0, and name what failed in spin's output. */
 byte ONCE, EQUAL, KEPT, ENDS;
 #define must(promise, holds) assert((holds) || promise)
 

@@ -53,7 +53,7 @@
 #define SOME(P, a) (P(0, a) || P(1, a) || P(2, a))
 #endif
 
-/* The promises of docs/parameter-server.md; they stay 0, and name what failed in spin's output. */
+/* docs/protocol.md, "What parameter servers promise"; they stay 0, and name what failed in spin's output. */
 byte ONCE, ORDER, KEPT, ENDS;
 #define must(promise, holds) assert((holds) || promise)
 

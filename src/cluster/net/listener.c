@@ -188,7 +188,7 @@ static int share_inner(struct ls_listener *listener, struct stranger *stranger) 
     return inner;
 }
 
-/* Takes a token for work that is expensive. False: the source has none left, and the stranger was refused. */
+/* Takes a token for work that is expensive. Returns false if the source has none left, and the stranger was refused. */
 static bool take_token(struct ls_listener *listener, const struct stranger *stranger) {
     if (ls_rate_limit_take(&listener->limit, &stranger->source, ls_now())) return true;
     refuse(listener, stranger, LS_REFUSED_CROWD, "too many control connections from there that were no worker's");
@@ -400,7 +400,7 @@ static void attend_to_all(struct ls_listener *listener, const struct pollfd *slo
     listener->stranger_count = kept;
 }
 
-/* False: stop. */
+/* Returns false if the thread is to stop. */
 static bool read_notes(struct ls_listener *listener) {
     for (int note; read(listener->notes[0], &note, sizeof(note)) == (ssize_t)sizeof(note);) {
         if (note < 0) return false;

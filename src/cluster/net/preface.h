@@ -20,7 +20,7 @@
 
 struct ls_preface {
     uint32_t protocol;
-    int rank, to; /* of who dials; of whom */
+    int rank, to; /* the side that dials; the side that is dialled */
     uint64_t generation, incarnation;
     uint64_t attempt;                  /* counts the data connections that a process dials to another, from 1 */
     uint32_t channel;                  /* which of their groups of connections it belongs to (cluster/data_channel.h) */

@@ -26,6 +26,6 @@ struct ls_rate_limit {
         int64_t counted; /* the time at which tokens was right; 0: the place is free */
     } entries[LS_RATE_SOURCES];
 };
-/* Takes a token. False: the source has none left. */
+/* Takes a token. Returns false if the source has none left. */
 bool ls_rate_limit_take(struct ls_rate_limit *limit, const struct ls_rate_source *source, int64_t now);
 void ls_rate_limit_give_back(struct ls_rate_limit *limit, const struct ls_rate_source *source);

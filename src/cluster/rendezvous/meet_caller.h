@@ -30,9 +30,9 @@ void ls_meet_caller_host(const char *end, char host[LS_ADDRESS_TEXT]);
 /* Queues an answer and its text, proved with the token if that is one. */
 void ls_meet_caller_answer(struct ls_meet_caller *caller, struct ls_secret token, struct ls_meet_answer *answer,
                            const char *purpose, const char *text);
-/* Sends what is queued. True: no more can be sent, or all of a last word has been. */
+/* Sends what is queued. Returns true if no more can be sent, or all of a last word has been. */
 bool ls_meet_caller_send(struct ls_meet_caller *caller);
-/* Takes what has come of its proof, which is whole where heard is its size. True: the caller has gone. */
+/* Takes what has come of its proof, which is whole where heard is its size. Returns true if the caller has gone. */
 bool ls_meet_caller_hear(struct ls_meet_caller *caller);
-/* True: one that has nothing to say has closed its connection, or talks. */
+/* Returns true if a caller that should be silent has closed its connection, or talks. */
 bool ls_meet_caller_has_gone(const struct ls_meet_caller *caller);

@@ -49,7 +49,7 @@ bool ls_rpc_start(struct ls_rpc *rpc, grpc_call *call, const grpc_op *op, struct
     return grpc_call_start_batch(call, op, op != NULL, tag, NULL) == GRPC_CALL_OK;
 }
 
-/* Takes one event and calls its tag's done. False: the queue is down. */
+/* Takes one event and calls its tag's done. Returns false if the queue is down. */
 static bool turn(struct ls_rpc *rpc, int milliseconds) {
     grpc_event event = grpc_completion_queue_next(rpc->queue, in_milliseconds(milliseconds), NULL);
     struct ls_rpc_tag *tag = event.tag;

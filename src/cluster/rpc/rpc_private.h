@@ -34,7 +34,8 @@ struct ls_rpc {
 };
 
 /* rpc.c */
-/* Starts op, whose end is an event with tag. NULL: an empty batch, which ends at once. False: gRPC refuses it. */
+/* Starts op, whose end is an event with tag. NULL: an empty batch, which ends at once. Returns false if gRPC refuses
+ * it. */
 bool ls_rpc_start(struct ls_rpc *rpc, grpc_call *call, const grpc_op *op, struct ls_rpc_tag *tag);
 /* Fills in the other side's descriptor, address and certificate. */
 void ls_rpc_identify(const struct ls_rpc *rpc, grpc_call *call, struct ls_rpc_caller *caller);

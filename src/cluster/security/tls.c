@@ -218,7 +218,7 @@ static enum ls_tls_state judge(struct ls_tls *tls, int result) {
     }
 }
 
-/* Checks the other end's certificate. False: it is refused, and `why` has the words. */
+/* Checks the other end's certificate. Returns false if it is refused, and `why` has the words. */
 static bool trusts(struct ls_tls *tls) {
     char *chain = ls_tls_certificate(tls);
     bool fine = chain && ls_certificate_verify(chain, tls->identity->authority, *tls->name ? tls->name : NULL) == LS_OK;

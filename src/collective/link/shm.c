@@ -44,7 +44,7 @@ struct ls_shm_link {
 
 /* ---- the socket ---- */
 
-/* False: not now. */
+/* Returns false if it cannot be rung now. */
 static bool ring_bell(struct ls_shm_link *shm) {
     static const unsigned char byte = 0;
     const struct iovec piece = {(void *)(uintptr_t)&byte, 1};

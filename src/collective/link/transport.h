@@ -15,7 +15,7 @@ struct ls_link_ops {
     ssize_t (*send)(struct ls_link *link, const struct iovec *pieces, int count);
     ssize_t (*receive)(struct ls_link *link, void *data, size_t size);
     /* Fills slot with what poll() is to wait for, so that it ends with these events: POLLIN, POLLOUT or both. After it
-     * any event of a slot without POLLOUT may be either. False: there is nothing to wait for. */
+     * any event of a slot without POLLOUT may be either. Returns false if there is nothing to wait for. */
     bool (*poll)(struct ls_link *link, short events, struct pollfd *slot);
     void (*close)(struct ls_link *link); /* frees the link */
     /* NULL, or: poll() need not tell of less than so many bytes to read. 1, as at first: it tells of any. */

@@ -1,7 +1,7 @@
-/* Letters: messages that each rank sends to whom it likes, and takes as they come, from whom they come. A letter to a
- * rank waits in a queue while that rank takes nothing, and nobody else waits for it. Letters of one pair keep their
- * order. They go through the mailbox of the group, which has no other messages then. One thread. Memory: the letters
- * that are queued, and those that have come and are not taken. */
+/* Letters: messages that a rank sends to any other rank. A rank takes them in the order in which they come, from any
+ * rank. A letter to a rank waits in a queue while that rank takes nothing, and nobody else waits for it. Letters of one
+ * pair keep their order. They go through the mailbox of the group, which has no other messages then. One thread.
+ * Memory: the letters that are queued, and those that have come and are not taken. */
 #pragma once
 #include "collective/group.h"
 

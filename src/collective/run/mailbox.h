@@ -60,7 +60,7 @@ ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, 
                          struct ls_mailbox **mailbox);
 void ls_mailbox_free(struct ls_mailbox *mailbox);
 bool ls_mailbox_is_full(const struct ls_mailbox *mailbox);
-/* False: what that rank sends stays on its way until something is received. */
+/* Returns false if what that rank sends stays on its way until something is received. */
 bool ls_mailbox_reads(const struct ls_mailbox *mailbox, int rank, const struct ls_mail_wanted *wanted);
 /* Reads from all inbound links without waiting; wanted may be NULL. *moved: something has come. An error is one of a
  * message: it differs from the one that is wanted under its name, there is no memory for it, or the box is full of
@@ -68,7 +68,8 @@ bool ls_mailbox_reads(const struct ls_mailbox *mailbox, int rank, const struct l
 ls_status ls_mailbox_drain(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted, bool *moved);
 /* Hands over the oldest message with the wanted name that is here, and says so in wanted->done. */
 ls_status ls_mailbox_find(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted);
-/* Takes out the oldest message of a rank, whatever its name; *data is freed with ls_free. False: there is none. */
+/* Takes out the oldest message of a rank, whatever its name; *data is freed with ls_free. Returns false if there is
+ * none. */
 bool ls_mailbox_take(struct ls_mailbox *mailbox, int from, unsigned char **data, size_t *size);
 /* A message from this rank to itself. */
 ls_status ls_mailbox_keep(struct ls_mailbox *mailbox, const struct ls_frame *frame, const void *data);

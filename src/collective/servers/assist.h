@@ -6,7 +6,7 @@ struct ls_call;
 struct ls_group;
 /* For ls_group_assist. It takes calls that are large enough for each server to own a block. */
 extern const struct ls_assist_ops ls_assist_ops;
-/* True: they are, among so many workers and servers. */
+/* Returns true if so many elements are enough, for `size` workers and servers. */
 bool ls_assist_is_large(size_t count, size_t element, int size);
 /* The name of the call in which the workers tell the servers how many leaves each of them has. */
 #define LS_ASSIST_LEAVES "leaves of the workers"

@@ -24,7 +24,7 @@ void ls_notice_end(const struct ls_shared *shared, ls_status status, const char 
     atomic_store(&notice->ended, status ? (int32_t)status : LS_NOTICE_GONE);
 }
 
-/* True: *frame is of the call with that sequence. */
+/* Returns true if *frame is of the call with that sequence. */
 static bool read_call(const struct ls_notice *notice, uint64_t sequence, struct ls_frame *frame) {
     if (atomic_load(&notice->called) != sequence + 1) return false;
     *frame = notice->frame;

@@ -16,7 +16,7 @@ template <typename T> struct filtered {
     float taps[9][channels_of<T>], bias[channels_of<T>];
 };
 
-/* False: the thread has nothing to do. */
+/* Returns false if the thread has nothing to do. */
 template <typename T> __device__ inline bool begin_filter(const ls_cuda_depthwise &d, filtered<T> &f) {
     constexpr int V = channels_of<T>;
     const int item = ls_strip_chunk(d.strips) * (int)blockDim.y + (int)threadIdx.y;
