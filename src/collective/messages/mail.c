@@ -1,9 +1,6 @@
-/* A send and a receive, each with one loop: write what is to go, read what has come, judge, wait. Both read from all
- * ranks while they wait. */
+/* A send and a receive, each with one loop: move, judge, wait. Both read from all ranks while they wait. */
 #include "collective/messages/mail.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,93 +8,50 @@
 #include "base/deadlines.h"
 #include "base/status.h"
 #include "collective/call.h"
-#include "collective/run/mailbox.h"
+#include "collective/messages/pump.h"
 
-#define PATIENCE (50 * LS_MICROSECOND)
-enum { NEVER_GIVES_WAY = -2, LOOKS_ONLY = -1 }; /* instead of a descriptor */
+enum { NEVER_GIVES_WAY = -2, LOOKS_ONLY = -1 }; /* instead of the descriptor that a receive gives way to */
 
 struct mail {
-    struct ls_group *group;
+    struct ls_pump pump;
     struct ls_mailbox *mailbox;
-    struct ls_mail_wanted *wanted; /* NULL in a send */
     struct ls_frame frame;
-    int to;   /* -1 in a receive */
-    int wake; /* it gives way when this descriptor can be read */
+    int to; /* -1 in a receive */
     unsigned char header[LS_FRAME_SIZE];
-    const unsigned char *data;
-    size_t sent; /* of the header and the data */
+    struct ls_outgoing message; /* of a send */
     int64_t started, deadline, next_report;
-    int64_t idle;  /* since when nothing has moved; 0: it has */
-    int64_t grace; /* when to give up after the link's end */
 };
 
 static const struct ls_executor *executor_of(const struct mail *mail) {
-    return &mail->group->executor;
+    return &mail->pump.group->executor;
 }
 
 static int other_of(const struct mail *mail) {
-    return mail->wanted ? mail->wanted->from : mail->to;
-}
-
-/* ---- moving ---- */
-
-static ls_status connect_mail(struct mail *mail) {
-    struct ls_mail_to *to = &mail->mailbox->to[mail->to];
-    if (to->link || to->error) return LS_OK;
-    ls_status status = mail->mailbox->source->ops->take(mail->mailbox->source, mail->to, &to->link);
-    if (status) ls_group_sever(mail->group);
-    return status;
-}
-
-static bool is_out(const struct mail *mail) {
-    return mail->sent == LS_FRAME_SIZE + mail->frame.bytes;
-}
-
-static bool write_mail(struct mail *mail) {
-    struct ls_mail_to *to = &mail->mailbox->to[mail->to];
-    if (!to->link || to->error || is_out(mail)) return false;
-    size_t head = mail->sent < LS_FRAME_SIZE ? LS_FRAME_SIZE - mail->sent : 0, at = mail->sent + head - LS_FRAME_SIZE;
-    const struct iovec pieces[2] = {
-        {mail->header + LS_FRAME_SIZE - head, head},
-        {(void *)(uintptr_t)(mail->frame.bytes ? mail->data + at : mail->data), (size_t)mail->frame.bytes - at}};
-    int first = head ? 0 : 1, count = at < mail->frame.bytes ? 2 : 1;
-    ssize_t sent = to->link->ops->send(to->link, pieces + first, count - first);
-    if (sent < 0) to->error = errno ? errno : ECONNRESET;
-    if (sent > 0) mail->sent += (size_t)sent;
-    return sent > 0;
+    return mail->pump.wanted ? mail->pump.wanted->from : mail->to;
 }
 
 static bool is_complete(const struct mail *mail) {
-    return mail->wanted ? mail->wanted->done : is_out(mail);
-}
-
-static ls_status move_mail(struct mail *mail, bool *moved) {
-    ls_status status = LS_OK;
-    if (!mail->wanted) {
-        status = connect_mail(mail);
-        if (!status) *moved = write_mail(mail);
-    }
-    return status ? status : ls_mailbox_drain(mail->mailbox, mail->wanted, moved);
+    return mail->pump.wanted ? mail->pump.wanted->done : !mail->mailbox->to[mail->to].first;
 }
 
 /* ---- judging ---- */
 
 /* "receive 'activations' from rank 1" */
 static void describe_mail(const struct mail *mail, char *text, size_t size) {
-    (void)snprintf(text, size, "%s '%s' %s rank %d", mail->wanted ? "receive" : "send", mail->frame.name,
-                   mail->wanted ? "from" : "to", other_of(mail));
+    (void)snprintf(text, size, "%s '%s' %s rank %d", mail->pump.wanted ? "receive" : "send", mail->frame.name,
+                   mail->pump.wanted ? "from" : "to", other_of(mail));
 }
 
 /* Writes what is known of the other rank's side. */
 static void explain_mail(const struct mail *mail, char *text, size_t size) {
     const struct ls_mailbox *mailbox = mail->mailbox;
     const struct ls_mail_from *from = &mailbox->from[other_of(mail)];
-    if (!mail->wanted && mailbox->to[mail->to].link && ls_mailbox_is_full(mailbox))
+    if (!mail->pump.wanted && mailbox->to[mail->to].link && ls_mailbox_is_full(mailbox))
         (void)snprintf(text, size, "it takes no data; this rank reads none before it has received some of %zu bytes",
                        mailbox->kept);
-    else if (!mail->wanted && mailbox->to[mail->to].link)
+    else if (!mail->pump.wanted && mailbox->to[mail->to].link)
         (void)snprintf(text, size, "it takes no data");
-    else if (!mail->wanted)
+    else if (!mail->pump.wanted)
         mailbox->source->ops->reason(mailbox->source, mail->to, text, size);
     else if (from->arriving && !from->arriving->data)
         (void)snprintf(text, size, "its data is not all here");
@@ -123,13 +77,13 @@ static void report_mail(struct mail *mail) {
 }
 
 static int error_of(const struct mail *mail) {
-    return mail->wanted ? mail->mailbox->from[mail->wanted->from].error : mail->mailbox->to[mail->to].error;
+    return mail->pump.wanted ? mail->mailbox->from[mail->pump.wanted->from].error : mail->mailbox->to[mail->to].error;
 }
 
 static ls_status lose_mail(struct mail *mail) {
     char call[LS_FRAME_NAME + 64];
     describe_mail(mail, call, sizeof(call));
-    ls_group_sever(mail->group);
+    ls_group_sever(mail->pump.group);
     return ls_fail(LS_UNAVAILABLE, "%s: lost the connection: %s", call, strerror(error_of(mail)));
 }
 
@@ -139,71 +93,21 @@ static bool has_left(const struct mail *mail) {
     return ls_abort_left_before(executor_of(mail)->abort, UINT64_MAX) == (members ? members[other] : other);
 }
 
-/* From cause to symptom, as ls_wait_verdict. After the end of a link, or when the other rank has left, a grace passes
- * in which the cause, or the rest of the bytes, may come. */
+/* From cause to symptom, as ls_wait_verdict. The end of a link is a trouble, and so is the end of the other rank. */
 static ls_status judge_mail(struct mail *mail) {
     const struct ls_executor *executor = executor_of(mail);
     if (ls_abort_raised(executor->abort)) return ls_abort_status(executor->abort);
     int64_t now = ls_now();
-    bool left = has_left(mail);
-    if ((left || error_of(mail)) && mail->grace == LS_NEVER) mail->grace = now + LS_CAUSE_TIMEOUT;
-    if (now >= mail->grace && left) {
+    bool left = has_left(mail), over = ls_pump_gives_up(&mail->pump, left || error_of(mail));
+    if (over && left) {
         char call[LS_FRAME_NAME + 64];
         describe_mail(mail, call, sizeof(call));
         return ls_fail(LS_FAILED_PRECONDITION, "%s: that rank has finished: its program makes fewer calls", call);
     }
-    if (now >= mail->grace) return lose_mail(mail);
+    if (over) return lose_mail(mail);
     if (now >= mail->deadline) return give_up_mail(mail);
     if (now >= mail->next_report) report_mail(mail);
     return LS_OK;
-}
-
-/* ---- waiting ---- */
-
-static int64_t sooner(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-/* Slots: inbound links, at the own rank the news of further ones; then the outbound link, and the abort flag. */
-static int64_t fill_slots(const struct mail *mail) {
-    const struct ls_mailbox *mailbox = mail->mailbox;
-    struct ls_link_source *source = mailbox->source;
-    struct pollfd *polls = mailbox->polls;
-    int64_t until = sooner(sooner(mail->deadline, mail->next_report), mail->grace);
-    for (int i = 0; i < mailbox->size; i++)
-        if (!ls_mailbox_slot(ls_mailbox_reads(mailbox, i, mail->wanted) ? mailbox->from[i].link : NULL,
-                             mailbox->from[i].error, POLLIN, &polls[i]))
-            until = ls_now();
-    (void)source->ops->poll(source, mailbox->size + other_of(mail), &polls[mailbox->rank]);
-    struct pollfd *out = &polls[mailbox->size];
-    *out = (struct pollfd){.fd = -1};
-    if (!mail->wanted && !mailbox->to[mail->to].link)
-        until = sooner(until, source->ops->poll(source, mail->to, out));
-    else if (!mail->wanted && !ls_mailbox_slot(mailbox->to[mail->to].link, mailbox->to[mail->to].error, POLLOUT, out))
-        until = ls_now();
-    polls[mailbox->size + 1] = (struct pollfd){.fd = ls_abort_fd(executor_of(mail)->abort), .events = POLLIN};
-    polls[mailbox->size + 2] = (struct pollfd){.fd = mail->wake, .events = POLLIN};
-    return until;
-}
-
-static void sleep_mail(const struct mail *mail) {
-    struct ls_mailbox *mailbox = mail->mailbox;
-    int timeout = ls_poll_timeout(fill_slots(mail), 1000);
-    mailbox->look = true;
-    if (poll(mailbox->polls, (nfds_t)mailbox->size + 3, timeout) >= 0)
-        mailbox->look = mailbox->polls[mailbox->rank].revents != 0;
-}
-
-static void wait_mail(struct mail *mail, bool moved) {
-    if (moved) {
-        mail->idle = 0;
-        return;
-    }
-    if (!mail->idle) mail->idle = ls_now();
-    if (ls_now() - mail->idle < PATIENCE)
-        (void)sched_yield();
-    else
-        sleep_mail(mail);
 }
 
 /* ---- the calls ---- */
@@ -217,10 +121,10 @@ static bool can_be_read(int descriptor) {
  * for another one, are news as well: the caller may have looked for them before. */
 static bool gives_way(const struct mail *mail) {
     const struct ls_mailbox *mailbox = mail->mailbox;
-    if (mail->wake == NEVER_GIVES_WAY) return false;
-    const struct ls_mail *arriving = mailbox->from[mail->wanted->from].arriving;
+    if (mail->pump.wake == NEVER_GIVES_WAY) return false;
+    const struct ls_mail *arriving = mailbox->from[mail->pump.wanted->from].arriving;
     if (arriving && !arriving->data) return false;
-    return mail->wake == LOOKS_ONLY || mailbox->come != mailbox->told || can_be_read(mail->wake);
+    return mail->pump.wake == LOOKS_ONLY || mailbox->come != mailbox->told || can_be_read(mail->pump.wake);
 }
 
 static ls_status run_mail(struct mail *mail) {
@@ -228,15 +132,14 @@ static ls_status run_mail(struct mail *mail) {
     mail->started = ls_now();
     mail->deadline = ls_deadline_after(mail->started, executor->timeout);
     mail->next_report = ls_deadline_after(mail->started, executor->report_interval);
-    mail->grace = LS_NEVER;
     mail->mailbox->look = true;
     for (;;) {
-        bool moved = false;
-        ls_status status = move_mail(mail, &moved);
+        bool moved;
+        ls_status status = ls_pump_move(&mail->pump, &moved);
         if (status || is_complete(mail)) return status;
         status = judge_mail(mail);
         if (status || gives_way(mail)) return status;
-        wait_mail(mail, moved);
+        ls_pump_wait(&mail->pump, moved, mail->deadline < mail->next_report ? mail->deadline : mail->next_report);
     }
 }
 
@@ -252,10 +155,9 @@ static ls_status check_mail(const struct ls_group *group, const char *name, int 
 }
 
 static struct mail begin_mail(struct ls_group *group, const char *name, int sender, ls_dtype dtype, size_t count) {
-    struct mail mail = {.group = group,
+    struct mail mail = {.pump = ls_pump_of(group),
                         .mailbox = group->mailbox,
                         .to = -1,
-                        .wake = NEVER_GIVES_WAY,
                         .frame = {.generation = group->generation,
                                   .count = count,
                                   .bytes = count * ls_dtype_size(dtype),
@@ -264,6 +166,7 @@ static struct mail begin_mail(struct ls_group *group, const char *name, int send
                                   .root = -1,
                                   .kind = LS_KIND_SEND,
                                   .dtype = (int32_t)dtype}};
+    mail.pump.wake = NEVER_GIVES_WAY;
     ls_frame_name(&mail.frame, name);
     return mail;
 }
@@ -277,9 +180,13 @@ ls_status ls_mail_send(struct ls_group *group, const char *name, int to, ls_dtyp
     mail.frame.sequence = group->mailbox->to[to].sequence++;
     if (to == group->executor.rank) return ls_call_finish(group, ls_mailbox_keep(group->mailbox, &mail.frame, data));
     mail.to = to;
-    mail.data = data;
+    mail.message = (struct ls_outgoing){
+        .front = mail.header, .front_size = LS_FRAME_SIZE, .body = data, .size = (size_t)mail.frame.bytes};
     ls_frame_encode(&mail.frame, mail.header);
-    return ls_call_finish(group, run_mail(&mail));
+    ls_pump_queue(group, to, &mail.message);
+    status = run_mail(&mail);
+    ls_pump_clear(group, to);
+    return ls_call_finish(group, status);
 }
 
 /* A slip that this rank alone can see. */
@@ -294,8 +201,8 @@ static ls_status receive_mail(struct ls_group *group, const struct ls_mail_lette
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
     struct mail mail = begin_mail(group, letter->name, letter->from, letter->dtype, letter->count);
     struct ls_mail_wanted wanted = {.from = letter->from, .frame = &mail.frame, .data = letter->data};
-    mail.wanted = &wanted;
-    mail.wake = wake;
+    mail.pump.wanted = &wanted;
+    mail.pump.wake = wake;
     status = ls_mailbox_find(group->mailbox, &wanted);
     bool own = letter->from == group->executor.rank;
     if (own && !status && !wanted.done && wake == NEVER_GIVES_WAY) return missing_mail(&mail);

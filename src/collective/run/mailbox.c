@@ -19,12 +19,13 @@ ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, 
     made->limit = limit ? limit : DEFAULT_LIMIT;
     made->to = ls_alloc_array(count, sizeof(*made->to));
     made->from = ls_alloc_array(count, sizeof(*made->from));
-    made->polls = ls_alloc_array(count + 3, sizeof(*made->polls));
+    made->polls = ls_alloc_array(2 * count + 2, sizeof(*made->polls));
     if (!made->to || !made->from || !made->polls) {
         ls_mailbox_free(made);
         return ls_fail_memory("a mailbox", count * sizeof(*made->from));
     }
     for (int i = 0; i < size; i++) made->from[i].end = &made->from[i].first;
+    for (int i = 0; i < size; i++) made->to[i].end = &made->to[i].first;
     made->source = source;
     *mailbox = made;
     return LS_OK;

@@ -28,10 +28,19 @@ struct ls_mail_from {
     struct ls_mail *first, **end; /* what is here, and not received */
 };
 
+/* A message on its way out. */
+struct ls_outgoing {
+    struct ls_outgoing *next;
+    const unsigned char *front, *body;            /* [front_size], [size] */
+    size_t front_size, size, sent;                /* sent: of both */
+    void (*release)(struct ls_outgoing *message); /* when it is in no queue any more; may be NULL */
+};
+
 struct ls_mail_to {
     struct ls_link *link;
     int error;
     uint64_t sequence; /* of the next message */
+    struct ls_outgoing *first, **end;
 };
 
 /* A receive that waits. */
@@ -48,7 +57,7 @@ struct ls_mailbox {
     struct ls_link_source *source; /* one-way, owned; NULL if size is 1 */
     struct ls_mail_to *to;         /* [size] */
     struct ls_mail_from *from;     /* [size] */
-    struct pollfd *polls;          /* [size + 3] */
+    struct pollfd *polls;          /* [2 * size + 2] */
     bool look;                     /* for inbound links that are new */
     size_t kept, limit;            /* bytes that are not received; from which on the box is full */
     uint64_t come;                 /* messages from other ranks that were kept, ever; ... */
