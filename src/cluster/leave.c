@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/kept_error.h"
 #include "base/memory.h"
-#include "base/status.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
@@ -197,15 +197,12 @@ static void find_root(struct ls_cluster *cluster, ls_status status, struct ls_fa
 
 ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status) {
     struct ls_failure failure = {.status = LS_OK};
-    char error[LS_ERROR_SIZE] = "";
     if (!cluster) return status;
     if (!status) status = ls_leave_pass_exit(cluster);
-    if (status) {
-        (void)snprintf(error, sizeof(error), "%s", ls_error());
-        find_root(cluster, status, &failure);
-    }
+    struct ls_kept_error kept = ls_kept_error_of(status);
+    if (status) find_root(cluster, status, &failure);
     struct ls_leave leave = {failure.status, failure.root, failure.lost, failure.message};
     if (!failure.status) leave = (struct ls_leave){LS_OK, cluster->rank, false, cluster->end.stopped};
     ls_leave_end(cluster, &leave);
-    return status ? ls_fail(status, "%s", error) : LS_OK;
+    return ls_kept_error_raise(&kept);
 }

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/memory.h"
+#include "base/grow.h"
 #include "base/need.h"
-#include "base/status.h"
 #include "data/files.h"
 #include "data/image.h"
 #include "data/sources.h"
@@ -111,22 +110,14 @@ ls_status ls_images_fail_depth(const char *folder, int depth) {
 }
 
 static ls_status add_picture(struct images *images, char *path, int32_t label) {
-    int64_t count = images->source.count;
     if (!path) return ls_fail_memory("a file name", 0);
-    if (count == images->capacity) {
-        int64_t capacity = count ? 2 * count : 256;
-        struct picture *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
-        if (!grown) {
-            ls_free(path);
-            return ls_fail_memory("the names of images", (size_t)capacity * sizeof(*grown));
-        }
-        if (count) memcpy(grown, images->pictures, (size_t)count * sizeof(*grown));
-        ls_free(images->pictures);
-        images->pictures = grown;
-        images->capacity = capacity;
-    }
-    images->pictures[images->source.count++] = (struct picture){path, label};
-    return LS_OK;
+    ls_status status =
+        LS_GROW(images->pictures, images->capacity, images->source.count + 1, 256, "the names of images");
+    if (status)
+        ls_free(path);
+    else
+        images->pictures[images->source.count++] = (struct picture){path, label};
+    return status;
 }
 
 /* A folder's images, then those of the folders in it, as Keras walks them. */

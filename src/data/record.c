@@ -8,10 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/grow.h"
 #include "base/read_file.h"
 #include "base/record_frame.h"
-#include "base/status.h"
 #include "data/reader.h"
 
 struct ls_record_file {
@@ -57,17 +56,9 @@ static ls_status read_at(const struct ls_record_file *file, uint64_t offset, uin
 }
 
 static ls_status add_place(struct ls_record_file *file, struct place place) {
-    if (file->count == file->capacity) {
-        int64_t capacity = file->capacity ? 2 * file->capacity : 256;
-        struct place *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
-        if (!grown) return ls_fail_memory("the places of records", (size_t)capacity * sizeof(*grown));
-        if (file->count) memcpy(grown, file->places, (size_t)file->count * sizeof(*grown));
-        ls_free(file->places);
-        file->places = grown;
-        file->capacity = capacity;
-    }
-    file->places[file->count++] = place;
-    return LS_OK;
+    ls_status status = LS_GROW(file->places, file->capacity, file->count + 1, 256, "the places of records");
+    if (!status) file->places[file->count++] = place;
+    return status;
 }
 
 /* One record's header at *offset, which moves behind the record. Opening reads the headers alone and jumps over the

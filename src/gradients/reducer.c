@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/gate.h"
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/thread.h"
@@ -383,12 +384,11 @@ ls_status ls_reducer_await(struct ls_reducer *reducer, int64_t steps) {
  * every bucket that it has not given: the communicator and the other replicas would wait for ever otherwise. */
 ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {
     int none = LS_OK;
-    char error[LS_ERROR_SIZE];
-    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    struct ls_kept_error kept = ls_kept_error_of(status);
     const struct ls_runtime *runtime = reducer->strategy->runtime;
     if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status) && runtime->size > 1)
-        ls_runtime_give_up(runtime, status, error); /* other workers wait for this one */
+        ls_runtime_give_up(runtime, status, kept.message); /* other workers wait for this one */
     (void)move_on(reducer, local, 0, false);
     (void)ls_reducer_wait(reducer, local);
-    return ls_fail(status, "%s", error);
+    return ls_kept_error_raise(&kept);
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/status.h"
 #include "base/plain.h"
+#include "base/text.h"
 
 /* One row a kind. Fields that a kind has not must be left 0. */
 static const struct kind {
@@ -168,19 +168,13 @@ static void print_rule(FILE *out, const ls_optimizer *rule) {
 }
 
 ls_status ls_optimizer_describe(const ls_optimizer *rule, char **text) {
-    char *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&made, &size);
-    if (!out) return ls_fail_memory("an optimizer's description", 1);
-    print_rule(out, rule);
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(made);
-        return ls_fail_memory("an optimizer's description", size);
-    }
-    char *first = strstr(made, "(, ");
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    if (out) print_rule(out, rule);
+    ls_status status = ls_text_close(&made, LS_OK, "an optimizer's description", text);
+    if (status) return status;
+    char *first = strstr(*text, "(, ");
     memmove(first + 1, first + 3, strlen(first + 3) + 1);
-    *text = made;
     return LS_OK;
 }
 

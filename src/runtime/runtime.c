@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/kept_error.h"
 #include "base/option_names.h"
 #include "base/entropy.h"
 #include "base/memory.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "base/streams.h"
 #include "cluster/agree.h"
 #include "cluster/exchange.h"
@@ -416,11 +416,10 @@ ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config
 /* After a stop of all workers nobody is told of a failure, and what is lost from now on changes nothing. The message
  * says why they stopped. */
 static ls_status leave_stopped(struct ls_cluster *cluster) {
-    char message[LS_ERROR_SIZE];
-    (void)snprintf(message, sizeof(message), "%s", ls_error());
-    ls_leave_note_stopped(cluster, message);
+    struct ls_kept_error kept = ls_kept_error_of(LS_CANCELLED);
+    ls_leave_note_stopped(cluster, kept.message);
     (void)ls_cluster_leave(cluster, LS_OK);
-    return ls_fail(LS_CANCELLED, "%s", message);
+    return ls_kept_error_raise(&kept);
 }
 
 ls_status ls_runtime_serve(struct ls_runtime *runtime) {

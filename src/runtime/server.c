@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/kept_error.h"
 #include "base/need.h"
 #include "base/options.h"
-#include "base/status.h"
 #include "resolver/resolver.h"
 #include "runtime/runtime.h"
 #include "runtime/serving.h"
@@ -104,10 +104,9 @@ ls_status ls_server_new(const ls_cluster_spec *spec, const char *job, int index,
         *server = made;
         return LS_OK;
     }
-    char error[LS_ERROR_SIZE];
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    struct ls_kept_error kept = ls_kept_error_of(status);
     ls_server_free(made);
-    return ls_fail(status, "%s", error);
+    return ls_kept_error_raise(&kept);
 }
 
 const char *ls_server_target(const ls_server *server) {

@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/monitor.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "base/thread.h"
 #include "cluster/data_source.h"
 #include "cluster/join.h"
@@ -40,8 +40,7 @@ struct ls_serving {
     struct ls_monitor monitor; /* guards what follows */
     bool ended;
     char why[LS_ERROR_SIZE / 2]; /* stopping: the first reason */
-    ls_status status;            /* from ended on, as error */
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error result; /* from ended on */
 };
 
 ls_status ls_serving_check(const struct ls_runtime *runtime) {
@@ -213,11 +212,10 @@ static void *serve_workers(void *argument) {
     do status = attempt(server);
     while (!ls_leave_is_over(server->cluster) && may_recover(server, status));
     status = conclude(server, status);
-    (void)snprintf(server->error, sizeof(server->error), "%s", ls_error());
+    ls_kept_error_set(&server->result, status);
     leave_workers(server, status);
     ls_group_free(ls_steal(server->group));
     ls_monitor_lock(&server->monitor);
-    server->status = status;
     server->ended = true;
     ls_monitor_broadcast(&server->monitor);
     ls_monitor_unlock(&server->monitor);
@@ -262,7 +260,7 @@ ls_status ls_serving_wait(struct ls_serving *server) {
     ls_monitor_lock(&server->monitor);
     while (!server->ended) (void)ls_monitor_wait(&server->monitor, LS_NEVER);
     ls_monitor_unlock(&server->monitor);
-    return server->status ? ls_fail(server->status, "%s", server->error) : LS_OK;
+    return ls_kept_error_raise(&server->result);
 }
 
 /* ---- The end before the workers' -------------------------------------------------------------------------------- */

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
 #include "collective/collectives.h"
 #include "runtime/places.h"
 
@@ -166,11 +166,10 @@ static struct ls_subset *find_unclaimed(const ls_communicator *parent, const int
 
 /* The other ranks wait for this one, and learn why it does not come. */
 static ls_status end_parent(const ls_communicator *parent, ls_status status) {
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error kept = ls_kept_error_of(status);
     if (ls_abort_raised(parent->runtime->abort)) return status;
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
-    ls_runtime_abort(parent->runtime, error);
-    return ls_fail(status, "%s", error);
+    ls_runtime_abort(parent->runtime, kept.message);
+    return ls_kept_error_raise(&kept);
 }
 
 /* The ranks are the name of the call, so that a difference is named by the ranks' comparison of it. All have opened the

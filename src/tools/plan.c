@@ -10,7 +10,7 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/shape.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "data/division.h"
 #include "data/pipeline.h"
 #include "resolver/resolver.h"
@@ -264,16 +264,10 @@ static void close_planning(struct ls_tools_planning *planning) {
 }
 
 static ls_status print_plan(const struct ls_tools_planning *planning, char **text) {
-    size_t size = 0;
-    char *made = NULL;
-    FILE *out = open_memstream(&made, &size);
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
     if (out) ls_plan_print(planning, out);
-    if (!out || fclose(out)) {
-        ls_free(made);
-        return ls_fail_memory("a plan", size);
-    }
-    *text = made;
-    return LS_OK;
+    return ls_text_close(&made, LS_OK, "a plan", text);
 }
 
 ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text) {

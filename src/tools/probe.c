@@ -10,8 +10,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 #include "cluster/net/preface.h"
 #include "cluster/credentials.h"
 #include "base/plain.h"
@@ -57,13 +56,8 @@ static void judge(struct ls_probe *probe) {
 }
 
 static bool make_room(struct ls_probe *probe) {
-    if (probe->capacity - probe->size > 1) return true;
-    size_t capacity = probe->capacity ? 2 * probe->capacity : 8192;
-    char *grown = capacity <= ANSWER_MAX ? realloc(probe->answer, capacity) : NULL;
-    if (!grown) return false;
-    probe->answer = grown;
-    probe->capacity = capacity;
-    return true;
+    const struct ls_growth growth = {1, 8192, ANSWER_MAX, "an answer"};
+    return !ls_grow(&probe->answer, &probe->capacity, probe->size + 2, &growth);
 }
 
 static void receive_probe(struct ls_probe *probe) {

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "observe/timeline.h"
 
 typedef void print_fn(const struct ls_timeline *timeline, FILE *out);
@@ -23,20 +23,10 @@ static ls_status write_timeline(const struct ls_timeline *timeline, const char *
 }
 
 static ls_status summarize(const struct ls_timeline *timeline, bool json, char **text) {
-    char *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&made, &size);
-    if (!out) return ls_fail_memory("a summary", 0);
-    if (json)
-        ls_timeline_print_json(timeline, out);
-    else
-        ls_timeline_print_text(timeline, out);
-    if (fclose(out)) {
-        free(made);
-        return ls_fail_memory("a summary", size);
-    }
-    *text = made;
-    return LS_OK;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
+    if (out) (json ? ls_timeline_print_json : ls_timeline_print_text)(timeline, out);
+    return ls_text_close(&made, LS_OK, "a summary", text);
 }
 
 /* text NULL: no summary is made. */

@@ -6,6 +6,7 @@
 
 #include "base/entropy.h"
 #include "base/clock.h"
+#include "base/kept_error.h"
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -482,10 +483,9 @@ ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const 
 
 /* False: the disk does not answer, and the thread may still read what is here. The training's own error stays. */
 static bool end_writer(struct ls_checkpointing *checkpointing) {
-    char error[LS_ERROR_SIZE];
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    struct ls_kept_error kept = ls_kept_error_of(LS_DEADLINE_EXCEEDED);
     if (!wait_for_writer(checkpointing)) return ls_writer_free(checkpointing->writer, 0);
-    (void)ls_fail(LS_DEADLINE_EXCEEDED, "%s", error);
+    (void)ls_kept_error_raise(&kept);
     return false;
 }
 

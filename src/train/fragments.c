@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/thread.h"
@@ -22,8 +23,7 @@ struct ls_fragments {
     size_t fragment;
     int64_t begun; /* after this step */
     pthread_t thread;
-    ls_status status;
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error result;
 };
 
 bool ls_fragments_are_wanted(const ls_strategy *strategy) {
@@ -139,9 +139,9 @@ static void *exchange_fragment(void *argument) {
     struct ls_track *track = model->strategy->communicator_track;
     int64_t begun = ls_track_begin(track);
     ls_reached("fragment");
-    fragments->status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, REQUESTS, fragments->requests);
-    if (!fragments->status) fragments->status = ls_meeting_mean(model, count, before, fragments->now, count);
-    if (fragments->status) (void)memcpy(fragments->error, ls_error(), strlen(ls_error()) + 1);
+    ls_status status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, REQUESTS, fragments->requests);
+    if (!status) status = ls_meeting_mean(model, count, before, fragments->now, count);
+    ls_kept_error_set(&fragments->result, status);
     ls_track_end(track, begun, "fragment",
                  (struct ls_span_facts){fragments->begun, fragments->fragment,
                                         (size_t)(1 + ls_meeting_moments(model)) * count * sizeof(float)});
@@ -221,7 +221,7 @@ static ls_status use_exchange(struct ls_fragments *fragments) {
 /* All workers hear a request with the same exchange. */
 static ls_status end_exchange(struct ls_fragments *fragments, bool *together) {
     wait_for_exchange(fragments);
-    if (fragments->status) return ls_fail(fragments->status, "%s", fragments->error);
+    if (fragments->result.status) return ls_kept_error_raise(&fragments->result);
     *together = *together || fragments->requests[SAVE] > 0 || fragments->requests[STOP] > 0;
     return *together ? LS_OK : use_exchange(fragments);
 }
