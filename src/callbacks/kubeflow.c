@@ -7,8 +7,8 @@
 
 #include "base/deadlines.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "base/http_post.h"
 #include "base/text.h"
@@ -153,8 +153,7 @@ static ls_status fill_kubeflow(struct kubeflow *kubeflow, const ls_kubeflow_opti
 
 ls_status ls_kubeflow_new(const ls_kubeflow_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct kubeflow *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    LS_NEW(struct kubeflow, made, "a callback");
     ls_status status = fill_kubeflow(made, options);
     if (status) {
         release_kubeflow(made);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "base/whole_file.h"
@@ -129,8 +129,7 @@ static void release_model_checkpoint(void *context) {
 
 ls_status ls_model_checkpoint_new(const ls_model_checkpoint_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct checkpoint *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    LS_NEW(struct checkpoint, made, "a callback");
     ls_model_checkpoint_options *copy = &made->options;
     ls_status status = ls_options_copy("ls_model_checkpoint_options", copy, sizeof(*copy), options);
     if (!status && (!copy->path || !*copy->path))

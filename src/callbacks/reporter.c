@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/http_post.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
 #include "base/monitor.h"
+#include "base/new.h"
 #include "base/read_file.h"
 #include "base/thread.h"
 
@@ -82,8 +82,7 @@ static bool copy_text(const char *text, char **copy) {
 
 ls_status ls_reporter_new(const char *url, const char *authority, const char *token_file,
                           struct ls_reporter **reporter) {
-    struct ls_reporter *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a reporter", sizeof(*made));
+    LS_NEW(struct ls_reporter, made, "a reporter");
     bool memory = copy_text(url, &made->url) && copy_text(authority, &made->authority) &&
                   copy_text(token_file, &made->token_file);
     ls_status status = memory ? ls_monitor_init(&made->monitor) : ls_fail_memory("a reporter", strlen(url));
@@ -92,11 +91,7 @@ ls_status ls_reporter_new(const char *url, const char *authority, const char *to
         return status;
     }
     status = ls_thread_start(&made->thread, "ls-reporter", send_reports, made);
-    if (status)
-        release_reporter(made);
-    else
-        *reporter = made;
-    return status;
+    return LS_HAND_OVER(status, reporter, made, release_reporter(made));
 }
 
 void ls_reporter_give(struct ls_reporter *reporter, char *body) {

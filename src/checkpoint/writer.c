@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "base/monitor.h"
 #include "base/thread.h"
@@ -42,8 +42,7 @@ static void *write_checkpoints(void *argument) {
 }
 
 ls_status ls_writer_new(const char *folder, int keep, struct ls_writer **writer) {
-    struct ls_writer *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the writer of checkpoints", sizeof(*made));
+    LS_NEW(struct ls_writer, made, "the writer of checkpoints");
     made->folder = folder;
     made->keep = keep;
     ls_status status = ls_monitor_init(&made->monitor);
@@ -51,11 +50,7 @@ ls_status ls_writer_new(const char *folder, int keep, struct ls_writer **writer)
         status = ls_thread_start(&made->thread, "ls-checkpoint", write_checkpoints, made);
         if (status) ls_monitor_destroy(&made->monitor);
     }
-    if (status)
-        ls_free(made);
-    else
-        *writer = made;
-    return status;
+    return LS_HAND_OVER(status, writer, made, ls_free(made));
 }
 
 ls_status ls_writer_result(struct ls_writer *writer, bool *written) {

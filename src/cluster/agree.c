@@ -8,7 +8,7 @@
 #include "base/digest.h"
 #include "base/kept_error.h"
 #include "base/line_difference.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 
@@ -74,8 +74,7 @@ ls_status ls_agree_lines(struct ls_cluster *cluster, const char *name, const cha
     } text = {lines};
     struct ls_bytes own = {text.out, strlen(lines) + 1};
     char digest[65];
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->count, sizeof(*received));
-    if (!received) return ls_fail_memory("fingerprints", (size_t)cluster->count * sizeof(*received));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->count, "fingerprints");
     ls_status status = ls_digest_sha256(own.data, own.size, digest);
     if (!status)
         status = ls_cluster_exchange(cluster, name, (struct ls_bytes){digest, sizeof(digest)}, timeout, received);

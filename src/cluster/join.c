@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
@@ -489,9 +489,5 @@ ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_clus
         status = ls_join_form(cluster, &nothing, &generation);
         if (!status) status = ls_join_accept(cluster);
     } while (status && ls_join_may_recover(cluster, status, false));
-    if (status)
-        ls_join_give_up(cluster, status);
-    else
-        *made = cluster;
-    return status;
+    return LS_HAND_OVER(status, made, cluster, ls_join_give_up(cluster, status));
 }

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
@@ -158,8 +158,7 @@ ls_status ls_leave_outcome(struct ls_cluster *cluster) {
 /* Once one has left in order, all have come here: a later loss takes nothing with it. */
 ls_status ls_leave_pass_exit(struct ls_cluster *cluster) {
     if (cluster->end.passed_exit) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->count, sizeof(*received));
-    if (!received) return ls_fail_memory("the exits", (size_t)cluster->count * sizeof(*received));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->count, "the exits");
     double timeout = cluster->config.settings->exit_timeout;
     uint64_t calls = ls_abort_counted(cluster->config.abort);
     ls_status status =

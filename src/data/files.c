@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 #include "base/plain.h"
 #include "base/read_file.h"
 #include "data/reader.h"
@@ -127,11 +128,7 @@ ls_status ls_files_names_read(const char *path, struct ls_names *names) {
     for (char *state = NULL, *line = strtok_r(text, "\r\n", &state); line && !status;
          line = strtok_r(NULL, "\r\n", &state))
         status = ls_files_names_add(&read, &capacity, ls_strdup(line));
-    if (status)
-        ls_files_names_free(&read);
-    else
-        *names = read;
-    return status;
+    return LS_HAND_OVER(status, names, read, ls_files_names_free(&read));
 }
 
 int64_t ls_files_names_find(const struct ls_names *names, const char *name) {

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/grow.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "data/files.h"
 #include "data/image.h"
 #include "data/sources.h"
@@ -323,16 +324,14 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
-    struct images *images = ls_alloc(sizeof(*images));
-    if (!images) return ls_fail_memory("a dataset", sizeof(*images));
+    LS_NEW(struct images, images, "a dataset");
     images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .split = filled.split, .slow = true};
     status = list_images(images, folder, &images->source.split);
     return open_images(images, status, &filled, dataset);
 }
 
 ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_options *options, ls_dataset **dataset) {
-    struct images *images = ls_alloc(sizeof(*images));
-    if (!images) return ls_fail_memory("a dataset", sizeof(*images));
+    LS_NEW(struct images, images, "a dataset");
     images->source = (struct ls_source){.ops = &images_ops,
                                         .kind = "images",
                                         .slow = true,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 
 #define SIGNATURE 8 /* bytes */
 
@@ -148,11 +149,7 @@ ls_status ls_png_decode(const char *name, const uint8_t *bytes, size_t size, con
     if (!status) status = decode(&coder, name, wish->channels);
     png_destroy_read_struct(&coder.png, &coder.info, NULL);
     ls_free(coder.rows);
-    if (status)
-        ls_free(coder.image.pixels);
-    else
-        *image = coder.image;
-    return status;
+    return LS_HAND_OVER(status, image, coder.image, ls_free(coder.image.pixels));
 }
 
 static ls_status encode_png(struct coder *coder) {

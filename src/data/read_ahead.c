@@ -9,8 +9,8 @@
 #include "base/deadlines.h"
 #include "base/denormal.h"
 #include "base/kept_error.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/monitor.h"
 #include "base/thread.h"
 #include "data/pixels.h"
@@ -227,18 +227,13 @@ static ls_status start_threads(struct ls_read_ahead *ahead) {
 }
 
 ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls_read_ahead **ahead) {
-    struct ls_read_ahead *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("batches", sizeof(*made));
+    LS_NEW(struct ls_read_ahead, made, "batches");
     made->config = *config;
     made->elements = (size_t)ls_shape_count(&config->dataset->shape);
     made->example = made->elements * (config->dataset->table ? 1 : sizeof(float));
     ls_status status = allocate_read_ahead(made);
     if (!status) status = start_threads(made);
-    if (status)
-        ls_read_ahead_free(made);
-    else
-        *ahead = made;
-    return status;
+    return LS_HAND_OVER(status, ahead, made, ls_read_ahead_free(made));
 }
 
 /* Tells the threads to end; false where some still read when it is time to go on. */

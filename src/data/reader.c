@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 #include "base/read_file.h"
 
 #define FIRST_CAPACITY ((size_t)1 << 16)
@@ -23,8 +24,7 @@ struct ls_reader {
 };
 
 ls_status ls_reader_open(const char *path, struct ls_reader **reader) {
-    struct ls_reader *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a file reader", sizeof(*made));
+    LS_NEW(struct ls_reader, made, "a file reader");
     made->path = path;
     errno = 0;
     made->file = gzopen(path, "rb");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 #include "base/read_file.h"
 #include "base/record_frame.h"
 #include "data/reader.h"
@@ -148,8 +149,7 @@ static ls_status open_record_file(struct ls_record_file *file, const char *path)
 }
 
 ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_file **file, char **broken) {
-    struct ls_record_file *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a TFRecord file", sizeof(*made));
+    LS_NEW(struct ls_record_file, made, "a TFRecord file");
     *broken = NULL;
     made->fd = -1;
     ls_status status = open_record_file(made, path);
@@ -158,11 +158,7 @@ ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_
         *broken = ls_strdup(ls_error());
         status = *broken ? LS_OK : ls_fail_memory("a message", LS_ERROR_SIZE);
     }
-    if (status)
-        ls_record_file_free(made);
-    else
-        *file = made;
-    return status;
+    return LS_HAND_OVER(status, file, made, ls_record_file_free(made));
 }
 
 void ls_record_file_close(struct ls_record_file *file) {

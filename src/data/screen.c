@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/kept_error.h"
-#include "base/memory.h"
 #include "base/monitor.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "data/dataset.h"
 
@@ -80,8 +80,7 @@ static ls_status leave_out(const struct search *search, struct ls_source **sourc
 
 ls_status ls_source_screen(struct ls_source **source, int threads) {
     if (!(*source)->ops->check || (*source)->count < 1) return LS_OK;
-    struct search *search = ls_alloc(sizeof(*search));
-    if (!search) return ls_fail_memory("the search for damage", sizeof(*search));
+    LS_NEW(struct search, search, "the search for damage");
     search->source = *source;
     search->count = search->first = (*source)->count;
     search->damaged = ls_alloc((size_t)search->count);

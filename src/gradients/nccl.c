@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "collective/group.h"
 #include "device/gpu.h"
@@ -107,8 +107,7 @@ static ls_status connect_devices(const ls_strategy *strategy, struct ls_nccl *nc
 /* Compares the workers' results. *missing is the first rank without success, or -1. */
 static ls_status compare_results(const struct ls_nccl *nccl, bool works, int *missing) {
     struct ls_runtime *runtime = nccl->runtime;
-    LS_CLEANUP(ls_free_pointer) int64_t *works_there = ls_alloc_array((size_t)runtime->size, sizeof(*works_there));
-    if (!works_there) return ls_fail_memory("results", (size_t)runtime->size * sizeof(*works_there));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, works_there, (size_t)runtime->size, "results");
     ls_status status = ls_runtime_exchange(runtime, "nccl works", works, works_there);
     *missing = -1;
     for (int w = runtime->size; !status && w-- > 0;)
@@ -153,8 +152,7 @@ ls_status ls_nccl_open(ls_strategy *strategy, struct ls_nccl **nccl) {
     const char *why;
     bool works = false;
     if (!strategy->nccl || strategy->total_count == 1) return LS_OK;
-    struct ls_nccl *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a group of GPUs", sizeof(*made));
+    LS_NEW(struct ls_nccl, made, "a group of GPUs");
     made->ops = ls_gpu_group(&why);
     made->runtime = strategy->runtime;
     ls_status status = open_group(strategy, made, &works);

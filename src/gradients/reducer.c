@@ -7,7 +7,7 @@
 
 #include "base/gate.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "base/thread.h"
 #include "collective/collectives.h"
@@ -227,8 +227,7 @@ static void list_arrays(struct ls_reducer *reducer, const struct ls_reducer_conf
 
 ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer) {
     size_t count = config->count;
-    struct ls_reducer *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a reducer", sizeof(*made));
+    LS_NEW(struct ls_reducer, made, "a reducer");
     made->strategy = strategy;
     made->buckets = config->buckets;
     made->count = count;
@@ -254,11 +253,7 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
         status = ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made);
         made->started = !status;
     }
-    if (status)
-        ls_reducer_free(made);
-    else
-        *reducer = made;
-    return status;
+    return LS_HAND_OVER(status, reducer, made, ls_reducer_free(made));
 }
 
 void ls_reducer_free(struct ls_reducer *reducer) {

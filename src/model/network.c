@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 #include "base/shape.h"
 #include "device/ids.h"
 #include "model/layer.h"
@@ -238,8 +239,7 @@ static ls_status check_outputs(struct ls_network *network) {
 static ls_status new_nodes(const ls_layer *layers, size_t count, struct ls_network **network) {
     ls_status status = check_count(layers, count);
     if (status) return status;
-    LS_CLEANUP(free_network) struct ls_network *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a network", sizeof(*made));
+    LS_CLEANUP(free_network) LS_NEW(struct ls_network, made, "a network");
     status = take_layers(made, layers, count);
     for (size_t i = 0; !status && i < count; i++) status = resolve_inputs(made, &made->nodes[i]);
     if (!status) status = check_consumers(made);

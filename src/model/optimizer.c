@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/plain.h"
 #include "base/text.h"
 
@@ -200,8 +200,7 @@ bool ls_optimizer_decays(const ls_optimizer *rule, const struct ls_network_varia
 ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *network, struct ls_blob_part **parts,
                              size_t *count) {
     size_t variables = (size_t)ls_network_variable_count(network), made = 0;
-    struct ls_blob_part *list = ls_alloc_array(variables, sizeof(*list));
-    if (!list) return ls_fail_memory("an optimizer's list of variables", variables * sizeof(*list));
+    LS_NEW_ARRAY(struct ls_blob_part, list, variables, "an optimizer's list of variables");
     for (int v = 0; v < (int)variables; v++) {
         const struct ls_network_variable *variable = ls_network_variable(network, v);
         if (!variable->trainable) break;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 #include "base/option_names.h"
 #include "base/shape.h"
 #include "model/plan.h"
@@ -412,8 +413,7 @@ static ls_status append_backward(struct ls_plan_builder *builder) {
 
 ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan) {
     size_t count = ls_network_layer_count(config->network) + 1;
-    LS_CLEANUP(ls_free_pointer) struct value *values = ls_alloc_array(count, sizeof(*values));
-    if (!values) return ls_fail_memory("a plan", count * sizeof(*values));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct value, values, count, "a plan");
     struct ls_plan_builder builder = {.config = config,
                                       .plan = plan,
                                       .values = values,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "device/op_layers.h"
 #include "model/plan.h"
@@ -223,8 +223,7 @@ ls_status ls_plan_run_idle(const struct ls_plan *plan) {
         const struct ls_op *op = &plan->steps[i].op;
         size_t count = ls_op_layers_exchanged(op);
         if (!count) continue;
-        LS_CLEANUP(ls_free_pointer) double *nothing = ls_alloc_array(count, sizeof(*nothing));
-        if (!nothing) return ls_fail_memory("an exchange", count * sizeof(*nothing));
+        LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(double, nothing, count, "an exchange");
         status = op->exchange->add(op->exchange->context, nothing, count);
     }
     return status;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/text.h"
 #include "observe/chrome.h"
 
@@ -86,8 +86,7 @@ static void release_pointer(struct ls_trace **trace) {
 }
 
 ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **trace) {
-    LS_CLEANUP(release_pointer) struct ls_trace *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a timeline", sizeof(*made));
+    LS_CLEANUP(release_pointer) LS_NEW(struct ls_trace, made, "a timeline");
     made->log = *config->log;
     made->rank = config->rank;
     made->size = config->size;

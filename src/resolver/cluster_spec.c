@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/grow.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/text.h"
 #include "resolver/tf_config.h"
 #include "resolver/tf_config_address.h"
@@ -180,14 +181,9 @@ static ls_status take_json(ls_cluster_spec *spec, const char *text) {
 
 ls_status ls_cluster_spec_new(const char *cluster, ls_cluster_spec **spec) {
     LS_NEED(spec);
-    ls_cluster_spec *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a cluster", sizeof(*made));
+    LS_NEW(ls_cluster_spec, made, "a cluster");
     ls_status status = cluster ? take_json(made, cluster) : LS_OK;
-    if (status)
-        ls_cluster_spec_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_spec_free(made));
 }
 
 void ls_cluster_spec_free(ls_cluster_spec *spec) {

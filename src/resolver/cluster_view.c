@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/text.h"
 #include "resolver/tf_config_address.h"
 
@@ -147,11 +147,7 @@ ls_status ls_cluster_view_of_address(const char *address, struct ls_cluster_view
     ls_status status = made && made->tasks && made->tasks->address ? LS_OK : ls_fail_memory("a cluster", sizeof(*made));
     if (!status) status = ls_tf_config_address_parse("address", address, &made->tasks->host, &made->tasks->port);
     if (!status) status = ls_cluster_view_complete(made);
-    if (status)
-        ls_cluster_view_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_view_free(made));
 }
 
 void ls_cluster_view_free(struct ls_cluster_view *spec) {

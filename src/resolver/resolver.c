@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/random.h"
 #include "resolver/readers.h"
 #include "resolver/tf_config.h"
@@ -108,14 +108,9 @@ static ls_status make_spec(struct found *found, struct ls_cluster_view **spec) {
                        "any: give all LOCKSTEP_RENDEZVOUS=HOST:PORT, the host of rank 0 and a free port of it, or give "
                        "each process its TF_CONFIG; LOCKSTEP_CLUSTER=none lets each work alone",
                        found->launch.says, found->source->name);
-    struct ls_cluster_view *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a cluster", sizeof(*made));
+    LS_NEW(struct ls_cluster_view, made, "a cluster");
     status = fill_tasks(made, &found->launch);
-    if (status)
-        ls_cluster_view_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_view_free(made));
 }
 
 /* ---- more than one ---- */
@@ -239,11 +234,7 @@ static ls_status read_environment(struct ls_cluster_view **spec, struct ls_resol
     } else {
         status = check_others(made, resolution);
     }
-    if (status)
-        ls_cluster_view_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_view_free(made));
 }
 
 ls_status ls_resolver_read(const char *tf_config, struct ls_cluster_view **spec, struct ls_resolution *resolution) {

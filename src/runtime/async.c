@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "runtime/round.h"
 
@@ -230,8 +229,7 @@ static void free_async(struct ls_async *async) {
 }
 
 ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struct ls_async **async) {
-    struct ls_async *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the calls that are begun", sizeof(*made));
+    LS_NEW(struct ls_async, made, "the calls that are begun");
     made->runtime = runtime;
     made->track = track;
     TAILQ_INIT(&made->begun);
@@ -243,11 +241,7 @@ ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struc
     }
     status = ls_negotiation_init(&made->negotiation, runtime->size);
     if (!status) status = ls_thread_start(&made->thread, "ls-async", run_async, made);
-    if (status)
-        free_async(made);
-    else
-        *async = made;
-    return status;
+    return LS_HAND_OVER(status, async, made, free_async(made));
 }
 
 void ls_async_hold(struct ls_async *async) {

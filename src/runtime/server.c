@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/kept_error.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "resolver/resolver.h"
 #include "runtime/runtime.h"
@@ -97,8 +97,7 @@ ls_status ls_server_new(const ls_cluster_spec *spec, const char *job, int index,
     if (spec) status = write_config(spec, job, index, &config);
     if (status) return status;
     if (spec) own.tf_config = config;
-    ls_server *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a server", sizeof(*made));
+    LS_NEW(ls_server, made, "a server");
     status = start_server(made, &own);
     if (!status) {
         *server = made;

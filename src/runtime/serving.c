@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
 #include "base/monitor.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "base/thread.h"
 #include "cluster/data_source.h"
@@ -229,8 +229,7 @@ static void free_serving(struct ls_serving *server) {
 }
 
 static ls_status make_serving(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {
-    struct ls_serving *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a parameter server", sizeof(*made));
+    LS_NEW(struct ls_serving, made, "a parameter server");
     *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
     ls_status status = ls_monitor_init(&made->monitor);
     if (status) {
@@ -243,11 +242,7 @@ static ls_status make_serving(struct ls_runtime *runtime, struct ls_cluster *clu
         ls_keeper_limit(made->keeper, ls_memory_limit_find(runtime->settings.memory_limit, ""));
         status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
     }
-    if (status)
-        free_serving(made);
-    else
-        *server = made;
-    return status;
+    return LS_HAND_OVER(status, server, made, free_serving(made));
 }
 
 ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {

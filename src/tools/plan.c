@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "base/shape.h"
 #include "base/text.h"
@@ -209,8 +209,7 @@ static ls_status count_fragments(const struct ls_tools_planning *planning, size_
     const ls_local_sgd_options *local = &planning->strategy->local;
     size_t count = local->fragments ? (size_t)local->fragments : 1;
     if (!ls_fragments_are_wanted(planning->strategy)) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) struct ls_bucket *ranges = ls_alloc_array(count, sizeof(*ranges));
-    if (!ranges) return ls_fail_memory("fragments", count * sizeof(*ranges));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bucket, ranges, count, "fragments");
     ls_status status = ls_fragments_check(model);
     if (status) return status;
     size_t floats = (size_t)(2 + ls_meeting_moments(model)) * ls_fragments_cut(model, count, ranges);

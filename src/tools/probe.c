@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/grow.h"
+#include "base/new.h"
 #include "cluster/net/preface.h"
 #include "cluster/credentials.h"
 #include "base/plain.h"
@@ -154,8 +155,7 @@ static void prepare_probe(struct ls_probe *probe, const struct guard *guard) {
 
 static ls_status ask_all(struct ls_probe *probes, int count, double seconds) {
     int64_t deadline = ls_deadline_in(seconds);
-    LS_CLEANUP(ls_free_pointer) struct pollfd *slots = ls_alloc_array((size_t)count, sizeof(*slots));
-    if (!slots) return ls_fail_memory("descriptors to poll", (size_t)count * sizeof(*slots));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct pollfd, slots, (size_t)count, "descriptors to poll");
     for (int64_t until = deadline; step_all(probes, count, slots, &until) && ls_now() < deadline; until = deadline)
         (void)poll(slots, (nfds_t)count, ls_poll_timeout(until, 1000));
     for (int i = 0; i < count; i++) give_up_probe(&probes[i], seconds);
@@ -219,8 +219,7 @@ int ls_probes_count(const struct ls_cluster_view *config) {
 
 ls_status ls_probes_new(const struct ls_cluster_view *config, struct ls_probe **probes) {
     size_t count = (size_t)ls_probes_count(config);
-    struct ls_probe *made = ls_alloc_array(count, sizeof(*made));
-    if (!made) return ls_fail_memory("probes", count * sizeof(*made));
+    LS_NEW_ARRAY(struct ls_probe, made, count, "probes");
     for (int rank = 0; rank < (int)count; rank++) {
         made[rank].task = ls_cluster_view_member(config, rank);
         if (made[rank].task) continue;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/text.h"
 #include "observe/timeline.h"
 
@@ -47,8 +47,7 @@ static ls_status merge(const char *const *paths, int count, const char *output, 
     if (count < 1) return ls_fail(LS_INVALID_ARGUMENT, "no file is given");
     for (int i = 0; i < count; i++)
         if (!paths[i]) return ls_fail(LS_INVALID_ARGUMENT, "paths[%d] is NULL", i);
-    LS_CLEANUP(ls_free_pointer) struct ls_timeline_file *files = ls_alloc_array((size_t)count, sizeof(*files));
-    if (!files) return ls_fail_memory("timelines", (size_t)count * sizeof(*files));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_timeline_file, files, (size_t)count, "timelines");
     ls_status status = read_and_write(files, paths, count, output, print, json, text);
     for (int i = 0; i < count; i++) ls_timeline_read_free_file(&files[i]);
     return status;

@@ -7,8 +7,8 @@
 #include "base/entropy.h"
 #include "base/clock.h"
 #include "base/kept_error.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/options.h"
 #include "base/point.h"
 #include "checkpoint/writer.h"
@@ -181,8 +181,7 @@ bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing) {
 
 ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, struct ls_checkpointing **checkpointing) {
     const ls_strategy *strategy = config->model->strategy;
-    struct ls_checkpointing *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a checkpointing", sizeof(*made));
+    LS_NEW(struct ls_checkpointing, made, "a checkpointing");
     *made = (struct ls_checkpointing){.model = config->model,
                                       .data = config->data,
                                       .lines = config->lines,
@@ -199,11 +198,7 @@ ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, str
     if (!status) status = check_checkpointing_options(&made->options);
     if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a folder's name", 1);
     if (!status && made->keeper) status = prepare_folder(made);
-    if (status)
-        ls_checkpointing_free(made);
-    else
-        *checkpointing = made;
-    return status;
+    return LS_HAND_OVER(status, checkpointing, made, ls_checkpointing_free(made));
 }
 
 /* ---- going on ---- */

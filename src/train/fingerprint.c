@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/new.h"
 #include "base/option_names.h"
-#include "base/memory.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "data/describe.h"
@@ -166,11 +166,7 @@ ls_status ls_fingerprint_describe_fit(const ls_model *model, const ls_dataset *d
     ls_status status = collect_fingerprint(describe_training, &subject, &made.training);
     if (!status) status = collect_fingerprint(describe_bits, &subject, &made.bits);
     if (!status) status = collect_fingerprint(describe_others, &subject, &made.others);
-    if (status)
-        ls_fingerprint_free_lines(&made);
-    else
-        *lines = made;
-    return status;
+    return LS_HAND_OVER(status, lines, made, ls_fingerprint_free_lines(&made));
 }
 
 ls_status ls_fingerprint_describe_bits(const ls_model *model, const ls_dataset *data, const struct ls_fit_lines *lines,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "base/thread.h"
 #include "train/meeting.h"
@@ -102,16 +102,11 @@ ls_status ls_fragments_new(const ls_model *model, const float *state, struct ls_
     int count = model->strategy->local.fragments ? model->strategy->local.fragments : 1;
     ls_status status = ls_fragments_check(model);
     if (status) return status;
-    struct ls_fragments *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("fragments", sizeof(*made));
+    LS_NEW(struct ls_fragments, made, "fragments");
     made->model = model;
     made->count = (size_t)count;
     status = build_fragments(made, state);
-    if (status)
-        ls_fragments_free(made);
-    else
-        *fragments = made;
-    return status;
+    return LS_HAND_OVER(status, fragments, made, ls_fragments_free(made));
 }
 
 static void wait_for_exchange(struct ls_fragments *fragments) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 #include "data/files.h"
 #include "data/zip.h"
 #include "weights/arrays.h"
@@ -63,11 +64,7 @@ ls_status ls_weights_parse(const char *path, uint8_t *bytes, size_t size, struct
     struct ls_weights read = {.bytes = bytes, .size = size};
     ls_status status = parse(path, &read);
     if (!status) status = put_in_order(path, &read);
-    if (status)
-        ls_weights_free(&read);
-    else
-        *weights = read;
-    return status;
+    return LS_HAND_OVER(status, weights, read, ls_weights_free(&read));
 }
 
 ls_status ls_weights_read(const char *path, struct ls_weights *weights) {

@@ -20,8 +20,8 @@
 #include "base/deadlines.h"
 #include "base/entropy.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
 #include "base/monitor.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "cluster/auth_tls.h"
 #include "cluster/net/listener.h"
@@ -459,9 +459,5 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
         status = ls_thread_start(&rendezvous->thread, "ls-rendezvous", serve, rendezvous);
         rendezvous->thread_runs = !status;
     }
-    if (status)
-        ls_rendezvous_server_free(rendezvous);
-    else
-        *made = rendezvous;
-    return status;
+    return LS_HAND_OVER(status, made, rendezvous, ls_rendezvous_server_free(rendezvous));
 }

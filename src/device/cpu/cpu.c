@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/denormal.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 /* oneDNN's OpenMP is libgomp with every compiler of this file, and <omp.h> would bring the compiler's own. */
 extern void omp_set_num_threads(int count);
@@ -111,16 +110,11 @@ static ls_status cpu_open(int index, int threads, struct ls_device **device) {
     if (threads < 0 || threads > MAX_THREADS)
         return ls_fail(LS_INVALID_ARGUMENT, "cpu:%d: threads_per_replica %d must be from 1 to %d, or 0 for 1", index,
                        threads, MAX_THREADS);
-    struct cpu_device *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a device", sizeof(*made));
+    LS_NEW(struct cpu_device, made, "a device");
     made->device = (struct ls_device){.ops = &cpu_ops, .threads = threads ? threads : 1, .host_memory = true};
     (void)snprintf(made->device.name, sizeof(made->device.name), "cpu:%d", index);
     ls_status status = ls_library_open(&made->library);
-    if (status)
-        ls_free(made);
-    else
-        *device = &made->device;
-    return status;
+    return LS_HAND_OVER(status, device, &made->device, ls_free(made));
 }
 
 const struct ls_device_kind ls_cpu_kind = {
