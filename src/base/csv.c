@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/memory.h"
 #include "base/plain.h"
 #include "base/status.h"
@@ -18,27 +19,15 @@ static ls_status fail_row(const struct ls_csv *csv, int64_t line, const char *wh
 
 /* ---- the row ---- */
 
-/* Doubles an array that is full. */
-static bool grow(void **array, size_t count, size_t *room, size_t size) {
-    if (count < *room) return true;
-    size_t larger = *room ? 2 * *room : FIRST_ROOM;
-    void *grown = ls_alloc_array(larger, size);
-    if (!grown) return false;
-    if (count) memcpy(grown, *array, count * size);
-    ls_free(*array);
-    *array = grown;
-    *room = larger;
-    return true;
-}
-
 static ls_status put(struct ls_csv *csv, char byte) {
-    if (!grow((void **)&csv->text, csv->used, &csv->room, 1)) return ls_fail_memory(csv->path, csv->room);
+    if (LS_GROW(csv->text, csv->room, csv->used + 1, FIRST_ROOM, csv->path))
+        return ls_fail_memory(csv->path, csv->room);
     csv->text[csv->used++] = byte;
     return LS_OK;
 }
 
 static ls_status begin_cell(struct ls_csv *csv) {
-    if (!grow((void **)&csv->starts, csv->count, &csv->start_room, sizeof(*csv->starts)))
+    if (LS_GROW(csv->starts, csv->start_room, csv->count + 1, FIRST_ROOM, csv->path))
         return ls_fail_memory(csv->path, csv->start_room);
     csv->starts[csv->count++] = csv->used;
     return LS_OK;

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "callbacks/monitored.h"
 #include "train/model.h"
@@ -111,8 +111,7 @@ static void describe_early_stopping(struct stopping *stopping) {
 
 ls_status ls_early_stopping_new(const ls_early_stopping_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct stopping *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    LS_NEW(struct stopping, made, "a callback");
     ls_early_stopping_options *copy = &made->options;
     ls_status status = ls_options_copy("ls_early_stopping_options", copy, sizeof(*copy), options);
     if (!status && (copy->patience < 0 || copy->start_from_epoch < 0))
@@ -145,8 +144,7 @@ static ls_status check_loss(void *context, const ls_callback_call *call) {
 
 ls_status ls_terminate_on_nan_new(ls_callback **callback) {
     LS_NEED(callback);
-    ls_callback *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    LS_NEW(ls_callback, made, "a callback");
     *made =
         LS_CALLBACK(.name = "terminate_on_nan", .context = made, .on_train_batch_end = check_loss, .release = ls_free);
     *callback = made;

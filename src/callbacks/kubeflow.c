@@ -7,11 +7,11 @@
 
 #include "base/deadlines.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
-#include "base/status.h"
 #include "base/http_post.h"
+#include "base/text.h"
 #include "callbacks/reporter.h"
 #include "train/model.h"
 #include "base/plain.h"
@@ -64,20 +64,16 @@ static void print_status(FILE *out, const struct kubeflow *kubeflow, const ls_ca
 /* The status is on its way afterwards. */
 static ls_status tell_kubeflow(struct kubeflow *kubeflow, const ls_callback_call *call, int64_t done) {
     char *body = NULL;
-    size_t size = 0;
+    struct ls_text made;
     ls_status status = LS_OK;
     kubeflow->told = ls_now();
     if (!kubeflow->reporter)
         status = ls_reporter_new(kubeflow->url, kubeflow->authority, kubeflow->token_file, &kubeflow->reporter);
-    FILE *out = status ? NULL : open_memstream(&body, &size);
-    if (status || !out) return status ? status : ls_fail_memory("a status", 0);
-    print_status(out, kubeflow, call, done);
-    if (!fclose(out)) {
-        ls_reporter_give(kubeflow->reporter, body);
-        return LS_OK;
-    }
-    free(body);
-    return ls_fail_memory("a status", size);
+    FILE *out = ls_text_open(&made, 0);
+    if (out && !status) print_status(out, kubeflow, call, done);
+    status = ls_text_close(&made, status, "a status", &body);
+    if (!status) ls_reporter_give(kubeflow->reporter, body);
+    return status;
 }
 
 /* Says the first failure and the end of failures. */
@@ -157,8 +153,7 @@ static ls_status fill_kubeflow(struct kubeflow *kubeflow, const ls_kubeflow_opti
 
 ls_status ls_kubeflow_new(const ls_kubeflow_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct kubeflow *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    LS_NEW(struct kubeflow, made, "a callback");
     ls_status status = fill_kubeflow(made, options);
     if (status) {
         release_kubeflow(made);

@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "base/whole_file.h"
 #include "callbacks/monitored.h"
 #include "train/model.h"
@@ -67,11 +68,10 @@ static ls_status put_path(FILE *out, const char *at, const ls_callback_call *cal
 
 /* *path is freed with free. */
 static ls_status make_path(const struct checkpoint *checkpoint, const ls_callback_call *call, char **path) {
-    size_t size = 0;
-    FILE *out = open_memstream(path, &size);
-    if (!out) return ls_fail_memory("a path", 1);
-    ls_status status = put_path(out, checkpoint->path, call);
-    return fclose(out) && !status ? ls_fail_memory("a path", size) : status;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    ls_status status = out ? put_path(out, checkpoint->path, call) : LS_OK;
+    return ls_text_close(&made, status, "a path", path);
 }
 
 /* Checks before the first step that the path can be written: its ending, and a file in its folder, unless the folder's
@@ -129,8 +129,7 @@ static void release_model_checkpoint(void *context) {
 
 ls_status ls_model_checkpoint_new(const ls_model_checkpoint_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct checkpoint *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    LS_NEW(struct checkpoint, made, "a callback");
     ls_model_checkpoint_options *copy = &made->options;
     ls_status status = ls_options_copy("ls_model_checkpoint_options", copy, sizeof(*copy), options);
     if (!status && (!copy->path || !*copy->path))

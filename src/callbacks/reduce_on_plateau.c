@@ -1,8 +1,8 @@
 /* A smaller learning rate when a number gets no better (keras.callbacks.ReduceLROnPlateau). */
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "callbacks/monitored.h"
 #include "train/model.h"
@@ -83,8 +83,7 @@ static ls_status settle_options(ls_reduce_on_plateau_options *options) {
 
 ls_status ls_reduce_on_plateau_new(const ls_reduce_on_plateau_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct plateau *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    LS_NEW(struct plateau, made, "a callback");
     ls_reduce_on_plateau_options *copy = &made->options;
     ls_status status = ls_options_copy("ls_reduce_on_plateau_options", copy, sizeof(*copy), options);
     if (!status) status = settle_options(copy);

@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 #include "base/http_post.h"
-#include "base/memory.h"
+#include "base/kept_error.h"
 #include "base/monitor.h"
+#include "base/new.h"
 #include "base/read_file.h"
-#include "base/status.h"
 #include "base/thread.h"
 
 #define TOKEN_MOST 8000 /* bytes */
@@ -22,8 +22,7 @@ struct ls_reporter {
     char *next;                /* owns: the newest report, until it is on its way */
     bool sending, ending;      /* one is on its way; no more come */
     bool ended, left;          /* the thread ends; it frees all this */
-    ls_status status;          /* of the last one sent */
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error last; /* result of sending */
 };
 
 static void release_texts(struct ls_reporter *reporter) {
@@ -66,8 +65,7 @@ static void *send_reports(void *argument) {
         ls_status status = send_report(reporter, body);
         free(body);
         ls_monitor_lock(&reporter->monitor);
-        reporter->status = status;
-        if (status) memcpy(reporter->error, ls_error(), strlen(ls_error()) + 1);
+        ls_kept_error_set(&reporter->last, status);
     }
     bool left = reporter->left;
     reporter->ended = true;
@@ -84,8 +82,7 @@ static bool copy_text(const char *text, char **copy) {
 
 ls_status ls_reporter_new(const char *url, const char *authority, const char *token_file,
                           struct ls_reporter **reporter) {
-    struct ls_reporter *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a reporter", sizeof(*made));
+    LS_NEW(struct ls_reporter, made, "a reporter");
     bool memory = copy_text(url, &made->url) && copy_text(authority, &made->authority) &&
                   copy_text(token_file, &made->token_file);
     ls_status status = memory ? ls_monitor_init(&made->monitor) : ls_fail_memory("a reporter", strlen(url));
@@ -94,11 +91,7 @@ ls_status ls_reporter_new(const char *url, const char *authority, const char *to
         return status;
     }
     status = ls_thread_start(&made->thread, "ls-reporter", send_reports, made);
-    if (status)
-        release_reporter(made);
-    else
-        *reporter = made;
-    return status;
+    return LS_HAND_OVER(status, reporter, made, release_reporter(made));
 }
 
 void ls_reporter_give(struct ls_reporter *reporter, char *body) {
@@ -109,13 +102,9 @@ void ls_reporter_give(struct ls_reporter *reporter, char *body) {
     ls_monitor_unlock(&reporter->monitor);
 }
 
-static ls_status tell_status(const struct ls_reporter *reporter) {
-    return reporter->status ? ls_fail(reporter->status, "%s", reporter->error) : LS_OK;
-}
-
 ls_status ls_reporter_look(struct ls_reporter *reporter) {
     ls_monitor_lock(&reporter->monitor);
-    ls_status status = tell_status(reporter);
+    ls_status status = ls_kept_error_raise(&reporter->last);
     ls_monitor_unlock(&reporter->monitor);
     return status;
 }
@@ -127,8 +116,8 @@ ls_status ls_reporter_end(struct ls_reporter *reporter, int64_t deadline) {
     ls_monitor_broadcast(&reporter->monitor);
     while (!reporter->ended && ls_monitor_wait(&reporter->monitor, reporter->sending ? deadline : LS_NEVER)) continue;
     bool left = reporter->left = !reporter->ended;
-    ls_status status =
-        left ? ls_fail(LS_DEADLINE_EXCEEDED, "POST %.300s: it takes too long", reporter->url) : tell_status(reporter);
+    ls_status status = left ? ls_fail(LS_DEADLINE_EXCEEDED, "POST %.300s: it takes too long", reporter->url)
+                            : ls_kept_error_raise(&reporter->last);
     if (left) free(ls_steal(reporter->next));
     ls_monitor_unlock(&reporter->monitor);
     if (left) {

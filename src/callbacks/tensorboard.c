@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "observe/event_file.h"
 #include "callbacks/graph_event.h"
@@ -256,8 +256,7 @@ static ls_status check_tensorboard_options(const ls_tensorboard_options *options
 
 ls_status ls_tensorboard_new(const ls_tensorboard_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct tensorboard *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a TensorBoard callback", sizeof(*made));
+    LS_NEW(struct tensorboard, made, "a TensorBoard callback");
     ls_status status = ls_options_copy("ls_tensorboard_options", &made->options, sizeof(made->options), options);
     if (!status) status = check_tensorboard_options(&made->options);
     if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a path", 1);

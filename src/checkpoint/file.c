@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
-#include "base/status.h"
 
 #define DIGEST 64        /* hex digits of SHA-256 */
 #define PIECE  (1 << 30) /* the most that one write takes */
@@ -107,11 +106,7 @@ ls_status ls_checkpoint_file_load(uint8_t *bytes, size_t size, struct ls_loaded 
     if (!status) status = check_last(&made.file);
     if (!status) status = check_digest(bytes, size);
     if (!status) status = ls_manifest_check(&made.file);
-    if (status)
-        ls_checkpoint_file_free_loaded(&made);
-    else
-        *loaded = made;
-    return status;
+    return LS_HAND_OVER(status, loaded, made, ls_checkpoint_file_free_loaded(&made));
 }
 
 void ls_checkpoint_file_free_loaded(struct ls_loaded *loaded) {

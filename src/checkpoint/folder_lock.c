@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/read_file.h"
-#include "base/status.h"
 #include "checkpoint/file.h"
 
 #define ATTEMPTS 100 /* at a lock that others take and release meanwhile */
@@ -137,8 +136,7 @@ static ls_status take_folder_lock(struct ls_folder_lock *lock, const char *folde
 
 ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_log *log,
                               struct ls_folder_lock **lock) {
-    struct ls_folder_lock *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the lock of a folder", sizeof(*made));
+    LS_NEW(struct ls_folder_lock, made, "the lock of a folder");
     *made = (struct ls_folder_lock){-1, -1};
     ls_status status = take_folder_lock(made, folder, job, log);
     if (!status) {

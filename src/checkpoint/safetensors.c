@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/plain.h"
 
 #define LENGTH     8                  /* bytes of the header's length; the data begins at a multiple of as many */
@@ -234,11 +233,7 @@ ls_status ls_safetensors_parse(const uint8_t *bytes, size_t size, struct ls_safe
     read.data = LENGTH + (size_t)length;
     read.size = size - read.data;
     ls_status status = read_header((const char *)bytes + LENGTH, (size_t)length, &read);
-    if (status)
-        ls_safetensors_free(&read);
-    else
-        *file = read;
-    return status;
+    return LS_HAND_OVER(status, file, read, ls_safetensors_free(&read));
 }
 
 void ls_safetensors_free(struct ls_safetensors *file) {

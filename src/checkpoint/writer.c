@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "base/monitor.h"
 #include "base/thread.h"
 
@@ -18,9 +18,8 @@ struct ls_writer {
     const struct ls_checkpoint *checkpoint; /* being written; NULL when idle */
     const struct ls_folder_lock *lock;
     bool stopping;
-    bool written;     /* this and what follows: since the last ls_writer_result */
-    ls_status status; /* the first error */
-    char error[LS_ERROR_SIZE];
+    bool written;               /* this and what follows: since the last ls_writer_result */
+    struct ls_kept_error error; /* the first */
 };
 
 static void *write_checkpoints(void *argument) {
@@ -33,10 +32,7 @@ static void *write_checkpoints(void *argument) {
         ls_status status = ls_checkpoint_folder_save(writer->folder, writer->lock, writer->checkpoint, writer->keep);
         ls_monitor_lock(&writer->monitor);
         if (!status) writer->written = true;
-        if (status && !writer->status) {
-            writer->status = status;
-            memcpy(writer->error, ls_error(), strlen(ls_error()) + 1);
-        }
+        ls_kept_error_first(&writer->error, status);
         writer->checkpoint = NULL;
         ls_monitor_broadcast(&writer->monitor);
         ls_reached("checkpoint_done");
@@ -46,8 +42,7 @@ static void *write_checkpoints(void *argument) {
 }
 
 ls_status ls_writer_new(const char *folder, int keep, struct ls_writer **writer) {
-    struct ls_writer *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the writer of checkpoints", sizeof(*made));
+    LS_NEW(struct ls_writer, made, "the writer of checkpoints");
     made->folder = folder;
     made->keep = keep;
     ls_status status = ls_monitor_init(&made->monitor);
@@ -55,23 +50,17 @@ ls_status ls_writer_new(const char *folder, int keep, struct ls_writer **writer)
         status = ls_thread_start(&made->thread, "ls-checkpoint", write_checkpoints, made);
         if (status) ls_monitor_destroy(&made->monitor);
     }
-    if (status)
-        ls_free(made);
-    else
-        *writer = made;
-    return status;
+    return LS_HAND_OVER(status, writer, made, ls_free(made));
 }
 
 ls_status ls_writer_result(struct ls_writer *writer, bool *written) {
-    char error[LS_ERROR_SIZE];
     ls_monitor_lock(&writer->monitor);
-    ls_status status = writer->status;
-    if (status) memcpy(error, writer->error, sizeof(error));
+    ls_status status = ls_kept_error_raise(&writer->error);
     *written = writer->written;
-    writer->status = LS_OK;
+    writer->error.status = LS_OK;
     writer->written = false;
     ls_monitor_unlock(&writer->monitor);
-    return status ? ls_fail(status, "%s", error) : LS_OK;
+    return status;
 }
 
 bool ls_writer_idle(struct ls_writer *writer) {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/kept_error.h"
 #include "base/line_difference.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 
@@ -48,11 +48,10 @@ static int find_different(const struct ls_cluster *cluster, const struct ls_byte
 
 /* After a difference nobody goes before all have seen it: otherwise one would hear of another's end first. */
 static void let_all_see(struct ls_cluster *cluster, double timeout, struct ls_bytes *texts) {
-    char message[LS_ERROR_SIZE];
-    (void)snprintf(message, sizeof(message), "%s", ls_error());
+    struct ls_kept_error kept = ls_kept_error_of(LS_INVALID_ARGUMENT);
     if (ls_cluster_exchange(cluster, "difference", (struct ls_bytes){NULL, 0}, timeout, texts) == LS_OK)
         free_texts(cluster, texts);
-    (void)ls_fail(LS_INVALID_ARGUMENT, "%s", message);
+    (void)ls_kept_error_raise(&kept);
 }
 
 /* The two whose digests differ send their texts, and all find the same difference. */
@@ -75,8 +74,7 @@ ls_status ls_agree_lines(struct ls_cluster *cluster, const char *name, const cha
     } text = {lines};
     struct ls_bytes own = {text.out, strlen(lines) + 1};
     char digest[65];
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->count, sizeof(*received));
-    if (!received) return ls_fail_memory("fingerprints", (size_t)cluster->count * sizeof(*received));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->count, "fingerprints");
     ls_status status = ls_digest_sha256(own.data, own.size, digest);
     if (!status)
         status = ls_cluster_exchange(cluster, name, (struct ls_bytes){digest, sizeof(digest)}, timeout, received);

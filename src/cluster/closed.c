@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/grow.h"
 
 void ls_closed_release(struct ls_closed *closed) {
     ls_free(closed->incarnations);
@@ -21,19 +21,14 @@ bool ls_closed_has(const struct ls_closed *closed, uint64_t incarnation) {
 }
 
 static bool grow_closed(struct ls_closed *closed) {
-    int room = closed->room ? 2 * closed->room : 4;
-    uint64_t *incarnations = room > LS_CLOSED_MOST ? NULL : ls_alloc_array((size_t)room, sizeof(*incarnations));
-    if (!incarnations) return false;
-    if (closed->count) memcpy(incarnations, closed->incarnations, (size_t)closed->count * sizeof(*incarnations));
-    ls_free(closed->incarnations);
-    closed->incarnations = incarnations;
-    closed->room = room;
-    return true;
+    return closed->count < closed->room ||
+           (2 * closed->room <= LS_CLOSED_MOST &&
+            !LS_GROW(closed->incarnations, closed->room, closed->count + 1, 4, "the incarnations that left"));
 }
 
 bool ls_closed_add(struct ls_closed *closed, uint64_t incarnation) {
     if (find_closed(closed, incarnation) >= 0) return true;
-    if (closed->count == closed->room && !grow_closed(closed)) return false;
+    if (!grow_closed(closed)) return false;
     closed->incarnations[closed->count++] = incarnation;
     return true;
 }

@@ -13,8 +13,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/digest.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "cluster/auth_tls.h"
 #include "cluster/net/address.h"
 #include "cluster/cluster_private.h"
@@ -250,8 +249,7 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **made) {
     ls_status status = check_config(config);
     if (status) return status;
-    struct ls_cluster *cluster = ls_alloc(sizeof(*cluster));
-    if (!cluster) return ls_fail_memory("a cluster", sizeof(*cluster));
+    LS_NEW(struct ls_cluster, cluster, "a cluster");
     status = ls_monitor_init(&cluster->monitor);
     if (status) {
         ls_free(cluster);
@@ -261,11 +259,7 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
     if (!status) status = ls_moved_open(cluster);
     if (!status) status = read_security(cluster);
     if (!status) status = start_cluster(cluster);
-    if (status)
-        ls_cluster_free(cluster);
-    else
-        *made = cluster;
-    return status;
+    return LS_HAND_OVER(status, made, cluster, ls_cluster_free(cluster));
 }
 
 void ls_cluster_free(struct ls_cluster *cluster) {

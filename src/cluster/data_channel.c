@@ -6,8 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "cluster/auth_tls.h"
 #include "cluster/data_link.h"
 #include "resolver/cluster_view.h"
@@ -31,8 +30,7 @@ static void free_channel(struct ls_data_channel *channel) {
 
 static ls_status make_channel(struct ls_cluster *cluster, uint32_t number, struct ls_data_channel **made) {
     int count = count_places(cluster, number);
-    struct ls_data_channel *channel = ls_alloc(sizeof(*channel));
-    if (!channel) return ls_fail_memory("a channel", sizeof(*channel));
+    LS_NEW(struct ls_data_channel, channel, "a channel");
     channel->cluster = cluster;
     channel->number = number;
     channel->places = count;

@@ -8,9 +8,8 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "cluster/cluster_private.h"
 #include "cluster/data_channel.h"
 #include "cluster/data_link.h"
@@ -247,9 +246,5 @@ ls_status ls_data_source_new(struct ls_cluster *cluster, uint32_t channel, const
     for (int i = 0; i < count; i++) source->ranks[i] = cluster->members[members ? members[i] : i];
     ls_status status = start_source(source);
     if (!status) status = open_channel(cluster, channel, &source->channel);
-    if (status)
-        ls_free(source);
-    else
-        *made = &source->source;
-    return status;
+    return LS_HAND_OVER(status, made, &source->source, ls_free(source));
 }

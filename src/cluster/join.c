@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
 #include "cluster/data_channel.h"
@@ -472,11 +472,11 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
 /* ---- Joining ---------------------------------------------------------------------------------------------------- */
 
 void ls_join_give_up(struct ls_cluster *cluster, ls_status status) {
-    char message[LS_ERROR_SIZE];
-    (void)snprintf(message, sizeof(message), "%s", ls_error());
-    struct ls_leave leave = {.code = status, .root = cluster->rank, .message = status ? message : cluster->end.stopped};
+    struct ls_kept_error kept = ls_kept_error_of(status);
+    const char *message = status ? kept.message : cluster->end.stopped;
+    struct ls_leave leave = {.code = status, .root = cluster->rank, .message = message};
     ls_leave_end(cluster, &leave);
-    (void)ls_fail(status, "%s", message);
+    (void)ls_kept_error_raise(&kept);
 }
 
 ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **made) {
@@ -489,9 +489,5 @@ ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_clus
         status = ls_join_form(cluster, &nothing, &generation);
         if (!status) status = ls_join_accept(cluster);
     } while (status && ls_join_may_recover(cluster, status, false));
-    if (status)
-        ls_join_give_up(cluster, status);
-    else
-        *made = cluster;
-    return status;
+    return LS_HAND_OVER(status, made, cluster, ls_join_give_up(cluster, status));
 }

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
@@ -158,8 +158,7 @@ ls_status ls_leave_outcome(struct ls_cluster *cluster) {
 /* Once one has left in order, all have come here: a later loss takes nothing with it. */
 ls_status ls_leave_pass_exit(struct ls_cluster *cluster) {
     if (cluster->end.passed_exit) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->count, sizeof(*received));
-    if (!received) return ls_fail_memory("the exits", (size_t)cluster->count * sizeof(*received));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->count, "the exits");
     double timeout = cluster->config.settings->exit_timeout;
     uint64_t calls = ls_abort_counted(cluster->config.abort);
     ls_status status =
@@ -197,15 +196,12 @@ static void find_root(struct ls_cluster *cluster, ls_status status, struct ls_fa
 
 ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status) {
     struct ls_failure failure = {.status = LS_OK};
-    char error[LS_ERROR_SIZE] = "";
     if (!cluster) return status;
     if (!status) status = ls_leave_pass_exit(cluster);
-    if (status) {
-        (void)snprintf(error, sizeof(error), "%s", ls_error());
-        find_root(cluster, status, &failure);
-    }
+    struct ls_kept_error kept = ls_kept_error_of(status);
+    if (status) find_root(cluster, status, &failure);
     struct ls_leave leave = {failure.status, failure.root, failure.lost, failure.message};
     if (!failure.status) leave = (struct ls_leave){LS_OK, cluster->rank, false, cluster->end.stopped};
     ls_leave_end(cluster, &leave);
-    return status ? ls_fail(status, "%s", error) : LS_OK;
+    return ls_kept_error_raise(&kept);
 }

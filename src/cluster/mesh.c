@@ -8,8 +8,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
 #include "cluster/cluster_private.h"
@@ -125,15 +124,7 @@ static int64_t fill_slot(const struct ls_cluster *cluster, const struct ls_peer 
 
 /* One that finds no room is looked at when its time has come. */
 static bool add_slot(struct ls_mesh_slots *slots, int fd) {
-    if (slots->count == slots->room) {
-        int room = slots->room ? 2 * slots->room : FIRST_SLOTS;
-        struct pollfd *more = ls_alloc_array((size_t)room, sizeof(*more));
-        if (!more) return false;
-        if (slots->count) memcpy(more, slots->at, (size_t)slots->count * sizeof(*more));
-        ls_free(slots->at);
-        slots->at = more;
-        slots->room = room;
-    }
+    if (LS_GROW(slots->at, slots->room, slots->count + 1, FIRST_SLOTS, "connections to wait for")) return false;
     slots->at[slots->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
     return true;
 }

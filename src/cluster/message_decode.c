@@ -5,7 +5,7 @@
 #include <cluster.pb-c.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "base/new.h"
 
 #define VERSION_MAX 64
 #define NAME_MAX    255
@@ -282,11 +282,7 @@ ls_status ls_message_decode(const void *data, size_t size, struct ls_message *me
     if (!envelope) return ls_fail(LS_INVALID_ARGUMENT, "a control message of %zu bytes is no Envelope", size);
     struct ls_message decoded = {.storage = envelope};
     ls_status status = check_envelope(envelope, &decoded);
-    if (status)
-        ls_message_decode_release(&decoded);
-    else
-        *message = decoded;
-    return status;
+    return LS_HAND_OVER(status, message, decoded, ls_message_decode_release(&decoded));
 }
 
 void ls_message_decode_release(struct ls_message *message) {

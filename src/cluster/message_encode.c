@@ -52,6 +52,10 @@ static ls_status pack(const Ls__Envelope *envelope, void **data, size_t *size) {
     return LS_OK;
 }
 
+/* Puts body into envelope as the member of its kind. */
+#define PACK(kind, member)                                                                                             \
+    (envelope->body_case = LS__ENVELOPE__BODY_##kind, envelope->member = &body, pack(envelope, data, size))
+
 static ls_status encode_hello(Ls__Envelope *envelope, const struct ls_hello *hello, void **data, size_t *size) {
     Ls__Hello body = LS__HELLO__INIT;
     body.protocol = hello->protocol;
@@ -66,9 +70,7 @@ static ls_status encode_hello(Ls__Envelope *envelope, const struct ls_hello *hel
     body.elastic = readable(hello->elastic);
     body.options = readable(hello->options);
     if (hello->proof) body.proof = bytes_of_message(hello->proof, LS_PROOF_SIZE);
-    envelope->body_case = LS__ENVELOPE__BODY_HELLO;
-    envelope->hello = &body;
-    return pack(envelope, data, size);
+    return PACK(HELLO, hello);
 }
 
 static ls_status encode_reply(Ls__Envelope *envelope, const struct ls_handshake_reply *reply, void **data,
@@ -81,9 +83,7 @@ static ls_status encode_reply(Ls__Envelope *envelope, const struct ls_handshake_
     body.task_type = readable(reply->task_type);
     body.task_index = (uint32_t)reply->task_index;
     body.rank = (uint32_t)reply->rank;
-    envelope->body_case = LS__ENVELOPE__BODY_HELLO_REPLY;
-    envelope->hello_reply = &body;
-    return pack(envelope, data, size);
+    return PACK(HELLO_REPLY, hello_reply);
 }
 
 static ls_status encode_share(Ls__Envelope *envelope, const struct ls_share *share, void **data, size_t *size) {
@@ -91,9 +91,7 @@ static ls_status encode_share(Ls__Envelope *envelope, const struct ls_share *sha
     body.sequence = share->sequence;
     body.name = readable(share->name);
     body.payload = bytes_of_message(share->payload, share->size);
-    envelope->body_case = LS__ENVELOPE__BODY_SHARE;
-    envelope->share = &body;
-    return pack(envelope, data, size);
+    return PACK(SHARE, share);
 }
 
 static ls_status encode_leave(Ls__Envelope *envelope, const struct ls_leave *leave, void **data, size_t *size) {
@@ -103,9 +101,7 @@ static ls_status encode_leave(Ls__Envelope *envelope, const struct ls_leave *lea
     body.root = (uint32_t)leave->root;
     body.lost = leave->lost;
     body.message = clean(leave->message, text);
-    envelope->body_case = LS__ENVELOPE__BODY_LEAVE;
-    envelope->leave = &body;
-    return pack(envelope, data, size);
+    return PACK(LEAVE, leave);
 }
 
 static ls_status encode_shares(Ls__Envelope *envelope, const struct ls_shares *shares, void **data, size_t *size) {
@@ -123,9 +119,7 @@ static ls_status encode_shares(Ls__Envelope *envelope, const struct ls_shares *s
     body.payload = bytes_of_message(shares->payload, shares->size);
     body.code = (uint32_t)shares->code;
     body.message = clean(shares->message, text);
-    envelope->body_case = LS__ENVELOPE__BODY_SHARES;
-    envelope->shares = &body;
-    return pack(envelope, data, size);
+    return PACK(SHARES, shares);
 }
 
 static ls_status encode_finished(Ls__Envelope *envelope, const struct ls_finished *finished, void **data,
@@ -133,9 +127,7 @@ static ls_status encode_finished(Ls__Envelope *envelope, const struct ls_finishe
     Ls__Finished body = LS__FINISHED__INIT;
     body.rank = (uint32_t)finished->rank;
     body.calls = finished->calls;
-    envelope->body_case = LS__ENVELOPE__BODY_FINISHED;
-    envelope->finished = &body;
-    return pack(envelope, data, size);
+    return PACK(FINISHED, finished);
 }
 
 static ls_status encode_waiting(Ls__Envelope *envelope, const struct ls_waiting *waiting, void **data, size_t *size) {
@@ -144,26 +136,20 @@ static ls_status encode_waiting(Ls__Envelope *envelope, const struct ls_waiting 
     body.sequence = waiting->sequence;
     body.missing = (uint32_t)waiting->missing;
     body.message = clean(waiting->message, text);
-    envelope->body_case = LS__ENVELOPE__BODY_WAITING;
-    envelope->waiting = &body;
-    return pack(envelope, data, size);
+    return PACK(WAITING, waiting);
 }
 
 static ls_status encode_stall(Ls__Envelope *envelope, const struct ls_stall *stall, void **data, size_t *size) {
     Ls__Stall body = LS__STALL__INIT;
     body.sequence = stall->sequence;
     body.call = bytes_of_message(stall->call, stall->size);
-    envelope->body_case = LS__ENVELOPE__BODY_STALL;
-    envelope->stall = &body;
-    return pack(envelope, data, size);
+    return PACK(STALL, stall);
 }
 
 static ls_status encode_beat(Ls__Envelope *envelope, int leader, void **data, size_t *size) {
     Ls__Beat body = LS__BEAT__INIT;
     body.leader = (uint32_t)(leader + 1);
-    envelope->body_case = LS__ENVELOPE__BODY_BEAT;
-    envelope->beat = &body;
-    return pack(envelope, data, size);
+    return PACK(BEAT, beat);
 }
 
 static ls_status encode_challenge(Ls__Envelope *envelope, const struct ls_challenge *challenge, void **data,
@@ -174,9 +160,7 @@ static ls_status encode_challenge(Ls__Envelope *envelope, const struct ls_challe
     body.task_index = (uint32_t)challenge->task_index;
     body.rank = (uint32_t)challenge->rank;
     if (challenge->proof) body.proof = bytes_of_message(challenge->proof, LS_PROOF_SIZE);
-    envelope->body_case = LS__ENVELOPE__BODY_CHALLENGE;
-    envelope->challenge = &body;
-    return pack(envelope, data, size);
+    return PACK(CHALLENGE, challenge);
 }
 
 static ls_status encode_stop(Ls__Envelope *envelope, const struct ls_stop *stop, void **data, size_t *size) {
@@ -185,9 +169,7 @@ static ls_status encode_stop(Ls__Envelope *envelope, const struct ls_stop *stop,
     body.root = (uint32_t)stop->root;
     body.message = clean(stop->message, text);
     body.code = (uint32_t)stop->code;
-    envelope->body_case = LS__ENVELOPE__BODY_STOP;
-    envelope->stop = &body;
-    return pack(envelope, data, size);
+    return PACK(STOP, stop);
 }
 
 static ls_status encode_report(Ls__Envelope *envelope, const struct ls_report *report, void **data, size_t *size) {
@@ -201,9 +183,7 @@ static ls_status encode_report(Ls__Envelope *envelope, const struct ls_report *r
     body.n_ledger_incarnation = (size_t)report->ledger.count * (size_t)report->ledger.size;
     body.closed = words_of(report->closed);
     body.n_closed = (size_t)report->closed_count;
-    envelope->body_case = LS__ENVELOPE__BODY_REPORT;
-    envelope->report = &body;
-    return pack(envelope, data, size);
+    return PACK(REPORT, report);
 }
 
 static ls_status encode_propose(Ls__Envelope *envelope, const struct ls_propose *propose, void **data, size_t *size) {
@@ -221,25 +201,19 @@ static ls_status encode_propose(Ls__Envelope *envelope, const struct ls_propose 
     if (propose->key) body.key = bytes_of_message(propose->key, LS_PROOF_SIZE);
     body.host = words_of(propose->hosts);
     body.n_host = (size_t)propose->size;
-    envelope->body_case = LS__ENVELOPE__BODY_PROPOSE;
-    envelope->propose = &body;
-    return pack(envelope, data, size);
+    return PACK(PROPOSE, propose);
 }
 
 static ls_status encode_accept(Ls__Envelope *envelope, uint64_t number, void **data, size_t *size) {
     Ls__Accept body = LS__ACCEPT__INIT;
     body.number = number;
-    envelope->body_case = LS__ENVELOPE__BODY_ACCEPT;
-    envelope->accept = &body;
-    return pack(envelope, data, size);
+    return PACK(ACCEPT, accept);
 }
 
 static ls_status encode_begin(Ls__Envelope *envelope, uint64_t number, void **data, size_t *size) {
     Ls__Begin body = LS__BEGIN__INIT;
     body.number = number;
-    envelope->body_case = LS__ENVELOPE__BODY_BEGIN;
-    envelope->begin = &body;
-    return pack(envelope, data, size);
+    return PACK(BEGIN, begin);
 }
 
 ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size) {

@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/read_file.h"
-#include "base/status.h"
 #include "resolver/tf_config_address.h"
 
 #define READ_PAUSE (200 * LS_MILLISECOND)
@@ -48,17 +47,12 @@ static ls_status read_row(const struct ls_cluster *cluster, char *line, int numb
 }
 
 static ls_status read_rows(const struct ls_cluster *cluster, char *text, struct ls_moved_task **made) {
-    struct ls_moved_task *rows = ls_alloc_array((size_t)cluster->size, sizeof(*rows));
-    if (!rows) return ls_fail_memory("addresses", (size_t)cluster->size * sizeof(*rows));
+    LS_NEW_ARRAY(struct ls_moved_task, rows, (size_t)cluster->size, "addresses");
     ls_status status = LS_OK;
     int number = 0;
     for (char *rest = text, *line; !status && (line = strsep(&rest, "\n"));)
         if (number++, *line) status = read_row(cluster, line, number, rows);
-    if (status)
-        release_rows(rows, cluster->size);
-    else
-        *made = rows;
-    return status;
+    return LS_HAND_OVER(status, made, rows, release_rows(rows, cluster->size));
 }
 
 static ls_status read_places(const struct ls_cluster *cluster, struct ls_moved_task **made) {

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 
 void ls_quorum_release(struct ls_ledger *ledger) {
     ls_free(ledger->numbers);
@@ -27,21 +26,12 @@ static int convener_of(const struct ls_ledger *ledger, uint64_t number) {
 
 static bool grow_quorum(struct ls_ledger *ledger) {
     if (ledger->count < ledger->room) return true;
-    int room = ledger->room ? 2 * ledger->room : 1;
-    uint64_t *numbers = ls_alloc_array((size_t)room, sizeof(*numbers));
-    uint64_t *incarnations = ls_alloc_array((size_t)room, roster_bytes(ledger));
-    if (room > LS_LEDGER_MOST || !numbers || !incarnations) {
-        ls_free(numbers);
-        ls_free(incarnations);
-        return false;
-    }
-    if (ledger->count) memcpy(numbers, ledger->numbers, (size_t)ledger->count * sizeof(*numbers));
-    if (ledger->count) memcpy(incarnations, ledger->incarnations, (size_t)ledger->count * roster_bytes(ledger));
-    ls_free(ledger->numbers);
-    ls_free(ledger->incarnations);
-    ledger->numbers = numbers;
-    ledger->incarnations = incarnations;
-    ledger->room = room;
+    const struct ls_growth number = {sizeof(*ledger->numbers), 1, LS_LEDGER_MOST, "numbers of configurations"};
+    const struct ls_growth roster = {roster_bytes(ledger), 1, LS_LEDGER_MOST, "rosters"};
+    size_t count = (size_t)ledger->count, numbers = count, rosters = count;
+    if (ls_grow(&ledger->numbers, &numbers, count + 1, &number)) return false;
+    if (ls_grow(&ledger->incarnations, &rosters, count + 1, &roster)) return false;
+    ledger->room = (int)rosters;
     return true;
 }
 

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/algorithm.h"
 #include "collective/collectives.h"
 #include "collective/call.h"
@@ -59,8 +58,7 @@ static bool allocate_group(struct ls_group *group) {
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group) {
     ls_status status = check_config(config);
     if (status) return status;
-    struct ls_group *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a group", sizeof(*made));
+    LS_NEW(struct ls_group, made, "a group");
     made->generation = config->generation;
     made->transport = config->transport;
     made->algorithm = config->algorithm;
@@ -199,8 +197,7 @@ int ls_group_factor(const struct ls_group *group) {
 
 static ls_status find_factor(struct ls_group *group) {
     size_t size = (size_t)group->executor.size;
-    LS_CLEANUP(ls_free_pointer) struct ls_subtree *ranges = ls_alloc_array(size, sizeof(*ranges));
-    if (!ranges) return ls_fail_memory("a list of leaves", size * sizeof(*ranges));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_subtree, ranges, size, "a list of leaves");
     const struct ls_reduction reduction = {.size = group->executor.size, .first = group->first, .hosts = &group->hosts};
     for (int host = 0; host < group->hosts.count; host++) {
         int parts = ls_direct_host_parts(&reduction, host, ranges, NULL, 0);

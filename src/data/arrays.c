@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
-#include "base/status.h"
 #include "data/class_count.h"
 #include "data/sources.h"
 
@@ -119,8 +118,7 @@ ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_dataset_optio
     ls_status status = ls_options_copy("ls_arrays", &filled.given, sizeof(filled.given), arrays);
     if (!status) status = fill_arrays(&filled);
     if (status) return status;
-    struct arrays *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a dataset", sizeof(*made));
+    LS_NEW(struct arrays, made, "a dataset");
     *made = filled;
     if (options) made->source.split = options->split;
     return ls_dataset_from_source(&made->source, options, dataset);

@@ -6,9 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
-#include "base/status.h"
 #include "data/pixels.h"
 #include "data/dataset.h"
 
@@ -125,8 +124,7 @@ static const struct ls_source_ops encoded_ops = {.read = read_cache_example,
                                                  .bytes = bytes_of_cache};
 
 ls_status ls_source_cache(struct ls_source **source) {
-    struct cached *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a cache", sizeof(*made));
+    LS_NEW(struct cached, made, "a cache");
     size_t count = (size_t)(*source)->count;
     made->source = **source;
     made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;

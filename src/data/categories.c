@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 
 #define FIRST_SLOTS 64
 
@@ -35,18 +34,13 @@ static void hash_again(struct ls_categories *categories) {
 }
 
 static ls_status grow_categories(struct ls_categories *categories) {
-    if (categories->count < categories->room) return LS_OK;
-    int64_t room = categories->room ? 2 * categories->room : FIRST_SLOTS / 2;
-    LS_CLEANUP(ls_free_pointer) char **names = ls_alloc_array((size_t)room, sizeof(*names));
-    int32_t *slots = ls_alloc_array((size_t)room * 2, sizeof(*slots));
-    if (!names || !slots || room > INT32_MAX / 2) {
-        ls_free(slots);
-        return ls_fail_memory("categories", (size_t)room * sizeof(*names));
-    }
-    if (categories->count) memcpy(names, categories->names, (size_t)categories->count * sizeof(*names));
-    ls_free(categories->names);
+    int64_t room = categories->room;
+    if (categories->count < room) return LS_OK;
+    ls_status status = LS_GROW(categories->names, room, categories->count + 1, FIRST_SLOTS / 2, "categories");
+    if (status) return status;
+    int32_t *slots = room > INT32_MAX / 2 ? NULL : ls_alloc_array((size_t)room * 2, sizeof(*slots));
+    if (!slots) return ls_fail_memory("categories", (size_t)room * sizeof(*categories->names));
     ls_free(categories->slots);
-    categories->names = ls_steal(names);
     categories->slots = slots;
     categories->room = room;
     categories->slot_count = (size_t)room * 2;

@@ -4,9 +4,8 @@
 
 #include <stdio.h>
 
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "data/files.h"
 #include "data/pixels.h"
 #include "data/reader.h"
@@ -119,8 +118,7 @@ ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *optio
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
-    struct cifar10 *cifar10 = ls_alloc(sizeof(*cifar10));
-    if (!cifar10) return ls_fail_memory("a dataset", sizeof(*cifar10));
+    LS_NEW(struct cifar10, cifar10, "a dataset");
     cifar10->source = (struct ls_source){.ops = &cifar10_ops,
                                          .kind = "cifar10",
                                          .shape = LS_SHAPE(32, 32, 3),

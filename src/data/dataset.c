@@ -5,11 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
-#include "base/status.h"
 #include "data/sources.h"
 #include "data/mix_up.h"
 #include "data/order.h"
@@ -180,8 +179,7 @@ static ls_status make_table(ls_dataset *dataset) {
 
 /* *source may become another one, whatever is returned. */
 static ls_status make_dataset(struct ls_source **source, const ls_dataset_options *options, ls_dataset **dataset) {
-    LS_CLEANUP(ls_free_pointer) ls_dataset *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a dataset", sizeof(*made));
+    LS_CLEANUP(ls_free_pointer) LS_NEW(ls_dataset, made, "a dataset");
     ls_status status = ls_dataset_options_fill(options, &made->options);
     if (!status) status = wrap(source, &made->options);
     if (status) return status;

@@ -8,7 +8,7 @@
 #include "base/digest.h"
 #include "base/shape.h"
 #include "base/memory.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "data/dataset.h"
 #include "base/plain.h"
 #include "data/role.h"
@@ -125,16 +125,8 @@ static ls_status print(const ls_dataset *dataset, FILE *out) {
 }
 
 ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return ls_fail_memory("the description of a dataset", 1);
-    ls_status status = print(dataset, out);
-    bool failed = ferror(out);
-    if ((fclose(out) || failed) && !status) status = ls_fail_memory("the description of a dataset", size);
-    if (status)
-        free(text);
-    else
-        *lines = text;
-    return status;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 1);
+    ls_status status = out ? print(dataset, out) : LS_OK;
+    return ls_text_close(&text, status, "the description of a dataset", lines);
 }

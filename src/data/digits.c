@@ -4,10 +4,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/random.h"
-#include "base/status.h"
 #include "data/draw.h"
 #include "data/pixels.h"
 #include "data/sources.h"
@@ -82,8 +81,7 @@ ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **data
     if (filled.limit > MAX_COUNT)
         return ls_fail(LS_INVALID_ARGUMENT, "limit is %lld: up to %lld digits are drawn", (long long)filled.limit,
                        (long long)MAX_COUNT);
-    struct digits *digits = ls_alloc(sizeof(*digits));
-    if (!digits) return ls_fail_memory("a dataset", sizeof(*digits));
+    LS_NEW(struct digits, digits, "a dataset");
     int64_t count = filled.limit ? filled.limit : filled.split != LS_TRAIN ? TEST_COUNT : TRAIN_COUNT;
     digits->source = (struct ls_source){.ops = &digits_ops,
                                         .kind = "digits",

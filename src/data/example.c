@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "example.pb-c.h"
 
 static const Ls__Feature *find_feature(const Ls__Example *message, const char *name, const char *other) {
@@ -89,11 +88,7 @@ ls_status ls_example_parse(const char *name, const uint8_t *bytes, size_t size, 
     if (!message) return ls_fail(LS_DATA_LOSS, "%s is no tf.train.Example", name);
     read.message = message;
     ls_status status = take_example(name, message, &read);
-    if (status)
-        ls_example_free(&read);
-    else
-        *example = read;
-    return status;
+    return LS_HAND_OVER(status, example, read, ls_example_free(&read));
 }
 
 void ls_example_free(struct ls_example *example) {

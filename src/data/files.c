@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/grow.h"
+#include "base/new.h"
 #include "base/plain.h"
 #include "base/read_file.h"
-#include "base/status.h"
 #include "data/reader.h"
 
 ls_status ls_file_read(const char *path, uint8_t **bytes, size_t *size) {
@@ -80,20 +80,12 @@ static int compare_names(const void *a, const void *b) {
 
 ls_status ls_files_names_add(struct ls_names *names, int64_t *capacity, char *name) {
     if (!name) return ls_fail_memory("the name of a file", 0);
-    if (names->count == *capacity) {
-        int64_t larger = *capacity ? 2 * *capacity : 64;
-        char **grown = ls_alloc_array((size_t)larger, sizeof(*grown));
-        if (!grown) {
-            ls_free(name);
-            return ls_fail_memory("names of files", (size_t)larger * sizeof(*grown));
-        }
-        if (names->count) memcpy(grown, names->names, (size_t)names->count * sizeof(*grown));
-        ls_free(names->names);
-        names->names = grown;
-        *capacity = larger;
-    }
-    names->names[names->count++] = name;
-    return LS_OK;
+    ls_status status = LS_GROW(names->names, *capacity, names->count + 1, 64, "names of files");
+    if (status)
+        ls_free(name);
+    else
+        names->names[names->count++] = name;
+    return status;
 }
 
 static ls_status add_names(DIR *open, enum ls_name_kind kind, struct ls_names *names) {
@@ -136,11 +128,7 @@ ls_status ls_files_names_read(const char *path, struct ls_names *names) {
     for (char *state = NULL, *line = strtok_r(text, "\r\n", &state); line && !status;
          line = strtok_r(NULL, "\r\n", &state))
         status = ls_files_names_add(&read, &capacity, ls_strdup(line));
-    if (status)
-        ls_files_names_free(&read);
-    else
-        *names = read;
-    return status;
+    return LS_HAND_OVER(status, names, read, ls_files_names_free(&read));
 }
 
 int64_t ls_files_names_find(const struct ls_names *names, const char *name) {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/memory.h"
+#include "base/grow.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "data/files.h"
 #include "data/image.h"
 #include "data/sources.h"
@@ -111,22 +111,14 @@ ls_status ls_images_fail_depth(const char *folder, int depth) {
 }
 
 static ls_status add_picture(struct images *images, char *path, int32_t label) {
-    int64_t count = images->source.count;
     if (!path) return ls_fail_memory("a file name", 0);
-    if (count == images->capacity) {
-        int64_t capacity = count ? 2 * count : 256;
-        struct picture *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
-        if (!grown) {
-            ls_free(path);
-            return ls_fail_memory("the names of images", (size_t)capacity * sizeof(*grown));
-        }
-        if (count) memcpy(grown, images->pictures, (size_t)count * sizeof(*grown));
-        ls_free(images->pictures);
-        images->pictures = grown;
-        images->capacity = capacity;
-    }
-    images->pictures[images->source.count++] = (struct picture){path, label};
-    return LS_OK;
+    ls_status status =
+        LS_GROW(images->pictures, images->capacity, images->source.count + 1, 256, "the names of images");
+    if (status)
+        ls_free(path);
+    else
+        images->pictures[images->source.count++] = (struct picture){path, label};
+    return status;
 }
 
 /* A folder's images, then those of the folders in it, as Keras walks them. */
@@ -332,16 +324,14 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
-    struct images *images = ls_alloc(sizeof(*images));
-    if (!images) return ls_fail_memory("a dataset", sizeof(*images));
+    LS_NEW(struct images, images, "a dataset");
     images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .split = filled.split, .slow = true};
     status = list_images(images, folder, &images->source.split);
     return open_images(images, status, &filled, dataset);
 }
 
 ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_options *options, ls_dataset **dataset) {
-    struct images *images = ls_alloc(sizeof(*images));
-    if (!images) return ls_fail_memory("a dataset", sizeof(*images));
+    LS_NEW(struct images, images, "a dataset");
     images->source = (struct ls_source){.ops = &images_ops,
                                         .kind = "images",
                                         .slow = true,

@@ -13,8 +13,7 @@
 
 #include <jerror.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 /* libjpeg's handler, and what it is to say. */
 struct handler {
@@ -160,11 +159,7 @@ ls_status ls_jpeg_decode(const char *name, const uint8_t *bytes, size_t size, co
     if (!status && decoder.jpeg.out_color_space == JCS_CMYK)
         convert_cmyk(&decoder.image, decoder.jpeg.saw_Adobe_marker);
     jpeg_destroy_decompress(&decoder.jpeg);
-    if (status)
-        ls_free(decoder.image.pixels);
-    else
-        *image = decoder.image;
-    return status;
+    return LS_HAND_OVER(status, image, decoder.image, ls_free(decoder.image.pixels));
 }
 
 struct encoder {

@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "base/clones.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/random.h"
-#include "base/status.h"
 #include "base/plain.h"
 #include "data/stage.h"
 #include "data/mix_up.h"
@@ -310,11 +309,7 @@ ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps
             made.most = ls_shape_count(&made.shapes[i + 1]);
     }
     while (!status && made.moves < made.count && kinds[made.stages[made.moves].kind].nature == MOVED) made.moves++;
-    if (status)
-        ls_maps_free(&made);
-    else
-        *maps = made;
-    return status;
+    return LS_HAND_OVER(status, maps, made, ls_maps_free(&made));
 }
 
 void ls_maps_free(struct ls_maps *maps) {

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "data/files.h"
 #include "data/pixels.h"
 #include "data/reader.h"
@@ -154,8 +153,7 @@ ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
-    struct mnist *mnist = ls_alloc(sizeof(*mnist));
-    if (!mnist) return ls_fail_memory("a dataset", sizeof(*mnist));
+    LS_NEW(struct mnist, mnist, "a dataset");
     mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist", .bytes = true, .in_memory = true};
     mnist->source.split = ls_role_of_two(filled.split);
     status = read_files(mnist, folder, mnist->source.split);

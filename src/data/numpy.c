@@ -6,10 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
 #include "data/class_count.h"
 #include "data/files.h"
 #include "data/npy.h"
@@ -317,8 +316,7 @@ static ls_status read_unlabelled(struct arrays *arrays, const char *path, const 
 
 static ls_status open_arrays(const char *path, bool unlabelled, const ls_dataset_options *options,
                              ls_dataset **dataset) {
-    struct arrays *arrays = ls_alloc(sizeof(*arrays));
-    if (!arrays) return ls_fail_memory("a dataset", sizeof(*arrays));
+    LS_NEW(struct arrays, arrays, "a dataset");
     arrays->source = (struct ls_source){
         .ops = &numpy_ops, .kind = "numpy", .split = options->split, .in_memory = true, .unlabelled = unlabelled};
     ls_status status = (unlabelled ? read_unlabelled : read_arrays)(arrays, path, options);

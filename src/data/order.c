@@ -3,9 +3,8 @@
  * Mirrors tf.data's shuffle and repeat. One thread. */
 #include "data/order.h"
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/random.h"
-#include "base/status.h"
 
 /* One pass in its shuffled order. */
 struct pass {
@@ -45,11 +44,7 @@ ls_status ls_order_new(const struct ls_order_config *config, struct ls_order **o
     }
     made->config = *config;
     ls_status status = make_passes(made);
-    if (status)
-        ls_order_free(made);
-    else
-        *order = made;
-    return status;
+    return LS_HAND_OVER(status, order, made, ls_order_free(made));
 }
 
 void ls_order_free(struct ls_order *order) {

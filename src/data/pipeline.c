@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/random.h"
-#include "base/status.h"
 #include "data/class_weight.h"
 #include "data/division.h"
 #include "data/order.h"
@@ -285,14 +284,9 @@ ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pip
     if (!status) status = check_portions(config);
     if (!status && config->class_weight) status = ls_class_weight_check(config->class_weight, config->dataset);
     if (status) return status;
-    struct ls_pipeline *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a pipeline", sizeof(*made));
+    LS_NEW(struct ls_pipeline, made, "a pipeline");
     status = fill_pipeline(made, config);
-    if (status)
-        ls_pipeline_free(made);
-    else
-        *pipeline = made;
-    return status;
+    return LS_HAND_OVER(status, pipeline, made, ls_pipeline_free(made));
 }
 
 void ls_pipeline_free(struct ls_pipeline *pipeline) {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
+#include "base/new.h"
 
 #define SIGNATURE 8 /* bytes */
 
@@ -48,15 +48,8 @@ static void give_bytes(png_structp png, png_bytep output, size_t count) {
 
 static void take_bytes(png_structp png, png_bytep input, size_t count) {
     struct coder *coder = png_get_io_ptr(png);
-    if (coder->length + count > coder->capacity) {
-        size_t capacity = 2 * (coder->length + count);
-        uint8_t *larger = ls_alloc(capacity);
-        if (!larger) png_error(png, "no memory");
-        if (coder->length) memcpy(larger, coder->output, coder->length);
-        ls_free(coder->output);
-        coder->output = larger;
-        coder->capacity = capacity;
-    }
+    if (LS_GROW(coder->output, coder->capacity, coder->length + count, 4096, "a PNG image"))
+        png_error(png, "no memory");
     memcpy(coder->output + coder->length, input, count);
     coder->length += count;
 }
@@ -156,11 +149,7 @@ ls_status ls_png_decode(const char *name, const uint8_t *bytes, size_t size, con
     if (!status) status = decode(&coder, name, wish->channels);
     png_destroy_read_struct(&coder.png, &coder.info, NULL);
     ls_free(coder.rows);
-    if (status)
-        ls_free(coder.image.pixels);
-    else
-        *image = coder.image;
-    return status;
+    return LS_HAND_OVER(status, image, coder.image, ls_free(coder.image.pixels));
 }
 
 static ls_status encode_png(struct coder *coder) {

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/denormal.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
-#include "base/status.h"
 #include "base/monitor.h"
 #include "base/thread.h"
 #include "data/pixels.h"
@@ -25,8 +25,7 @@ struct slot {
     char *features;                        /* borrowed */
     struct ls_targets targets;             /* owns */
     int64_t failed;                        /* the first row that could not be read */
-    ls_status status;
-    char message[LS_ERROR_SIZE];
+    struct ls_kept_error error;            /* of that row */
 };
 
 struct ls_read_ahead {
@@ -88,10 +87,9 @@ static int replica_of(const struct slot *slot, int64_t row) {
 /* Of several rows that fail the first one counts, in row order and not in time. The error of a batch is thereby the
  * same in every run. */
 static void note_failure(struct slot *slot, int64_t row, ls_status status) {
-    if (!status || (slot->status && row >= slot->failed)) return;
-    slot->status = status;
+    if (!status || (slot->error.status && row >= slot->failed)) return;
     slot->failed = row;
-    memcpy(slot->message, ls_error(), strlen(ls_error()) + 1);
+    ls_kept_error_set(&slot->error, status);
 }
 
 /* A wake is sent only when a replica's rows are complete, or when drop may wait for the last row taken. */
@@ -229,18 +227,13 @@ static ls_status start_threads(struct ls_read_ahead *ahead) {
 }
 
 ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls_read_ahead **ahead) {
-    struct ls_read_ahead *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("batches", sizeof(*made));
+    LS_NEW(struct ls_read_ahead, made, "batches");
     made->config = *config;
     made->elements = (size_t)ls_shape_count(&config->dataset->shape);
     made->example = made->elements * (config->dataset->table ? 1 : sizeof(float));
     ls_status status = allocate_read_ahead(made);
     if (!status) status = start_threads(made);
-    if (status)
-        ls_read_ahead_free(made);
-    else
-        *ahead = made;
-    return status;
+    return LS_HAND_OVER(status, ahead, made, ls_read_ahead_free(made));
 }
 
 /* Tells the threads to end; false where some still read when it is time to go on. */
@@ -305,7 +298,7 @@ ls_status ls_read_ahead_seek(struct ls_read_ahead *ahead, int64_t epoch, int64_t
     ls_monitor_lock(&ahead->monitor);
     while (!status && ahead->count) {
         const struct ls_read_step *first = &slot_at(ahead, 0)->step;
-        if (first->epoch == epoch && first->step == step && !slot_at(ahead, 0)->status)
+        if (first->epoch == epoch && first->step == step && !slot_at(ahead, 0)->error.status)
             break; /* what failed is tried again */
         status = drop(ahead);
     }
@@ -323,7 +316,7 @@ void ls_read_ahead_start(struct ls_read_ahead *ahead) {
     const int64_t *first = slot->step.first;
     slot->total = first[ahead->config.local_replicas];
     slot->taken = slot->done = 0;
-    slot->status = LS_OK;
+    slot->error.status = LS_OK;
     for (int i = 0; i < ahead->config.local_replicas; i++) slot->missing[i] = first[i + 1] - first[i];
     ls_monitor_lock(&ahead->monitor);
     ahead->count++;
@@ -374,7 +367,7 @@ static ls_status wait_for_rows(struct ls_read_ahead *ahead, const struct slot *s
     if (waits) ls_activity_read(activity, ls_now());
     while (slot->missing[local_replica] && !status) status = wait_until(ahead, slot, deadline);
     if (waits) ls_activity_has_read(activity);
-    if (!status && slot->status) status = ls_fail(slot->status, "%s", slot->message);
+    if (!status) status = ls_kept_error_raise(&slot->error);
     ls_monitor_unlock(&ahead->monitor);
     return status;
 }

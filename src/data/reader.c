@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "base/memory.h"
+#include "base/grow.h"
+#include "base/new.h"
 #include "base/read_file.h"
-#include "base/status.h"
 
 #define FIRST_CAPACITY ((size_t)1 << 16)
 #define LARGEST_READ   ((size_t)1 << 30) /* gzread counts in unsigned and returns int */
@@ -24,8 +24,7 @@ struct ls_reader {
 };
 
 ls_status ls_reader_open(const char *path, struct ls_reader **reader) {
-    struct ls_reader *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a file reader", sizeof(*made));
+    LS_NEW(struct ls_reader, made, "a file reader");
     made->path = path;
     errno = 0;
     made->file = gzopen(path, "rb");
@@ -130,17 +129,6 @@ bool ls_reader_is_zlib(const uint8_t bytes[2]) {
     return (bytes[0] & 0x0F) == Z_DEFLATED && bytes[0] >> 4 <= 7 && (bytes[0] << 8 | bytes[1]) % 31 == 0;
 }
 
-/* Twice the room, with what is there. */
-static bool double_room(uint8_t **bytes, size_t *room) {
-    uint8_t *grown = *room <= SIZE_MAX / 2 ? ls_alloc(2 * *room) : NULL;
-    if (!grown) return false;
-    memcpy(grown, *bytes, *room);
-    ls_free(*bytes);
-    *bytes = grown;
-    *room *= 2;
-    return true;
-}
-
 ls_status ls_reader_inflate_zlib(const char *path, const uint8_t *packed, size_t size, uint8_t **output,
                                  size_t *length) {
     size_t room = FIRST_CAPACITY, taken = 0, made = 0;
@@ -157,7 +145,7 @@ ls_status ls_reader_inflate_zlib(const char *path, const uint8_t *packed, size_t
         code = inflate(&stream, Z_NO_FLUSH);
         taken = (size_t)(stream.next_in - packed);
         made = (size_t)(stream.next_out - bytes);
-        if (code == Z_OK && made == room && !double_room(&bytes, &room)) code = Z_MEM_ERROR;
+        if (code == Z_OK && made == room && LS_GROW(bytes, room, room + 1, FIRST_CAPACITY, path)) code = Z_MEM_ERROR;
     }
     (void)inflateEnd(&stream);
     if (code == Z_MEM_ERROR) return ls_fail_memory(path, room);

@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/grow.h"
+#include "base/new.h"
 #include "base/read_file.h"
 #include "base/record_frame.h"
-#include "base/status.h"
 #include "data/reader.h"
 
 struct ls_record_file {
@@ -57,17 +57,9 @@ static ls_status read_at(const struct ls_record_file *file, uint64_t offset, uin
 }
 
 static ls_status add_place(struct ls_record_file *file, struct place place) {
-    if (file->count == file->capacity) {
-        int64_t capacity = file->capacity ? 2 * file->capacity : 256;
-        struct place *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
-        if (!grown) return ls_fail_memory("the places of records", (size_t)capacity * sizeof(*grown));
-        if (file->count) memcpy(grown, file->places, (size_t)file->count * sizeof(*grown));
-        ls_free(file->places);
-        file->places = grown;
-        file->capacity = capacity;
-    }
-    file->places[file->count++] = place;
-    return LS_OK;
+    ls_status status = LS_GROW(file->places, file->capacity, file->count + 1, 256, "the places of records");
+    if (!status) file->places[file->count++] = place;
+    return status;
 }
 
 /* One record's header at *offset, which moves behind the record. Opening reads the headers alone and jumps over the
@@ -157,8 +149,7 @@ static ls_status open_record_file(struct ls_record_file *file, const char *path)
 }
 
 ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_file **file, char **broken) {
-    struct ls_record_file *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a TFRecord file", sizeof(*made));
+    LS_NEW(struct ls_record_file, made, "a TFRecord file");
     *broken = NULL;
     made->fd = -1;
     ls_status status = open_record_file(made, path);
@@ -167,11 +158,7 @@ ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_
         *broken = ls_strdup(ls_error());
         status = *broken ? LS_OK : ls_fail_memory("a message", LS_ERROR_SIZE);
     }
-    if (status)
-        ls_record_file_free(made);
-    else
-        *file = made;
-    return status;
+    return LS_HAND_OVER(status, file, made, ls_record_file_free(made));
 }
 
 void ls_record_file_close(struct ls_record_file *file) {

@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/kept_error.h"
 #include "base/monitor.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "data/dataset.h"
 
@@ -17,10 +17,10 @@ struct search {
     int64_t count;
     uint8_t *damaged; /* owns: one an example */
     atomic_llong next;
-    struct ls_monitor monitor; /* guards the rest */
-    int64_t first;             /* damaged example; count: none yet */
-    ls_status status;          /* of what is no damage and ends the search */
-    char first_message[LS_ERROR_SIZE], message[LS_ERROR_SIZE];
+    struct ls_monitor monitor;   /* guards the rest */
+    int64_t first;               /* damaged example; count: none yet */
+    struct ls_kept_error damage; /* of first */
+    struct ls_kept_error other;  /* what is no damage, and ends the search */
 };
 
 /* Damage is counted and the search goes on. Any other error, such as an unreadable disk, is no property of the example:
@@ -30,12 +30,9 @@ static void note_screen(struct search *search, int64_t index, ls_status status) 
     ls_monitor_lock(&search->monitor);
     if (damage && index < search->first) {
         search->first = index;
-        memcpy(search->first_message, ls_error(), strlen(ls_error()) + 1);
+        ls_kept_error_set(&search->damage, status);
     }
-    if (!damage && !search->status) {
-        search->status = status;
-        memcpy(search->message, ls_error(), strlen(ls_error()) + 1);
-    }
+    if (!damage) ls_kept_error_first(&search->other, status);
     ls_monitor_unlock(&search->monitor);
     if (damage) search->damaged[index] = 1;
     if (!damage) atomic_store(&search->next, search->count);
@@ -60,7 +57,7 @@ static ls_status run_search(struct search *search, int threads) {
         count++;
     (void)look_through(search);
     for (int i = 0; i < count; i++) (void)pthread_join(started[i], NULL);
-    return search->status ? ls_fail(search->status, "%s", search->message) : LS_OK;
+    return ls_kept_error_raise(&search->other);
 }
 
 /* Keeps the others. */
@@ -71,8 +68,8 @@ static ls_status leave_out(const struct search *search, struct ls_source **sourc
         if (!search->damaged[i]) kept[count++] = i;
     ls_status status = LS_OK;
     if (!count)
-        status =
-            ls_fail(LS_DATA_LOSS, "all %lld examples are damaged: %s", (long long)search->count, search->first_message);
+        status = ls_fail(LS_DATA_LOSS, "all %lld examples are damaged: %s", (long long)search->count,
+                         search->damage.message);
     if (status)
         ls_free(kept);
     else
@@ -83,8 +80,7 @@ static ls_status leave_out(const struct search *search, struct ls_source **sourc
 
 ls_status ls_source_screen(struct ls_source **source, int threads) {
     if (!(*source)->ops->check || (*source)->count < 1) return LS_OK;
-    struct search *search = ls_alloc(sizeof(*search));
-    if (!search) return ls_fail_memory("the search for damage", sizeof(*search));
+    LS_NEW(struct search, search, "the search for damage");
     search->source = *source;
     search->count = search->first = (*source)->count;
     search->damaged = ls_alloc((size_t)search->count);

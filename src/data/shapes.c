@@ -3,10 +3,9 @@
  * everywhere. */
 #include <stdlib.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/random.h"
-#include "base/status.h"
 #include "data/pixels.h"
 #include "data/sources.h"
 #include "data/dataset.h"
@@ -147,8 +146,7 @@ ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **data
         return ls_fail(LS_INVALID_ARGUMENT,
                        "shapes: limit is %lld (up to %lld are drawn), image_channels %d (they have 3)",
                        (long long)filled.limit, (long long)MAX_COUNT, filled.image_channels);
-    struct shapes *shapes = ls_alloc(sizeof(*shapes));
-    if (!shapes) return ls_fail_memory("a dataset", sizeof(*shapes));
+    LS_NEW(struct shapes, shapes, "a dataset");
     int64_t height = filled.image_height ? filled.image_height : DEFAULT_SIDE;
     int64_t width = filled.image_width ? filled.image_width : DEFAULT_SIDE;
     shapes->source = (struct ls_source){.ops = &shapes_ops,

@@ -1,9 +1,8 @@
 /* Sources of every kind share this. */
 #include "data/sources.h"
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/status.h"
 #include "data/pixels.h"
 
 const char *ls_source_class_name(const struct ls_source *source, int label) {
@@ -25,8 +24,7 @@ ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t
                           const struct ls_targets *targets) {
     size_t count = (size_t)ls_shape_count(&source->shape);
     if (source->ops->bytes) return source->ops->bytes(source, index, features, targets);
-    LS_CLEANUP(ls_free_pointer) float *values = ls_alloc_array(count, sizeof(*values));
-    if (!values) return ls_fail_memory("an example", count * sizeof(*values));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(float, values, count, "an example");
     ls_status status = source->ops->read(source, index, values, targets);
     if (!status) ls_pixels_from_unit(values, count, features);
     return status;

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "data/files.h"
 #include "data/reader.h"
 #include "data/role.h"
@@ -382,8 +381,7 @@ static ls_status open_table(const char *path, const ls_dataset_options *options,
 
 static ls_status open_file(const char *path, const ls_dataset_options *options, bool needs_target,
                            ls_dataset **dataset) {
-    struct table *table = ls_alloc(sizeof(*table));
-    if (!table) return ls_fail_memory("a dataset", sizeof(*table));
+    LS_NEW(struct table, table, "a dataset");
     table->source = (struct ls_source){.ops = &table_ops, .kind = "csv", .split = options->split, .in_memory = true};
     ls_status status = open_table(path, options, needs_target, table);
     if (!status) return ls_dataset_from_source(&table->source, options, dataset);

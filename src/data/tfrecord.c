@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
 #include "data/class_count.h"
 #include "data/example.h"
 #include "data/files.h"
@@ -372,8 +371,7 @@ ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *opti
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
-    struct records *records = ls_alloc(sizeof(*records));
-    if (!records) return ls_fail_memory("a dataset", sizeof(*records));
+    LS_NEW(struct records, records, "a dataset");
     records->source = (struct ls_source){.ops = &image_ops, .kind = "tfrecord"};
     status = open_all(records, folder, &filled);
     if (!status) return ls_dataset_from_source(&records->source, &filled, dataset);

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/plain.h"
-#include "base/status.h"
+#include "base/text.h"
 
 static void put_column(FILE *out, const struct ls_column *column, bool scaled) {
     (void)fputs("{\"name\": ", out);
@@ -27,11 +27,7 @@ static void put_column(FILE *out, const struct ls_column *column, bool scaled) {
     (void)fputs(column->words ? "]}" : "}", out);
 }
 
-ls_status ls_transform_write(const struct ls_transform *transform, char **text) {
-    char *bytes = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&bytes, &size);
-    if (!out) return ls_fail_memory("a transform", 1);
+static void put_transform(FILE *out, const struct ls_transform *transform) {
     (void)fputs("{\"columns\": [", out);
     for (int64_t i = 0; i < transform->count; i++) {
         if (i) (void)fputs(", ", out);
@@ -43,10 +39,13 @@ ls_status ls_transform_write(const struct ls_transform *transform, char **text) 
         put_column(out, &transform->target, false);
     }
     (void)fputc('}', out);
-    bool good = !fclose(out);
-    *text = good ? ls_strdup(bytes) : NULL;
-    free(bytes);
-    return *text ? LS_OK : ls_fail_memory("a transform", size);
+}
+
+ls_status ls_transform_write(const struct ls_transform *transform, char **text) {
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    if (out) put_transform(out, transform);
+    return ls_text_close(&made, LS_OK, "a transform", text);
 }
 
 static ls_status fail_transform(const char *what) {

@@ -3,10 +3,9 @@
  * at each reading in whole numbers: the same everywhere. */
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/random.h"
-#include "base/status.h"
 #include "data/dataset.h"
 #include "data/role.h"
 
@@ -55,8 +54,7 @@ ls_status ls_dataset_words(const ls_dataset_options *options, ls_dataset **datas
     if (filled.limit > MAX_COUNT)
         return ls_fail(LS_INVALID_ARGUMENT, "limit is %lld: up to %lld examples of words are drawn",
                        (long long)filled.limit, (long long)MAX_COUNT);
-    struct words *words = ls_alloc(sizeof(*words));
-    if (!words) return ls_fail_memory("a dataset", sizeof(*words));
+    LS_NEW(struct words, words, "a dataset");
     words->source = (struct ls_source){.ops = &words_ops,
                                        .kind = "words",
                                        .split = ls_role_of_two(filled.split),

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/shape.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "data/example.h"
 #include "data/record.h"
 #include "data/sources.h"
@@ -58,8 +57,7 @@ static ls_status write_class_names(const struct ls_write *write, struct output *
 }
 
 static ls_status begin_write_record(struct ls_write *write) {
-    struct output *output = ls_alloc(sizeof(*output));
-    if (!output) return ls_fail_memory("a writer", sizeof(*output));
+    LS_NEW(struct output, output, "a writer");
     write->state = output;
     output->images = write->copy || (write->dataset->source->bytes && ls_write_is_image(write)) ||
                      (write->dataset->source->ops->encoded != NULL);

@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/whole_file.h"
 #include "data/reader.h"
 
@@ -203,8 +202,7 @@ ls_status ls_zip_list(const char *archive_path, const uint8_t *bytes, size_t siz
     size_t listed = 0;
     ls_status status = find_directory(&archive, &directory);
     if (status) return status;
-    char **made = ls_alloc_array((size_t)directory.count, sizeof(*made));
-    if (!made) return ls_fail_memory("the names in an archive", (size_t)directory.count * sizeof(*made));
+    LS_NEW_ARRAY(char *, made, (size_t)directory.count, "the names in an archive");
     status = list_members(&archive, &directory, made, &listed);
     if (status) {
         while (listed) ls_free(made[--listed]);
@@ -342,8 +340,7 @@ ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, size_t
         total += LOCAL_SIZE + CENTRAL_SIZE + 2 * strlen(files[i].name) + files[i].sizes[0] + files[i].sizes[1];
     if (total >= UINT32_MAX - END_SIZE || count > MAX_FILES)
         return ls_fail(LS_UNIMPLEMENTED, "'%s' would have 4 GiB or more, or more than %d files", path, MAX_FILES);
-    LS_CLEANUP(ls_free_pointer) struct written *written = ls_alloc_array(count, sizeof(*written));
-    if (!written) return ls_fail_memory(path, count * sizeof(*written));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct written, written, count, path);
     struct ls_whole_file whole;
     ls_status status = ls_whole_file_open(path, &whole);
     if (status) return status;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "base/kept_error.h"
 #include "device/host.h"
 #include "device/gpu.h"
 #include "base/plain.h"
@@ -39,10 +39,9 @@ ls_status ls_device_wait(struct ls_device *device) {
 }
 
 void ls_device_drain(struct ls_device *device) {
-    char error[LS_ERROR_SIZE];
     if (!device->ops->queue) return;
-    memcpy(error, ls_error(), strlen(ls_error()) + 1);
-    if (ls_device_synchronize(device)) (void)ls_fail(LS_UNKNOWN, "%s", error);
+    struct ls_kept_error kept = ls_kept_error_of(LS_UNKNOWN);
+    if (ls_device_synchronize(device)) (void)ls_kept_error_raise(&kept);
 }
 
 ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory) {

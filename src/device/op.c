@@ -223,54 +223,11 @@ static ls_status check_report(const struct ls_op *op) {
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_Y, "y", LS_FLOAT32, false, LS_SHAPE(count)});
 }
 
+#define KIND(kind, name, check, ...) {name, check},
 static const struct {
     const char *name;
     check_fn *check;
-} kinds[LS_OP_KIND_COUNT] = {
-    [LS_OP_DENSE_FORWARD] = {"dense forward", check_dense_forward},
-    [LS_OP_DENSE_BACKWARD] = {"dense backward", check_dense_backward},
-    [LS_OP_CONVOLUTION_FORWARD] = {"convolution forward", ls_op_layers_check_convolution},
-    [LS_OP_CONVOLUTION_BACKWARD_DATA] = {"convolution backward data", ls_op_layers_check_convolution},
-    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {"convolution backward weights", ls_op_layers_check_convolution},
-    [LS_OP_DEPTHWISE_BACKWARD] = {"depthwise backward", ls_op_layers_check_convolution},
-    [LS_OP_POOL_FORWARD] = {"pool forward", ls_op_layers_check_pool},
-    [LS_OP_POOL_BACKWARD] = {"pool backward", ls_op_layers_check_pool},
-    [LS_OP_BATCH_NORM_FORWARD] = {"batch norm forward", ls_op_layers_check_batch_norm},
-    [LS_OP_BATCH_NORM_INFERENCE] = {"batch norm inference", ls_op_layers_check_batch_norm},
-    [LS_OP_BATCH_NORM_AGAIN] = {"batch norm again", ls_op_layers_check_batch_norm},
-    [LS_OP_BATCH_NORM_BACKWARD] = {"batch norm backward", ls_op_layers_check_batch_norm},
-    [LS_OP_BATCH_NORM_BACKWARD_DATA] = {"batch norm backward data", ls_op_layers_check_batch_norm},
-    [LS_OP_ACTIVATION_FORWARD] = {"activation forward", check_activation_forward},
-    [LS_OP_ACTIVATION_BACKWARD] = {"activation backward", check_activation_backward},
-    [LS_OP_ADD] = {"add", ls_op_layers_check_elements},
-    [LS_OP_SCALE] = {"scale", ls_op_layers_check_elements},
-    [LS_OP_PLACE] = {"place", ls_op_layers_check_columns},
-    [LS_OP_TAKE] = {"take", ls_op_layers_check_columns},
-    [LS_OP_EMBEDDING_FORWARD] = {"embedding forward", ls_op_layers_check_embedding},
-    [LS_OP_EMBEDDING_BACKWARD] = {"embedding backward", ls_op_layers_check_embedding},
-    [LS_OP_PAD] = {"pad", ls_op_layers_check_pad},
-    [LS_OP_CROP] = {"crop", ls_op_layers_check_pad},
-    [LS_OP_DROPOUT] = {"dropout", ls_op_layers_check_elements},
-    [LS_OP_SOFTMAX_CROSSENTROPY] = {"softmax crossentropy", check_loss},
-    [LS_OP_CROSSENTROPY] = {"crossentropy", check_loss},
-    [LS_OP_SIGMOID_CROSSENTROPY] = {"sigmoid crossentropy", check_loss},
-    [LS_OP_BINARY_CROSSENTROPY] = {"binary crossentropy", check_loss},
-    [LS_OP_SQUARED_ERROR] = {"squared error", check_loss},
-    [LS_OP_ABSOLUTE_ERROR] = {"absolute error", check_loss},
-    [LS_OP_HUBER] = {"huber", check_loss},
-    [LS_OP_METRIC] = {"metric", check_metric},
-    [LS_OP_ONE_HOT] = {"one-hot", check_one_hot},
-    [LS_OP_SGD] = {"sgd", check_optimizer},
-    [LS_OP_ADAM] = {"adam", check_optimizer},
-    [LS_OP_RMSPROP] = {"rmsprop", check_optimizer},
-    [LS_OP_LAMB] = {"lamb", check_optimizer},
-    [LS_OP_PENALTY] = {"penalty", check_penalty},
-    [LS_OP_MERGE] = {"merge", ls_op_layers_check_elements},
-    [LS_OP_CAST] = {"cast", check_cast},
-    [LS_OP_EXPAND] = {"expand", check_expand},
-    [LS_OP_FINITE] = {"finite", check_finite},
-    [LS_OP_REPORT] = {"report", check_report},
-};
+} kinds[] = {LS_OP_KINDS(KIND)};
 
 const char *ls_op_name(enum ls_op_kind kind) {
     return (size_t)kind < LS_OP_KIND_COUNT ? kinds[kind].name : "unknown";

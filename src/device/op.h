@@ -8,64 +8,110 @@
 #include <lockstep/lockstep.h>
 
 #define LS_BYTE_VALUES 256
-enum ls_op_kind {
-    LS_OP_DENSE_FORWARD,       /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */
-    LS_OP_DENSE_BACKWARD,      /* dw(N,M), and unless NULL db(M), dx(R,N), from x, w, y, dy(R,M), which may be left
-                                  as the gradient before the activation */
-    LS_OP_CONVOLUTION_FORWARD, /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */
-    LS_OP_CONVOLUTION_BACKWARD_DATA,    /* dx from w, dy */
-    LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, /* dw, and db unless NULL, from x, dy */
-    LS_OP_DEPTHWISE_BACKWARD,           /* dx, dw, and db unless NULL, from x, w, dy, where each filter sees one
-                                           channel. dx may be x */
-    LS_OP_POOL_FORWARD,                 /* y from x; op->pool */
-    LS_OP_POOL_BACKWARD,                /* dx from dy, and for the maximum x, y */
-    LS_OP_BATCH_NORM_FORWARD,   /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op.
-                                   And,   unless NULL, y = activation(normalized x gamma + beta + residual) */
-    LS_OP_BATCH_NORM_INFERENCE, /* y with the moving statistics mean, variance (C) */
-    LS_OP_BATCH_NORM_AGAIN,     /* y from x and saved, to the bit */
-    LS_OP_BATCH_NORM_BACKWARD,  /* dgamma, dbeta, and unless NULL shifts(2,C) and dx, from x, dy, gamma, beta, saved. dx
-                                   may be dy. With a residual and an activation also y is needed, and dresidual is
-                                   written, which may be dy */
-    LS_OP_BATCH_NORM_BACKWARD_DATA, /* dx from x, dy, gamma, beta, saved, shifts; without a residual */
-    LS_OP_ACTIVATION_FORWARD,       /* y = activation(x), softmax over the last axis; y may be x */
-    LS_OP_ACTIVATION_BACKWARD,      /* dx from y, dy; dx may be dy */
-    LS_OP_ADD,                      /* y = x + w; y may be x */
-    LS_OP_SCALE,                    /* y = x alpha + beta; y may be x */
-    LS_OP_PLACE,                    /* y(R,M)'s columns from op->column on = x(R,N) */
-    LS_OP_TAKE,                     /* y(R,N) = x(R,M)'s columns from op->column on */
-    LS_OP_EMBEDDING_FORWARD,  /* y(R,N,D) = rows of w(V,D) by x(R,N), int32, or float32: whole numbers; 0 to below V */
-    LS_OP_EMBEDDING_BACKWARD, /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order */
-    LS_OP_PAD,                /* y = x with zeros around, as op->window says */
-    LS_OP_CROP,               /* y = x without what op->window says */
-    LS_OP_DROPOUT,            /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
-    LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
-                                   loss sum and number right; dlogits may be NULL (evaluation). Labels are smoothed by
-                                   alpha. weights(R) unless NULL: a row's loss and dlogits are multiplied by its weight.
-                                   So are the next six, where a single output (C = 1) has the label itself as its
-                                   target, and (R,C) floats may be any numbers: */
-    LS_OP_CROSSENTROPY,         /* the logits are probabilities */
-    LS_OP_SIGMOID_CROSSENTROPY, /* of each output by itself: the mean over the outputs; right are single outputs */
-    LS_OP_BINARY_CROSSENTROPY,  /* the same; the logits are probabilities */
-    LS_OP_SQUARED_ERROR,        /* the mean over the outputs; nothing is right or wrong */
-    LS_OP_ABSOLUTE_ERROR,       /* likewise */
-    LS_OP_HUBER,                /* likewise: half the square up to beta, beta |error| - beta^2 / 2 above */
-    LS_OP_METRIC,               /* logits, labels, weights as for a loss; op->metric's sum over the rows -> *value */
-    LS_OP_ONE_HOT,              /* labels(R) int32 -> y(R,C) rows with a 1 at the label */
-    LS_OP_MERGE,                /* y = (y + x alpha) *scale: what a step has gathered before */
-    /* Optimizers: parameters by gradients, which they may change too; parts as the rule needs them */
-    LS_OP_SGD,
-    LS_OP_ADAM,
-    LS_OP_RMSPROP,
-    LS_OP_LAMB,
-    LS_OP_PENALTY, /* of the parts' regularisers -> *value */
-    /* Of 16-bit arithmetic */
-    LS_OP_CAST,   /* y = x in y's type, rounded to nearest even */
-    LS_OP_EXPAND, /* y = what w(C,LS_BYTE_VALUES) has for the byte x (uint8), by its channel: of the last axis, or C is
-                     1 */
-    LS_OP_FINITE, /* how many elements of x are infinite or no number -> *value */
-    LS_OP_REPORT, /* y(E) = report[E], to which *sums and *gathered (unless NULL) are added: see LS_REPORT_ */
-    LS_OP_KIND_COUNT
-};
+/* The list of ops: kind, name, check (op.c, op_layers.c), then the CPU's functions (cpu/cpu.h): run, and where there is
+ * something to prepare build and discard. */
+#define LS_OP_KINDS(ROW)                                                                                               \
+    /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */                            \
+    ROW(DENSE_FORWARD, "dense forward", check_dense_forward, ls_cpu_dense_forward)                                     \
+    /* dw(N,M), and unless NULL db(M), dx(R,N), from x, w, y, dy(R,M), which may be left as the gradient before        \
+     * the activation */                                                                                               \
+    ROW(DENSE_BACKWARD, "dense backward", check_dense_backward, ls_cpu_dense_backward)                                 \
+    /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */                                            \
+    ROW(CONVOLUTION_FORWARD, "convolution forward", ls_op_layers_check_convolution, ls_cpu_convolution_run,            \
+        ls_cpu_convolution_build, ls_cpu_convolution_discard)                                                          \
+    /* dx from w, dy */                                                                                                \
+    ROW(CONVOLUTION_BACKWARD_DATA, "convolution backward data", ls_op_layers_check_convolution,                        \
+        ls_cpu_convolution_run, ls_cpu_convolution_build, ls_cpu_convolution_discard)                                  \
+    /* dw, and db unless NULL, from x, dy */                                                                           \
+    ROW(CONVOLUTION_BACKWARD_WEIGHTS, "convolution backward weights", ls_op_layers_check_convolution,                  \
+        ls_cpu_convolution_run, ls_cpu_convolution_build, ls_cpu_convolution_discard)                                  \
+    /* dx, dw, and db unless NULL, from x, w, dy, where each filter sees one channel. dx may be x */                   \
+    ROW(DEPTHWISE_BACKWARD, "depthwise backward", ls_op_layers_check_convolution, ls_cpu_depthwise_backward,           \
+        ls_cpu_depthwise_build, ls_cpu_depthwise_discard)                                                              \
+    /* y from x; op->pool */                                                                                           \
+    ROW(POOL_FORWARD, "pool forward", ls_op_layers_check_pool, ls_cpu_pool_forward)                                    \
+    /* dx from dy, and for the maximum x, y */                                                                         \
+    ROW(POOL_BACKWARD, "pool backward", ls_op_layers_check_pool, ls_cpu_pool_backward, ls_cpu_pool_build)              \
+    /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op. And, unless NULL, y =       \
+     * activation(normalized x gamma + beta + residual) */                                                             \
+    ROW(BATCH_NORM_FORWARD, "batch norm forward", ls_op_layers_check_batch_norm, ls_cpu_batch_norm_forward,            \
+        ls_cpu_batch_norm_build, ls_cpu_batch_norm_discard)                                                            \
+    /* y with the moving statistics mean, variance (C) */                                                              \
+    ROW(BATCH_NORM_INFERENCE, "batch norm inference", ls_op_layers_check_batch_norm, ls_cpu_batch_norm_inference,      \
+        ls_cpu_batch_norm_build)                                                                                       \
+    /* y from x and saved, to the bit */                                                                               \
+    ROW(BATCH_NORM_AGAIN, "batch norm again", ls_op_layers_check_batch_norm, ls_cpu_batch_norm_again,                  \
+        ls_cpu_batch_norm_build)                                                                                       \
+    /* dgamma, dbeta, and unless NULL shifts(2,C) and dx, from x, dy, gamma, beta, saved. dx may be dy. With a         \
+     * residual and an activation also y is needed, and dresidual is written, which may be dy */                       \
+    ROW(BATCH_NORM_BACKWARD, "batch norm backward", ls_op_layers_check_batch_norm, ls_cpu_batch_norm_backward,         \
+        ls_cpu_batch_norm_build, ls_cpu_batch_norm_discard)                                                            \
+    /* dx from x, dy, gamma, beta, saved, shifts; without a residual */                                                \
+    ROW(BATCH_NORM_BACKWARD_DATA, "batch norm backward data", ls_op_layers_check_batch_norm,                           \
+        ls_cpu_batch_norm_backward_data, ls_cpu_batch_norm_build)                                                      \
+    /* y = activation(x), softmax over the last axis; y may be x */                                                    \
+    ROW(ACTIVATION_FORWARD, "activation forward", check_activation_forward, ls_cpu_activation_forward)                 \
+    /* dx from y, dy; dx may be dy */                                                                                  \
+    ROW(ACTIVATION_BACKWARD, "activation backward", check_activation_backward, ls_cpu_activation_backward)             \
+    /* y = x + w; y may be x */                                                                                        \
+    ROW(ADD, "add", ls_op_layers_check_elements, ls_cpu_add)                                                           \
+    /* y = x alpha + beta; y may be x */                                                                               \
+    ROW(SCALE, "scale", ls_op_layers_check_elements, ls_cpu_scale)                                                     \
+    /* y(R,M)'s columns from op->column on = x(R,N) */                                                                 \
+    ROW(PLACE, "place", ls_op_layers_check_columns, ls_cpu_place)                                                      \
+    /* y(R,N) = x(R,M)'s columns from op->column on */                                                                 \
+    ROW(TAKE, "take", ls_op_layers_check_columns, ls_cpu_take)                                                         \
+    /* y(R,N,D) = rows of w(V,D) by x(R,N), int32, or float32: whole numbers; 0 to below V */                          \
+    ROW(EMBEDDING_FORWARD, "embedding forward", ls_op_layers_check_embedding, ls_cpu_embedding_forward)                \
+    /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order */                                   \
+    ROW(EMBEDDING_BACKWARD, "embedding backward", ls_op_layers_check_embedding, ls_cpu_embedding_backward)             \
+    /* y = x with zeros around, as op->window says */                                                                  \
+    ROW(PAD, "pad", ls_op_layers_check_pad, ls_cpu_pad)                                                                \
+    /* y = x without what op->window says */                                                                           \
+    ROW(CROP, "crop", ls_op_layers_check_pad, ls_cpu_crop)                                                             \
+    /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */                                    \
+    ROW(DROPOUT, "dropout", ls_op_layers_check_elements, ls_cpu_dropout)                                               \
+    /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale, loss sum and number       \
+     * right; dlogits may be NULL (evaluation). Labels are smoothed by alpha. weights(R) unless NULL: a row's          \
+     * loss and dlogits are multiplied by its weight. So are the next six, where a single output (C = 1) has the       \
+     * label itself as its target, and (R,C) floats may be any numbers: */                                             \
+    ROW(SOFTMAX_CROSSENTROPY, "softmax crossentropy", check_loss, ls_cpu_loss)                                         \
+    /* the logits are probabilities */                                                                                 \
+    ROW(CROSSENTROPY, "crossentropy", check_loss, ls_cpu_loss)                                                         \
+    /* of each output by itself: the mean over the outputs; right are single outputs */                                \
+    ROW(SIGMOID_CROSSENTROPY, "sigmoid crossentropy", check_loss, ls_cpu_loss)                                         \
+    /* the same; the logits are probabilities */                                                                       \
+    ROW(BINARY_CROSSENTROPY, "binary crossentropy", check_loss, ls_cpu_loss)                                           \
+    /* the mean over the outputs; nothing is right or wrong */                                                         \
+    ROW(SQUARED_ERROR, "squared error", check_loss, ls_cpu_loss)                                                       \
+    /* likewise */                                                                                                     \
+    ROW(ABSOLUTE_ERROR, "absolute error", check_loss, ls_cpu_loss)                                                     \
+    /* likewise: half the square up to beta, beta |error| - beta^2 / 2 above */                                        \
+    ROW(HUBER, "huber", check_loss, ls_cpu_loss)                                                                       \
+    /* logits, labels, weights as for a loss; op->metric's sum over the rows -> *value */                              \
+    ROW(METRIC, "metric", check_metric, ls_cpu_metric)                                                                 \
+    /* labels(R) int32 -> y(R,C) rows with a 1 at the label */                                                         \
+    ROW(ONE_HOT, "one-hot", check_one_hot, ls_cpu_one_hot)                                                             \
+    /* y = (y + x alpha) *scale: what a step has gathered before */                                                    \
+    ROW(MERGE, "merge", ls_op_layers_check_elements, ls_cpu_merge)                                                     \
+    /* Optimizers: parameters by gradients, which they may change too; parts as the rule needs them */                 \
+    ROW(SGD, "sgd", check_optimizer, ls_cpu_sgd)                                                                       \
+    ROW(ADAM, "adam", check_optimizer, ls_cpu_adam)                                                                    \
+    ROW(RMSPROP, "rmsprop", check_optimizer, ls_cpu_rmsprop)                                                           \
+    ROW(LAMB, "lamb", check_optimizer, ls_cpu_lamb)                                                                    \
+    /* of the parts' regularisers -> *value */                                                                         \
+    ROW(PENALTY, "penalty", check_penalty, ls_cpu_penalty)                                                             \
+    /* y = x in y's type, rounded to nearest even: this and the next three are for 16-bit arithmetic */                \
+    ROW(CAST, "cast", check_cast, ls_cpu_cast)                                                                         \
+    /* y = what w(C,LS_BYTE_VALUES) has for the byte x (uint8), by its channel: of the last axis, or C is 1 */         \
+    ROW(EXPAND, "expand", check_expand, ls_cpu_expand)                                                                 \
+    /* how many elements of x are infinite or no number -> *value */                                                   \
+    ROW(FINITE, "finite", check_finite, ls_cpu_finite)                                                                 \
+    /* y(E) = report[E], to which *sums and *gathered (unless NULL) are added: see LS_REPORT_ */                       \
+    ROW(REPORT, "report", check_report, ls_cpu_report)
+
+#define LS_OP_KIND(kind, ...) LS_OP_##kind,
+enum ls_op_kind { LS_OP_KINDS(LS_OP_KIND) LS_OP_KIND_COUNT };
 
 struct ls_tensor {
     void *data; /* device memory */

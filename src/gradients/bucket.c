@@ -3,8 +3,7 @@
  * the rule of packs is TensorFlow's CommunicationOptions.bytes_per_pack. */
 #include "gradients/bucket.h"
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 #define SHARE 16
 
@@ -28,8 +27,7 @@ static bool full(const struct ls_bucket_rule *rule, size_t bytes, bool first, si
  * one bucket. */
 ls_status ls_buckets_cut(const struct ls_bucket_rule *rule, const size_t *offsets, size_t count, size_t total,
                          struct ls_bucket **buckets, size_t *bucket_count) {
-    struct ls_bucket *cut = ls_alloc_array(count + 1, sizeof(*cut));
-    if (!cut) return ls_fail_memory("gradient buckets", (count + 1) * sizeof(*cut));
+    LS_NEW_ARRAY(struct ls_bucket, cut, count + 1, "gradient buckets");
     size_t made = 0, end = total;
     for (size_t i = count; i-- > 0;) {
         if (!full(rule, (end - offsets[i]) * sizeof(float), made == 0, total * sizeof(float)) && i > 0) continue;

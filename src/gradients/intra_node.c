@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "collective/schedule/tree.h"
 #include "runtime/wait_for_device.h"
 #include "strategy/strategy.h"
@@ -290,8 +290,7 @@ static ls_status make_intra_node(struct ls_intra_node *node, const struct ls_int
 
 ls_status ls_intra_node_new(ls_strategy *strategy, const struct ls_intra_node_config *config,
                             struct ls_intra_node **node) {
-    struct ls_intra_node *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("sums in the node", sizeof(*made));
+    LS_NEW(struct ls_intra_node, made, "sums in the node");
     made->strategy = strategy;
     made->replicas = strategy->local_count;
     made->buckets = config->buckets;

@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "collective/group.h"
 #include "device/gpu.h"
@@ -39,12 +40,11 @@ _Static_assert(sizeof(struct ticket) % sizeof(int64_t) == 0, "it is broadcast as
  * 0): the others then fail at once instead of waiting for a group that nobody opens. */
 static ls_status hand_out_id(const struct ls_nccl *nccl, struct ticket *ticket) {
     ls_status made = nccl->runtime->rank == 0 ? nccl->ops->new_id(ticket->id) : LS_OK;
-    char error[LS_ERROR_SIZE];
-    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    struct ls_kept_error kept = ls_kept_error_of(made);
     ticket->made = !made;
     ls_status status =
         ls_group_broadcast(nccl->runtime->group, "nccl id", 0, LS_INT64, ticket, sizeof(*ticket) / sizeof(int64_t));
-    if (made) return ls_fail(made, "%s", error);
+    if (made) return ls_kept_error_raise(&kept);
     if (!status && !ticket->made) return ls_fail(LS_UNAVAILABLE, "rank 0 could not make an id for NCCL");
     return status;
 }
@@ -107,8 +107,7 @@ static ls_status connect_devices(const ls_strategy *strategy, struct ls_nccl *nc
 /* Compares the workers' results. *missing is the first rank without success, or -1. */
 static ls_status compare_results(const struct ls_nccl *nccl, bool works, int *missing) {
     struct ls_runtime *runtime = nccl->runtime;
-    LS_CLEANUP(ls_free_pointer) int64_t *works_there = ls_alloc_array((size_t)runtime->size, sizeof(*works_there));
-    if (!works_there) return ls_fail_memory("results", (size_t)runtime->size * sizeof(*works_there));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, works_there, (size_t)runtime->size, "results");
     ls_status status = ls_runtime_exchange(runtime, "nccl works", works, works_there);
     *missing = -1;
     for (int w = runtime->size; !status && w-- > 0;)
@@ -120,17 +119,16 @@ static ls_status compare_results(const struct ls_nccl *nccl, bool works, int *mi
  * all of them. Otherwise this thread's message tells the reason. */
 static ls_status try(const ls_strategy *strategy, struct ls_nccl *nccl, bool *works) {
     struct ticket ticket = {0};
-    char error[LS_ERROR_SIZE];
     int missing = -1;
     ls_status own = hand_out_id(nccl, &ticket);
     if (!own) own = connect_devices(strategy, nccl, ticket.id);
-    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    struct ls_kept_error kept = ls_kept_error_of(own);
     if (own && ls_abort_raised(nccl->runtime->abort)) return own;
     ls_status status = compare_results(nccl, !own, &missing);
     *works = !status && missing < 0;
     if (status || *works) return status;
     if (own)
-        (void)ls_fail(own, "%s", error);
+        (void)ls_kept_error_raise(&kept);
     else
         (void)ls_fail(LS_UNKNOWN, "NCCL does not work on rank %d", missing);
     return LS_OK;
@@ -154,8 +152,7 @@ ls_status ls_nccl_open(ls_strategy *strategy, struct ls_nccl **nccl) {
     const char *why;
     bool works = false;
     if (!strategy->nccl || strategy->total_count == 1) return LS_OK;
-    struct ls_nccl *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a group of GPUs", sizeof(*made));
+    LS_NEW(struct ls_nccl, made, "a group of GPUs");
     made->ops = ls_gpu_group(&why);
     made->runtime = strategy->runtime;
     ls_status status = open_group(strategy, made, &works);
@@ -222,14 +219,13 @@ static ls_status note_others(const struct ls_nccl *nccl, ls_status status) {
 
 /* NCCL may notice a lost worker before the cluster does. The cluster knows its name: it is waited for. */
 static ls_status name_the_lost(const struct ls_nccl *nccl, ls_status status) {
-    char error[LS_ERROR_SIZE];
     if (note_others(nccl, status) != LS_UNAVAILABLE || nccl->runtime->size == 1) return status;
-    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    struct ls_kept_error kept = ls_kept_error_of(status);
     for (int64_t deadline = ls_now() + LS_NAMING_TIMEOUT; ls_now() < deadline;) {
         if (ls_abort_raised(nccl->runtime->abort)) return ls_abort_status(nccl->runtime->abort);
         (void)nanosleep(&(const struct timespec){.tv_nsec = LS_MILLISECOND}, NULL);
     }
-    return ls_fail(status, "%s", error);
+    return ls_kept_error_raise(&kept);
 }
 
 ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, size_t count) {

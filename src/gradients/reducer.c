@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/gate.h"
-#include "base/memory.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "base/thread.h"
 #include "collective/collectives.h"
@@ -226,8 +227,7 @@ static void list_arrays(struct ls_reducer *reducer, const struct ls_reducer_conf
 
 ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer) {
     size_t count = config->count;
-    struct ls_reducer *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a reducer", sizeof(*made));
+    LS_NEW(struct ls_reducer, made, "a reducer");
     made->strategy = strategy;
     made->buckets = config->buckets;
     made->count = count;
@@ -253,11 +253,7 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
         status = ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made);
         made->started = !status;
     }
-    if (status)
-        ls_reducer_free(made);
-    else
-        *reducer = made;
-    return status;
+    return LS_HAND_OVER(status, reducer, made, ls_reducer_free(made));
 }
 
 void ls_reducer_free(struct ls_reducer *reducer) {
@@ -383,12 +379,11 @@ ls_status ls_reducer_await(struct ls_reducer *reducer, int64_t steps) {
  * every bucket that it has not given: the communicator and the other replicas would wait for ever otherwise. */
 ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {
     int none = LS_OK;
-    char error[LS_ERROR_SIZE];
-    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    struct ls_kept_error kept = ls_kept_error_of(status);
     const struct ls_runtime *runtime = reducer->strategy->runtime;
     if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status) && runtime->size > 1)
-        ls_runtime_give_up(runtime, status, error); /* other workers wait for this one */
+        ls_runtime_give_up(runtime, status, kept.message); /* other workers wait for this one */
     (void)move_on(reducer, local, 0, false);
     (void)ls_reducer_wait(reducer, local);
-    return ls_fail(status, "%s", error);
+    return ls_kept_error_raise(&kept);
 }

@@ -1,8 +1,7 @@
 /* Memory of plans: where each buffer lies, given when it is needed; and the memory itself, which grows. */
 #include "model/plan.h"
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 ls_status ls_arena_reserve(struct ls_arena *arena, size_t size) {
     if (arena->memory && size <= arena->size) return LS_OK;
@@ -55,8 +54,8 @@ static struct ls_plan_buffer *next_largest(struct ls_plan_buffer *buffers, size_
  * free for its whole life, is "greedy by size" of Pisarchyk and Lee 2020. It takes the square of count, once a plan.
  * floats is the end of the highest buffer. */
 ls_status ls_arena_place(struct ls_plan_buffer *buffers, size_t count, size_t *floats) {
-    LS_CLEANUP(ls_free_pointer) const struct ls_plan_buffer **placed = ls_alloc_array(count + 1, sizeof(*placed));
-    if (!placed) return ls_fail_memory("the places of a plan's buffers", (count + 1) * sizeof(*placed));
+    LS_CLEANUP(ls_free_pointer)
+    LS_NEW_ARRAY(const struct ls_plan_buffer *, placed, count + 1, "the places of a plan's buffers");
     size_t end = 0, done = 0;
     for (struct ls_plan_buffer *buffer; (buffer = next_largest(buffers, count)); done++) {
         buffer->offset = find_place(buffer, placed, done);

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grow.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
-#include "base/status.h"
 #include "device/ids.h"
 #include "model/layer.h"
 #include "model/layer_fields.h"
@@ -59,23 +59,11 @@ static void free_network(struct ls_network **network) {
     ls_network_free(*network);
 }
 
-static ls_status grow_network(struct table *table) {
-    if (table->count < table->capacity) return LS_OK;
-    int capacity = table->capacity ? 2 * table->capacity : 16;
-    struct ls_network_variable *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
-    if (!grown) return ls_fail_memory("the table of variables", (size_t)capacity * sizeof(*grown));
-    if (table->count) memcpy(grown, table->rows, (size_t)table->count * sizeof(*grown));
-    ls_free(table->rows);
-    table->rows = grown;
-    table->capacity = capacity;
-    return LS_OK;
-}
-
 /* Offset and name are set; the table is the one after which it lies. A variable begins at a multiple of 16 floats, a
  * cache line. The gap behind it stays zero in every blob: gradients are zero there, and no rule changes a parameter
  * whose gradient and moments are zero. */
 static ls_status add_row(struct table *table, const struct ls_network_variable *variable) {
-    ls_status status = grow_network(table);
+    ls_status status = LS_GROW(table->rows, table->capacity, table->count + 1, 16, "the table of variables");
     if (status) return status;
     struct ls_network_variable *row = &table->rows[table->count++];
     *row = *variable;
@@ -251,8 +239,7 @@ static ls_status check_outputs(struct ls_network *network) {
 static ls_status new_nodes(const ls_layer *layers, size_t count, struct ls_network **network) {
     ls_status status = check_count(layers, count);
     if (status) return status;
-    LS_CLEANUP(free_network) struct ls_network *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a network", sizeof(*made));
+    LS_CLEANUP(free_network) LS_NEW(struct ls_network, made, "a network");
     status = take_layers(made, layers, count);
     for (size_t i = 0; !status && i < count; i++) status = resolve_inputs(made, &made->nodes[i]);
     if (!status) status = check_consumers(made);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/plain.h"
+#include "base/text.h"
 
 /* One row a kind. Fields that a kind has not must be left 0. */
 static const struct kind {
@@ -168,19 +168,13 @@ static void print_rule(FILE *out, const ls_optimizer *rule) {
 }
 
 ls_status ls_optimizer_describe(const ls_optimizer *rule, char **text) {
-    char *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&made, &size);
-    if (!out) return ls_fail_memory("an optimizer's description", 1);
-    print_rule(out, rule);
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(made);
-        return ls_fail_memory("an optimizer's description", size);
-    }
-    char *first = strstr(made, "(, ");
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    if (out) print_rule(out, rule);
+    ls_status status = ls_text_close(&made, LS_OK, "an optimizer's description", text);
+    if (status) return status;
+    char *first = strstr(*text, "(, ");
     memmove(first + 1, first + 3, strlen(first + 3) + 1);
-    *text = made;
     return LS_OK;
 }
 
@@ -206,8 +200,7 @@ bool ls_optimizer_decays(const ls_optimizer *rule, const struct ls_network_varia
 ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *network, struct ls_blob_part **parts,
                              size_t *count) {
     size_t variables = (size_t)ls_network_variable_count(network), made = 0;
-    struct ls_blob_part *list = ls_alloc_array(variables, sizeof(*list));
-    if (!list) return ls_fail_memory("an optimizer's list of variables", variables * sizeof(*list));
+    LS_NEW_ARRAY(struct ls_blob_part, list, variables, "an optimizer's list of variables");
     for (int v = 0; v < (int)variables; v++) {
         const struct ls_network_variable *variable = ls_network_variable(network, v);
         if (!variable->trainable) break;

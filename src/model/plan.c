@@ -10,9 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/status.h"
 #include "device/op_layers.h"
 #include "model/plan_builder.h"
 
@@ -171,8 +170,7 @@ size_t ls_plan_memory(const struct ls_plan *plan) {
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan) {
     ls_status status = check_config(config);
     if (status) return status;
-    LS_CLEANUP(free_plan) struct ls_plan *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a plan", sizeof(*made));
+    LS_CLEANUP(free_plan) LS_NEW(struct ls_plan, made, "a plan");
     made->device = config->device;
     made->own.device = config->device;
     made->scales[0] = config->loss_scale;

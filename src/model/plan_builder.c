@@ -8,10 +8,10 @@
 
 #include <string.h>
 
+#include "base/grow.h"
+#include "base/new.h"
 #include "base/option_names.h"
 #include "base/shape.h"
-#include "base/memory.h"
-#include "base/status.h"
 #include "model/plan.h"
 #include "model/network.h"
 
@@ -61,22 +61,11 @@ const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder
     return builder->config;
 }
 
-static bool grow_buffers(struct ls_plan *plan) {
-    if (plan->buffer_count < plan->buffer_capacity) return true;
-    size_t capacity = plan->buffer_capacity ? 2 * plan->buffer_capacity : 64;
-    struct ls_plan_buffer *grown = ls_alloc_array(capacity, sizeof(*grown));
-    if (!grown) return false;
-    if (plan->buffer_count) memcpy(grown, plan->buffers, plan->buffer_count * sizeof(*grown));
-    ls_free(plan->buffers);
-    plan->buffers = grown;
-    plan->buffer_capacity = capacity;
-    return true;
-}
-
 struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape) {
     struct ls_plan *plan = builder->plan;
     int64_t count = ls_shape_count(shape);
-    if (count < 1 || (uint64_t)count > LS_ARENA_LIMIT || !grow_buffers(plan)) {
+    if (count < 1 || (uint64_t)count > LS_ARENA_LIMIT ||
+        LS_GROW(plan->buffers, plan->buffer_capacity, plan->buffer_count + 1, 64, "the buffers of a plan")) {
         builder->too_large = true;
         return (struct ls_tensor){NULL, dtype, *shape, 0};
     }
@@ -139,21 +128,9 @@ struct ls_tensor ls_plan_builder_moving_mean(const struct ls_plan_builder *build
     return ls_tensor_exists(&value->mean) ? value->mean : ls_plan_builder_statistic(builder, node, index);
 }
 
-static ls_status grow_steps(struct ls_plan *plan) {
-    if (plan->count < plan->capacity) return LS_OK;
-    size_t capacity = plan->capacity ? 2 * plan->capacity : 16;
-    struct ls_plan_step *grown = ls_alloc_array(capacity, sizeof(*grown));
-    if (!grown) return ls_fail_memory("the ops of a plan", capacity * sizeof(*grown));
-    if (plan->count) memcpy(grown, plan->steps, plan->count * sizeof(*grown));
-    ls_free(plan->steps);
-    plan->steps = grown;
-    plan->capacity = capacity;
-    return LS_OK;
-}
-
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op) {
     struct ls_plan *plan = builder->plan;
-    ls_status status = grow_steps(plan);
+    ls_status status = LS_GROW(plan->steps, plan->capacity, plan->count + 1, 16, "the ops of a plan");
     if (status) return status;
     const struct ls_objective *objective = &builder->config->objective;
     plan->steps[plan->count] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
@@ -436,8 +413,7 @@ static ls_status append_backward(struct ls_plan_builder *builder) {
 
 ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan) {
     size_t count = ls_network_layer_count(config->network) + 1;
-    LS_CLEANUP(ls_free_pointer) struct value *values = ls_alloc_array(count, sizeof(*values));
-    if (!values) return ls_fail_memory("a plan", count * sizeof(*values));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct value, values, count, "a plan");
     struct ls_plan_builder builder = {.config = config,
                                       .plan = plan,
                                       .values = values,

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "device/op_layers.h"
 #include "model/plan.h"
@@ -64,14 +64,13 @@ static ls_status run_all(struct ls_plan *plan, ls_plan_tail_fn *tail, void *cont
 static ls_status capture_steps(struct ls_plan *plan, size_t first, size_t end, ls_plan_tail_fn *tail, void *context,
                                void **graph) {
     const struct ls_device_queue_ops *queue = plan->device->ops->queue;
-    char error[LS_ERROR_SIZE];
     ls_status status = queue->capture_begin(plan->device);
     if (status) return status;
     status = run_steps(plan, first, end, NULL, NULL);
     if (!status && tail) status = tail(context);
-    memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    struct ls_kept_error kept = ls_kept_error_of(status);
     ls_status ended = queue->capture_end(plan->device, graph);
-    return status ? ls_fail(status, "%s", error) : ended;
+    return status ? ls_kept_error_raise(&kept) : ended;
 }
 
 static ls_status capture(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
@@ -224,8 +223,7 @@ ls_status ls_plan_run_idle(const struct ls_plan *plan) {
         const struct ls_op *op = &plan->steps[i].op;
         size_t count = ls_op_layers_exchanged(op);
         if (!count) continue;
-        LS_CLEANUP(ls_free_pointer) double *nothing = ls_alloc_array(count, sizeof(*nothing));
-        if (!nothing) return ls_fail_memory("an exchange", count * sizeof(*nothing));
+        LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(double, nothing, count, "an exchange");
         status = op->exchange->add(op->exchange->context, nothing, count);
     }
     return status;

@@ -6,7 +6,7 @@
 
 #include "base/shape.h"
 #include "base/memory.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "model/layer.h"
 #include "model/network.h"
 #include "base/plain.h"
@@ -72,16 +72,8 @@ static void print_all(FILE *out, const struct ls_network *network) {
 }
 
 ls_status ls_network_summary(const struct ls_network *network, char **text) {
-    char *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&made, &size);
-    if (!out) return ls_fail_memory("a model's summary", 1);
-    print_all(out, network);
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(made);
-        return ls_fail_memory("a model's summary", size);
-    }
-    *text = made;
-    return LS_OK;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    if (out) print_all(out, network);
+    return ls_text_close(&made, LS_OK, "a model's summary", text);
 }

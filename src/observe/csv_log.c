@@ -8,11 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "base/read_file.h"
-#include "base/status.h"
 #include "base/plain.h"
 
 struct csv_log {
@@ -127,8 +126,7 @@ static void release_csv_log(void *context) {
 
 ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **callback) {
     LS_NEED(callback);
-    struct csv_log *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a CSV log", sizeof(*made));
+    LS_NEW(struct csv_log, made, "a CSV log");
     ls_status status = ls_options_copy("ls_csv_logger_options", &made->options, sizeof(made->options), options);
     if (!status && (!made->options.path || !*made->options.path))
         status = ls_fail(LS_INVALID_ARGUMENT, "csv_logger: path is missing");

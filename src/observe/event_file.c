@@ -10,9 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/record_frame.h"
-#include "base/status.h"
 
 struct ls_event_file {
     FILE *out;
@@ -70,8 +69,7 @@ static ls_status create(struct ls_event_file *file, const char *folder, uint64_t
 
 ls_status ls_event_file_open(const char *folder, uint64_t run, struct ls_event_file **file) {
     if (mkdir(folder, 0777) && errno != EEXIST) return fail_event_file_path("make folder", folder);
-    struct ls_event_file *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("an event file", sizeof(*made));
+    LS_NEW(struct ls_event_file, made, "an event file");
     struct ls_event first = {.tag = NULL};
     ls_status status = create(made, folder, run);
     if (!status) status = put_event(made, &first);

@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/plain.h"
 
 #define CELLS  20
@@ -37,8 +36,7 @@ struct ls_progress {
 };
 
 ls_status ls_progress_new(int verbose, int columns, struct ls_progress **progress) {
-    struct ls_progress *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a progress line", sizeof(*made));
+    LS_NEW(struct ls_progress, made, "a progress line");
     made->verbose = verbose;
     made->columns = columns;
     made->terminal = columns || isatty(STDOUT_FILENO);

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/read_file.h"
-#include "base/status.h"
 #include "observe/chrome.h"
 #include "base/plain.h"
 
@@ -214,11 +213,7 @@ static ls_status parse(const char *text, size_t size, struct ls_timeline_file *f
 ls_status ls_timeline_read_parse(const char *path, const char *text, size_t size, struct ls_timeline_file *file) {
     struct ls_timeline_file made = {.path = ls_strdup(path)};
     ls_status status = made.path ? parse(text, size, &made) : label_memory();
-    if (status)
-        ls_timeline_read_free_file(&made);
-    else
-        *file = made;
-    return status;
+    return LS_HAND_OVER(status, file, made, ls_timeline_read_free_file(&made));
 }
 
 ls_status ls_timeline_read(const char *path, struct ls_timeline_file *file) {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
+#include "base/text.h"
 #include "observe/chrome.h"
 
 #define CAPACITY   65536
@@ -57,22 +57,16 @@ static size_t stem_length(const char *path) {
 }
 
 static ls_status make_path(const struct ls_trace_config *config, char **path) {
-    char *text = NULL;
-    size_t size = 0, stem = stem_length(config->path);
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return ls_fail_memory("a timeline's path", strlen(config->path));
-    if (strstr(config->path, "%r"))
+    struct ls_text text;
+    size_t stem = stem_length(config->path);
+    FILE *out = ls_text_open(&text, strlen(config->path));
+    if (out && strstr(config->path, "%r"))
         write_with_rank(out, config->path, config->rank);
-    else if (config->size > 1)
+    else if (out && config->size > 1)
         (void)fprintf(out, "%.*s.rank%d%s", (int)stem, config->path, config->rank, config->path + stem);
-    else
+    else if (out)
         (void)fputs(config->path, out);
-    if (fclose(out)) {
-        free(text);
-        return ls_fail_memory("a timeline's path", strlen(config->path));
-    }
-    *path = text;
-    return LS_OK;
+    return ls_text_close(&text, LS_OK, "a timeline's path", path);
 }
 
 /* ---- making ---- */
@@ -92,8 +86,7 @@ static void release_pointer(struct ls_trace **trace) {
 }
 
 ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **trace) {
-    LS_CLEANUP(release_pointer) struct ls_trace *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a timeline", sizeof(*made));
+    LS_CLEANUP(release_pointer) LS_NEW(struct ls_trace, made, "a timeline");
     made->log = *config->log;
     made->rank = config->rank;
     made->size = config->size;

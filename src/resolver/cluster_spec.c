@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/memory.h"
+#include "base/grow.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
+#include "base/text.h"
 #include "resolver/tf_config.h"
 #include "resolver/tf_config_address.h"
 #include "resolver/tf_config_json.h"
@@ -66,18 +67,6 @@ static ls_status refuse_equal_tasks(const ls_cluster_spec *spec, const struct sp
     return LS_OK;
 }
 
-static ls_status make_room_for_task(ls_cluster_spec *spec) {
-    if (spec->count < spec->room) return LS_OK;
-    int room = spec->room ? 2 * spec->room : 8;
-    struct spec_task *tasks = ls_alloc_array((size_t)room, sizeof(*tasks));
-    if (!tasks) return ls_fail_memory("tasks", (size_t)room * sizeof(*tasks));
-    if (spec->count) memcpy(tasks, spec->tasks, (size_t)spec->count * sizeof(*tasks));
-    ls_free(spec->tasks);
-    spec->tasks = tasks;
-    spec->room = room;
-    return LS_OK;
-}
-
 static ls_status make_task(const char *job, int index, const char *address, struct spec_task *task) {
     char key[128];
     char *host = NULL;
@@ -111,7 +100,7 @@ ls_status ls_cluster_spec_add(ls_cluster_spec *spec, const char *job, int index,
     ls_status status = make_task(job, index, address, &task);
     if (status) return status;
     status = refuse_equal_tasks(spec, &task);
-    if (!status) status = make_room_for_task(spec);
+    if (!status) status = LS_GROW(spec->tasks, spec->room, spec->count + 1, 8, "tasks");
     if (status)
         free_task(&task);
     else
@@ -192,14 +181,9 @@ static ls_status take_json(ls_cluster_spec *spec, const char *text) {
 
 ls_status ls_cluster_spec_new(const char *cluster, ls_cluster_spec **spec) {
     LS_NEED(spec);
-    ls_cluster_spec *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a cluster", sizeof(*made));
+    LS_NEW(ls_cluster_spec, made, "a cluster");
     ls_status status = cluster ? take_json(made, cluster) : LS_OK;
-    if (status)
-        ls_cluster_spec_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_spec_free(made));
 }
 
 void ls_cluster_spec_free(ls_cluster_spec *spec) {
@@ -297,26 +281,21 @@ static void print_job(FILE *stream, const struct spec_task *tasks, int count) {
     (void)fputs(dense ? "]" : "}", stream);
 }
 
-ls_status ls_cluster_spec_json(const ls_cluster_spec *spec, char **json) {
-    char *text = NULL;
-    size_t size = 0;
-    LS_NEED(spec, json);
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream) return ls_fail_memory("a cluster's text", 0);
-    (void)fputc('{', stream);
+static void print_spec(FILE *out, const ls_cluster_spec *spec) {
+    (void)fputc('{', out);
     for (int begin = 0, end; begin < spec->count; begin = end) {
         end = begin + 1;
         while (end < spec->count && !begins_job(spec, end)) end++;
-        if (begin) (void)fputs(", ", stream);
-        print_job(stream, &spec->tasks[begin], end - begin);
+        if (begin) (void)fputs(", ", out);
+        print_job(out, &spec->tasks[begin], end - begin);
     }
-    (void)fputc('}', stream);
-    bool failed = ferror(stream) != 0;
-    failed = fclose(stream) != 0 || failed;
-    if (failed) {
-        free(text);
-        return ls_fail_memory("a cluster's text", size);
-    }
-    *json = text;
-    return LS_OK;
+    (void)fputc('}', out);
+}
+
+ls_status ls_cluster_spec_json(const ls_cluster_spec *spec, char **json) {
+    LS_NEED(spec, json);
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
+    if (out) print_spec(out, spec);
+    return ls_text_close(&made, LS_OK, "a cluster's text", json);
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
+#include "base/text.h"
 #include "resolver/tf_config_address.h"
 
 static const char *const names[LS_TASK_TYPES] = {
@@ -95,13 +95,10 @@ static ls_status print_canonical(FILE *stream, const struct ls_cluster_view *spe
 }
 
 static ls_status make_canonical(struct ls_cluster_view *spec) {
-    size_t size = 0;
-    FILE *stream = open_memstream(&spec->canonical, &size);
-    if (!stream) return ls_fail_memory("the cluster's text", 0);
-    ls_status status = print_canonical(stream, spec);
-    bool failed = ferror(stream) != 0;
-    failed = fclose(stream) != 0 || failed;
-    return !status && failed ? ls_fail_memory("the cluster's text", size) : status;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
+    ls_status status = out ? print_canonical(out, spec) : LS_OK;
+    return ls_text_close(&made, status, "the cluster's text", &spec->canonical);
 }
 
 static void name_tasks(struct ls_cluster_view *spec) {
@@ -150,11 +147,7 @@ ls_status ls_cluster_view_of_address(const char *address, struct ls_cluster_view
     ls_status status = made && made->tasks && made->tasks->address ? LS_OK : ls_fail_memory("a cluster", sizeof(*made));
     if (!status) status = ls_tf_config_address_parse("address", address, &made->tasks->host, &made->tasks->port);
     if (!status) status = ls_cluster_view_complete(made);
-    if (status)
-        ls_cluster_view_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_view_free(made));
 }
 
 void ls_cluster_view_free(struct ls_cluster_view *spec) {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/random.h"
-#include "base/status.h"
 #include "resolver/readers.h"
 #include "resolver/tf_config.h"
 #include "resolver/tf_config_address.h"
@@ -40,18 +40,16 @@ struct found {
     const struct source *source;
     struct ls_launcher launch;
     struct ls_cluster_view *spec; /* of parse, in cluster mode; else NULL */
-    ls_status status;
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error error;
 };
 
 static bool is_present(const struct found *found) {
-    return found->status || found->launch.size > 0 || found->spec;
+    return found->error.status || found->launch.size > 0 || found->spec;
 }
 
 static void read_source(const struct source *source, struct found *found) {
     *found = (struct found){.source = source};
-    found->status = source->read ? source->read(&found->launch) : source->parse(&found->spec);
-    if (found->status) (void)snprintf(found->error, sizeof(found->error), "%s", ls_error());
+    ls_kept_error_set(&found->error, source->read ? source->read(&found->launch) : source->parse(&found->spec));
     if (found->spec && !found->spec->cluster_mode) {
         ls_cluster_view_free(found->spec);
         found->spec = NULL;
@@ -110,14 +108,9 @@ static ls_status make_spec(struct found *found, struct ls_cluster_view **spec) {
                        "any: give all LOCKSTEP_RENDEZVOUS=HOST:PORT, the host of rank 0 and a free port of it, or give "
                        "each process its TF_CONFIG; LOCKSTEP_CLUSTER=none lets each work alone",
                        found->launch.says, found->source->name);
-    struct ls_cluster_view *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a cluster", sizeof(*made));
+    LS_NEW(struct ls_cluster_view, made, "a cluster");
     status = fill_tasks(made, &found->launch);
-    if (status)
-        ls_cluster_view_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_view_free(made));
 }
 
 /* ---- more than one ---- */
@@ -126,8 +119,8 @@ static void ignore_found(struct ls_resolution *resolution, const struct found *f
     if (!resolution || resolution->ignored_count == LS_SOURCES) return;
     struct ls_ignored *ignored = &resolution->ignored[resolution->ignored_count++];
     ignored->source = found->source->name;
-    if (found->status)
-        (void)snprintf(ignored->why, sizeof(ignored->why), "%s is in force; %.300s", for_whom, found->error);
+    if (found->error.status)
+        (void)snprintf(ignored->why, sizeof(ignored->why), "%s is in force; %.300s", for_whom, found->error.message);
     else if (found->launch.size == 1)
         (void)snprintf(ignored->why, sizeof(ignored->why), "%s: one process", found->launch.says);
     else
@@ -139,7 +132,7 @@ static void ignore_found(struct ls_resolution *resolution, const struct found *f
 static ls_status compare_to_tf_config(const struct found *found, const struct ls_cluster_view *spec) {
     const struct ls_launcher *launch = &found->launch;
     bool trains = spec->type == LS_TASK_CHIEF || spec->type == LS_TASK_WORKER;
-    if (found->status || launch->size <= 1 || found->source->level > MPI || !trains) return LS_OK;
+    if (found->error.status || launch->size <= 1 || found->source->level > MPI || !trains) return LS_OK;
     if (launch->size == spec->num_workers && launch->rank == spec->id_in_cluster) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT,
                    "TF_CONFIG says %s:%d, rank %d of %d, and %s says %s: unset one of them, or say which counts, as in "
@@ -150,7 +143,7 @@ static ls_status compare_to_tf_config(const struct found *found, const struct ls
 
 static ls_status compare_found(const struct found *first, const struct found *other) {
     const struct ls_launcher *a = &first->launch, *b = &other->launch;
-    if (first->source->level != other->source->level || first->spec || other->spec || other->status) return LS_OK;
+    if (first->source->level != other->source->level || first->spec || other->spec || other->error.status) return LS_OK;
     if (a->size <= 1 || b->size <= 1 || (a->rank == b->rank && a->size == b->size)) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT,
                    "%s says %s, and %s says %s: unset one of them, or say which counts, as in LOCKSTEP_CLUSTER=%s",
@@ -179,10 +172,10 @@ static ls_status read_sources(struct ls_cluster_view **spec, struct ls_resolutio
     for (size_t i = 0; i < SOURCE_COUNT && !status; i++) {
         struct found found;
         read_source(&sources[i], &found);
-        bool several = found.status || found.launch.size > 1 || found.spec;
+        bool several = found.error.status || found.launch.size > 1 || found.spec;
         if (several && !chosen.source) {
             chosen = found;
-            status = found.status ? ls_fail(found.status, "%s", found.error) : LS_OK;
+            status = ls_kept_error_raise(&found.error);
             continue;
         }
         if (is_present(&found) && chosen.source) status = compare_found(&chosen, &found);
@@ -209,7 +202,7 @@ static ls_status read_forced(const char *name, struct ls_cluster_view **spec, st
         struct found found;
         if (strcmp(sources[i].name, name) != 0) continue;
         read_source(&sources[i], &found);
-        ls_status status = found.status ? ls_fail(found.status, "%s", found.error) : LS_OK;
+        ls_status status = ls_kept_error_raise(&found.error);
         if (!status && !is_present(&found))
             status = ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_CLUSTER=%s, and none of its variables is set", name);
         if (!status) status = make_spec(&found, spec);
@@ -241,11 +234,7 @@ static ls_status read_environment(struct ls_cluster_view **spec, struct ls_resol
     } else {
         status = check_others(made, resolution);
     }
-    if (status)
-        ls_cluster_view_free(made);
-    else
-        *spec = made;
-    return status;
+    return LS_HAND_OVER(status, spec, made, ls_cluster_view_free(made));
 }
 
 ls_status ls_resolver_read(const char *tf_config, struct ls_cluster_view **spec, struct ls_resolution *resolution) {

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 #include "base/plain.h"
 
 #define NAME_MOST 256
@@ -27,15 +26,8 @@ static ls_status fail_at(const struct list *list, const char *at, const char *wh
 
 static ls_status add_name(struct list *list, const char *name, const char *at) {
     if (list->count == LS_SLURM_NODES_MOST) return fail_at(list, at, "more than 65536 nodes");
-    if (list->count == list->capacity) {
-        int capacity = list->capacity ? 2 * list->capacity : 16;
-        char **grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
-        if (!grown) return ls_fail_memory("a list of nodes", (size_t)capacity * sizeof(*grown));
-        if (list->count) memcpy(grown, list->names, (size_t)list->count * sizeof(*grown));
-        ls_free(list->names);
-        list->names = grown;
-        list->capacity = capacity;
-    }
+    ls_status status = LS_GROW(list->names, list->capacity, list->count + 1, 16, "a list of nodes");
+    if (status) return status;
     char *copy = ls_strdup(name);
     if (!copy) return ls_fail_memory("a node's name", strlen(name));
     list->names[list->count++] = copy;

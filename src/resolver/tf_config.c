@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "resolver/tf_config_address.h"
 #include "resolver/tf_config_private.h"
 #include "resolver/tf_config_syntax.h"
@@ -107,8 +106,7 @@ static ls_status read_tf_config_text(struct ls_cluster_view *config, const char 
 }
 
 ls_status ls_tf_config_parse(const char *text, struct ls_cluster_view **config) {
-    struct ls_cluster_view *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a TF_CONFIG", sizeof(*made));
+    LS_NEW(struct ls_cluster_view, made, "a TF_CONFIG");
     ls_cluster_view_identify_alone(made);
     ls_status status = text ? read_tf_config_text(made, text) : LS_OK;
     if (status) {

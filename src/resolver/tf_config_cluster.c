@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "resolver/tf_config_address.h"
 
 static ls_status take_address(struct ls_tf_reader *reader, enum ls_task_type type, int index,
@@ -138,8 +137,7 @@ static ls_status refuse_equal(const struct ls_tf_reader *reader, const struct sp
  * tasks of one address would end as a hang: the others would reach one process for both. */
 static ls_status check_addresses(const struct ls_tf_reader *reader) {
     int count = reader->config->task_count, made = 0;
-    struct spelling *spellings = ls_alloc_array((size_t)count, sizeof(*spellings));
-    if (!spellings) return ls_fail_memory("addresses", (size_t)count * sizeof(*spellings));
+    LS_NEW_ARRAY(struct spelling, spellings, (size_t)count, "addresses");
     for (; made < count; made++) {
         const struct ls_task *task = &reader->config->tasks[made];
         spellings[made] = (struct spelling){ls_tf_config_address_canonical(task->host, task->port), made};

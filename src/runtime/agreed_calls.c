@@ -3,8 +3,7 @@
  * alone. */
 #include "runtime/round.h"
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "collective/schedule/reduce.h"
 
@@ -66,8 +65,7 @@ static void fill_batch(struct ls_async *async, struct batch *batch) {
 }
 
 static ls_status reduce_batch(struct ls_async *async) {
-    LS_CLEANUP(ls_free_pointer) struct batch *batch = ls_alloc(sizeof(*batch));
-    if (!batch) return ls_fail_memory("calls that go together", sizeof(*batch));
+    LS_CLEANUP(ls_free_pointer) LS_NEW(struct batch, batch, "calls that go together");
     fill_batch(async, batch);
     ls_status status = give_neutral(async, batch);
     if (status) return status;

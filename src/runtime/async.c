@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "runtime/round.h"
 
@@ -22,19 +21,18 @@ static void forget_part(struct ls_async *async, struct ls_call_part *part) {
     part->done = true;
 }
 
-static void end_request(struct ls_async *async, struct ls_operation *operation, ls_status status, const char *error) {
+static void end_request(struct ls_async *async, struct ls_operation *operation, ls_status status) {
     for (size_t i = 0; i < operation->part_count; i++) forget_part(async, &operation->parts[i]);
     if (async->untold == operation) async->untold = TAILQ_NEXT(operation, link);
     async->untold_parts -= operation->part_count - operation->told;
     TAILQ_REMOVE(&async->begun, operation, link);
-    operation->status = status;
-    (void)snprintf(operation->error, sizeof(operation->error), "%s", error);
+    ls_kept_error_set(&operation->result, status);
     operation->ended = true; /* from here on it may be gone */
 }
 
 void ls_async_end(struct ls_async *async, struct ls_operation *operation, ls_status status) {
     ls_monitor_lock(&async->monitor);
-    end_request(async, operation, status, status ? ls_error() : "");
+    end_request(async, operation, status);
     ls_monitor_broadcast(&async->monitor);
     ls_monitor_unlock(&async->monitor);
 }
@@ -89,7 +87,7 @@ static ls_status enter_parts(struct ls_async *async, struct ls_operation *operat
 
 static ls_status take_in(struct ls_async *async, struct ls_operation *operation) {
     const struct ls_operation *first = TAILQ_FIRST(&async->begun);
-    if (async->failed) return ls_fail(async->failed, "%s", async->error);
+    if (async->failed.status) return ls_kept_error_raise(&async->failed);
     if (async->joined)
         return ls_fail(LS_FAILED_PRECONDITION, "'%s' was begun while this rank is in ls_join", operation->name);
     if (operation->kind == LS_OPERATION_JOIN && first)
@@ -135,7 +133,7 @@ ls_status ls_async_wait(struct ls_async *async, const struct ls_operation *opera
     if (!ended)
         return ls_fail(LS_DEADLINE_EXCEEDED, "%s '%s' has not ended yet, %.3g s after it was begun",
                        ls_operation_span(operation), operation->name, ls_seconds_since(operation->begun));
-    return operation->status ? ls_fail(operation->status, "%s", operation->error) : LS_OK;
+    return ls_kept_error_raise(&operation->result);
 }
 
 /* ---- the thread ---- */
@@ -143,10 +141,9 @@ ls_status ls_async_wait(struct ls_async *async, const struct ls_operation *opera
 /* With this thread's error every call that was begun ends, and those to come. */
 static void fail_all(struct ls_async *async, ls_status status) {
     ls_monitor_lock(&async->monitor);
-    async->failed = status;
-    (void)snprintf(async->error, sizeof(async->error), "%s", ls_error());
+    ls_kept_error_set(&async->failed, status);
     struct ls_operation *operation;
-    while ((operation = TAILQ_FIRST(&async->begun))) end_request(async, operation, status, async->error);
+    while ((operation = TAILQ_FIRST(&async->begun))) end_request(async, operation, status);
     async->joined = false;
     ls_monitor_broadcast(&async->monitor);
     ls_monitor_unlock(&async->monitor);
@@ -232,8 +229,7 @@ static void free_async(struct ls_async *async) {
 }
 
 ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struct ls_async **async) {
-    struct ls_async *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the calls that are begun", sizeof(*made));
+    LS_NEW(struct ls_async, made, "the calls that are begun");
     made->runtime = runtime;
     made->track = track;
     TAILQ_INIT(&made->begun);
@@ -245,11 +241,7 @@ ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struc
     }
     status = ls_negotiation_init(&made->negotiation, runtime->size);
     if (!status) status = ls_thread_start(&made->thread, "ls-async", run_async, made);
-    if (status)
-        free_async(made);
-    else
-        *async = made;
-    return status;
+    return LS_HAND_OVER(status, async, made, free_async(made));
 }
 
 void ls_async_hold(struct ls_async *async) {
@@ -274,8 +266,8 @@ void ls_async_close(struct ls_async *async, ls_status status) {
     ls_monitor_unlock(&async->monitor);
     (void)pthread_join(async->thread, NULL);
     ls_monitor_lock(&async->monitor);
-    async->failed = LS_FAILED_PRECONDITION; /* for handles that outlive it */
-    (void)snprintf(async->error, sizeof(async->error), "the communicator was closed");
+    async->failed =
+        (struct ls_kept_error){LS_FAILED_PRECONDITION, "the communicator was closed"}; /* for handles left */
     ls_monitor_unlock(&async->monitor);
     ls_async_release(async);
 }
@@ -306,7 +298,7 @@ ls_status ls_async_resume(struct ls_async *async) {
     ls_negotiation_free(&async->negotiation);
     ls_status status = ls_negotiation_init(&async->negotiation, async->runtime->size);
     ls_monitor_lock(&async->monitor);
-    async->failed = status;
+    ls_kept_error_set(&async->failed, status);
     async->joined = false;
     ls_monitor_unlock(&async->monitor);
     return status;

@@ -20,8 +20,7 @@ struct ls_async {
     void *by_name;                     /* parts that have not ended, in a tree of tsearch(3) */
     int64_t changes;                   /* how often something was begun */
     bool joined, ending, busy;         /* busy: the thread may be using the group */
-    ls_status failed;                  /* every call ends with it until the next generation */
-    char error[LS_ERROR_SIZE];         /* of failed */
+    struct ls_kept_error failed;       /* every call ends with it until the next generation */
     int references;                    /* the communicator, and each handle of a begun call */
     struct ls_negotiation negotiation; /* of the thread; of its size the others read nothing */
     int64_t next_report;

@@ -2,10 +2,9 @@
  * rank) is Horovod's; the group is the one that a strategy uses. */
 #include <stdio.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
-#include "base/status.h"
 #include "collective/link/abort.h"
 #include "runtime/runtime_trace.h"
 #include "runtime/communicator.h"
@@ -42,8 +41,7 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
         return ls_fail(LS_UNIMPLEMENTED,
                        "communication NCCL is for the gradients of a strategy on GPUs; a communicator "
                        "adds in host memory: use AUTO or RING");
-    ls_communicator *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a communicator", sizeof(*made));
+    LS_NEW(ls_communicator, made, "a communicator");
     status = ls_runtime_new(&copy, true, LS_RUNTIME_BARE, &made->runtime);
     if (!status && (status = ls_subset_renew(made))) (void)ls_communicator_recover(made, &status);
     if (!status) status = begin_trace(made, NULL);

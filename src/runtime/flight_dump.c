@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/kept_error.h"
 #include "base/memory.h"
-#include "base/status.h"
 #include "collective/algorithm.h"
 #include "observe/flight_file.h"
 
@@ -62,11 +62,10 @@ static void say(struct ls_runtime *runtime, const char *reason) {
 }
 
 void ls_flight_dump(struct ls_runtime *runtime) {
-    char reason[LS_ERROR_SIZE];
+    struct ls_kept_error reason = ls_kept_error_of(LS_UNKNOWN);
     bool alone = runtime->size == 1 && !*runtime->settings.flight_record_folder;
     if (!runtime->group || !ls_group_flight(runtime->group)->count || runtime->dumped || alone) return;
     runtime->dumped = true;
-    (void)snprintf(reason, sizeof(reason), "%s", ls_error());
-    say(runtime, reason);
-    (void)ls_fail(LS_UNKNOWN, "%s", reason);
+    say(runtime, reason.message);
+    (void)ls_kept_error_raise(&reason);
 }

@@ -4,11 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/monitor.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
-#include "base/status.h"
 #include "collective/schedule/reduce.h"
 #include "collective/schedule/scale.h"
 #include "runtime/communicator.h"
@@ -140,8 +139,7 @@ ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_opt
     ls_status status = ls_options_copy("ls_gradients_options", &copy, sizeof(copy), options);
     if (!status) status = check_options(communicator, &copy);
     if (status) return status;
-    ls_gradients *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("gradients", sizeof(*made));
+    LS_NEW(ls_gradients, made, "gradients");
     made->communicator = communicator;
     made->options = copy;
     if (!made->options.passes) made->options.passes = 1;

@@ -14,9 +14,8 @@
 
 #include "base/clock.h"
 #include "base/forked.h"
-#include "base/memory.h"
 #include "base/monitor.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "base/whole_file.h"
 #include "observe/metrics.h"
@@ -261,8 +260,7 @@ static void name_task(struct ls_http_server *server) {
 
 ls_status ls_http_server_new(const struct ls_runtime *runtime, struct ls_http_server **server) {
     if (!*runtime->settings.http && !*runtime->settings.metrics_file) return LS_OK;
-    struct ls_http_server *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a server of metrics", sizeof(*made));
+    LS_NEW(struct ls_http_server, made, "a server of metrics");
     *made = (struct ls_http_server){.runtime = runtime, .fd = -1, .wake = -1, .text = "joins the others"};
     name_task(made);
     ls_status status = ls_monitor_init(&made->monitor);
@@ -271,11 +269,7 @@ ls_status ls_http_server_new(const struct ls_runtime *runtime, struct ls_http_se
         return status;
     }
     status = start_server(made);
-    if (status)
-        ls_http_server_free(made);
-    else
-        *server = made;
-    return status;
+    return LS_HAND_OVER(status, server, made, ls_http_server_free(made));
 }
 
 void ls_http_server_say(struct ls_http_server *server, bool ready, const char *text) {

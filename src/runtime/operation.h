@@ -3,8 +3,8 @@
 #pragma once
 #include <sys/queue.h>
 
+#include "base/kept_error.h"
 #include "collective/group.h"
-#include "base/status.h"
 #include "collective/run/frame.h"
 
 /* An array of an all-reduce, or the whole of any other call: what ranks agree on by its name. */
@@ -46,9 +46,8 @@ struct ls_operation {
     size_t told, left; /* parts that the other ranks know; that have not ended */
     int64_t begun;
     bool ended;
-    ls_status status;
     int last; /* of a join: the last rank */
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error result;
 };
 TAILQ_HEAD(ls_operations, ls_operation);
 

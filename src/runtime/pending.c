@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 
 static void free_pending(ls_pending *pending) {
     if (pending->async) ls_async_release(pending->async);
@@ -51,11 +50,7 @@ ls_status ls_pending_begin(ls_communicator *communicator, const struct ls_operat
     made->operation = *operation;
     ls_status status = fill_pending(made, communicator, operation);
     if (!status) status = ls_async_begin(made->async, &made->operation);
-    if (status)
-        free_pending(made);
-    else
-        *pending = made;
-    return status;
+    return LS_HAND_OVER(status, pending, made, free_pending(made));
 }
 
 bool ls_pending_done(const ls_pending *pending) {

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/option_names.h"
 #include "base/entropy.h"
-#include "base/memory.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "base/streams.h"
 #include "cluster/agree.h"
 #include "cluster/exchange.h"
@@ -404,8 +404,7 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
 
 ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, enum ls_runtime_use use,
                          struct ls_runtime **runtime) {
-    struct ls_runtime *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a runtime", sizeof(*made));
+    LS_NEW(struct ls_runtime, made, "a runtime");
     made->use = use;
     ls_status status = build_runtime(made, options, read_tf_config);
     if (status) return ls_runtime_close(made, status);
@@ -416,11 +415,10 @@ ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config
 /* After a stop of all workers nobody is told of a failure, and what is lost from now on changes nothing. The message
  * says why they stopped. */
 static ls_status leave_stopped(struct ls_cluster *cluster) {
-    char message[LS_ERROR_SIZE];
-    (void)snprintf(message, sizeof(message), "%s", ls_error());
-    ls_leave_note_stopped(cluster, message);
+    struct ls_kept_error kept = ls_kept_error_of(LS_CANCELLED);
+    ls_leave_note_stopped(cluster, kept.message);
     (void)ls_cluster_leave(cluster, LS_OK);
-    return ls_fail(LS_CANCELLED, "%s", message);
+    return ls_kept_error_raise(&kept);
 }
 
 ls_status ls_runtime_serve(struct ls_runtime *runtime) {
@@ -473,8 +471,7 @@ ls_status ls_runtime_exchange(struct ls_runtime *runtime, const char *name, int6
     values[0] = value;
     if (!runtime->cluster) return LS_OK;
     size_t count = (size_t)runtime->size;
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array(count, sizeof(*received));
-    if (!received) return ls_fail_memory("an exchange", count * sizeof(*received));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, count, "an exchange");
     ls_status status = ls_cluster_exchange(runtime->cluster, name, (struct ls_bytes){&value, sizeof(value)},
                                            runtime->settings.collective_timeout, received);
     if (status) return status;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "base/status.h"
+#include "base/kept_error.h"
 #include "observe/trace.h"
 
 ls_status ls_runtime_trace_open(const struct ls_runtime *runtime, const char *path, struct ls_trace **trace) {
@@ -17,8 +17,7 @@ ls_status ls_runtime_trace_open(const struct ls_runtime *runtime, const char *pa
 }
 
 ls_status ls_runtime_trace_close(struct ls_trace *trace, ls_status status) {
-    char error[LS_ERROR_SIZE];
-    if (!status) return ls_trace_close(trace);
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
-    return ls_trace_close(trace) ? ls_fail(status, "%s", error) : status;
+    struct ls_kept_error kept = ls_kept_error_of(status);
+    ls_status closed = ls_trace_close(trace);
+    return status && closed ? ls_kept_error_raise(&kept) : status ? status : closed;
 }

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/kept_error.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
-#include "base/status.h"
 #include "resolver/resolver.h"
 #include "runtime/runtime.h"
 #include "runtime/serving.h"
@@ -97,17 +97,15 @@ ls_status ls_server_new(const ls_cluster_spec *spec, const char *job, int index,
     if (spec) status = write_config(spec, job, index, &config);
     if (status) return status;
     if (spec) own.tf_config = config;
-    ls_server *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a server", sizeof(*made));
+    LS_NEW(ls_server, made, "a server");
     status = start_server(made, &own);
     if (!status) {
         *server = made;
         return LS_OK;
     }
-    char error[LS_ERROR_SIZE];
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    struct ls_kept_error kept = ls_kept_error_of(status);
     ls_server_free(made);
-    return ls_fail(status, "%s", error);
+    return ls_kept_error_raise(&kept);
 }
 
 const char *ls_server_target(const ls_server *server) {

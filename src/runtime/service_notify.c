@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/monitor.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 
 struct ls_service_notify {
@@ -74,8 +73,7 @@ ls_status ls_service_notify_new(struct ls_service_notify **notify) {
     const char *path = getenv("NOTIFY_SOCKET");
     if (!path || !*path) return LS_OK;
     const struct timeval patience = {.tv_usec = 100000}; /* a manager that does not read is not waited for */
-    struct ls_service_notify *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the word to the service manager", sizeof(*made));
+    LS_NEW(struct ls_service_notify, made, "the word to the service manager");
     made->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (made->fd >= 0) (void)setsockopt(made->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (made->fd < 0 || !find_address(made, path) || ls_monitor_init(&made->monitor)) {
@@ -84,11 +82,7 @@ ls_status ls_service_notify_new(struct ls_service_notify **notify) {
         return LS_OK;
     }
     ls_status status = start_watch(made);
-    if (status)
-        ls_service_notify_free(made);
-    else
-        *notify = made;
-    return status;
+    return LS_HAND_OVER(status, notify, made, ls_service_notify_free(made));
 }
 
 static void say_status(struct ls_service_notify *notify, const char *before, const char *text) {

@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
+#include "base/kept_error.h"
 #include "base/monitor.h"
+#include "base/new.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "base/thread.h"
 #include "cluster/data_source.h"
 #include "cluster/join.h"
@@ -40,8 +40,7 @@ struct ls_serving {
     struct ls_monitor monitor; /* guards what follows */
     bool ended;
     char why[LS_ERROR_SIZE / 2]; /* stopping: the first reason */
-    ls_status status;            /* from ended on, as error */
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error result; /* from ended on */
 };
 
 ls_status ls_serving_check(const struct ls_runtime *runtime) {
@@ -213,11 +212,10 @@ static void *serve_workers(void *argument) {
     do status = attempt(server);
     while (!ls_leave_is_over(server->cluster) && may_recover(server, status));
     status = conclude(server, status);
-    (void)snprintf(server->error, sizeof(server->error), "%s", ls_error());
+    ls_kept_error_set(&server->result, status);
     leave_workers(server, status);
     ls_group_free(ls_steal(server->group));
     ls_monitor_lock(&server->monitor);
-    server->status = status;
     server->ended = true;
     ls_monitor_broadcast(&server->monitor);
     ls_monitor_unlock(&server->monitor);
@@ -231,8 +229,7 @@ static void free_serving(struct ls_serving *server) {
 }
 
 static ls_status make_serving(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {
-    struct ls_serving *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a parameter server", sizeof(*made));
+    LS_NEW(struct ls_serving, made, "a parameter server");
     *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
     ls_status status = ls_monitor_init(&made->monitor);
     if (status) {
@@ -245,11 +242,7 @@ static ls_status make_serving(struct ls_runtime *runtime, struct ls_cluster *clu
         ls_keeper_limit(made->keeper, ls_memory_limit_find(runtime->settings.memory_limit, ""));
         status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
     }
-    if (status)
-        free_serving(made);
-    else
-        *server = made;
-    return status;
+    return LS_HAND_OVER(status, server, made, free_serving(made));
 }
 
 ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {
@@ -262,7 +255,7 @@ ls_status ls_serving_wait(struct ls_serving *server) {
     ls_monitor_lock(&server->monitor);
     while (!server->ended) (void)ls_monitor_wait(&server->monitor, LS_NEVER);
     ls_monitor_unlock(&server->monitor);
-    return server->status ? ls_fail(server->status, "%s", server->error) : LS_OK;
+    return ls_kept_error_raise(&server->result);
 }
 
 /* ---- The end before the workers' -------------------------------------------------------------------------------- */

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/kept_error.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "runtime/places.h"
 
@@ -38,8 +38,7 @@ static void append_set(ls_communicator *parent, struct ls_subset *set) {
 }
 
 static ls_status new_set(ls_communicator *parent, const int *tasks, int count, struct ls_subset **set) {
-    struct ls_subset *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a process set", sizeof(*made));
+    LS_NEW(struct ls_subset, made, "a process set");
     made->parent = parent;
     made->count = count;
     made->place = -1;
@@ -166,11 +165,10 @@ static struct ls_subset *find_unclaimed(const ls_communicator *parent, const int
 
 /* The other ranks wait for this one, and learn why it does not come. */
 static ls_status end_parent(const ls_communicator *parent, ls_status status) {
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error kept = ls_kept_error_of(status);
     if (ls_abort_raised(parent->runtime->abort)) return status;
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
-    ls_runtime_abort(parent->runtime, error);
-    return ls_fail(status, "%s", error);
+    ls_runtime_abort(parent->runtime, kept.message);
+    return ls_kept_error_raise(&kept);
 }
 
 /* The ranks are the name of the call, so that a difference is named by the ranks' comparison of it. All have opened the
@@ -209,8 +207,7 @@ ls_status ls_communicator_subset(ls_communicator *parent, const int *ranks, int 
     if (!status && parent->async)
         status = ls_fail(LS_FAILED_PRECONDITION, "process set: make it before ls_communicator_negotiate of the parent");
     if (status) return status;
-    LS_CLEANUP(ls_free_pointer) int *tasks = ls_alloc_array((size_t)count, sizeof(*tasks));
-    if (!tasks) return ls_fail_memory("a process set", (size_t)count * sizeof(*tasks));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int, tasks, (size_t)count, "a process set");
     for (int i = 0; i < count; i++) tasks[i] = ls_runtime_task(parent->runtime, ranks[i]);
     struct ls_subset *found = find_unclaimed(parent, tasks, count);
     if (!found) status = make_set(parent, ranks, tasks, count, &found);

@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/monitor.h"
 #include "base/thread.h"
 #include "cluster/leave.h"
@@ -98,8 +97,7 @@ static ls_status start_user_request(struct ls_user_request *user_request) {
 
 ls_status ls_user_request_new(struct ls_runtime *runtime, ls_request_fn *request, void *context,
                               struct ls_user_request **user_request) {
-    struct ls_user_request *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a user_request", sizeof(*made));
+    LS_NEW(struct ls_user_request, made, "a user_request");
     made->runtime = runtime;
     made->asked = (struct asked){request, context};
     ls_status status = ls_monitor_init(&made->monitor);
@@ -109,11 +107,7 @@ ls_status ls_user_request_new(struct ls_runtime *runtime, ls_request_fn *request
     }
     if (runtime->cluster || runtime->server) ask_user_request(made); /* from now on others are to be told */
     status = start_user_request(made);
-    if (status)
-        ls_user_request_free(made);
-    else
-        *user_request = made;
-    return status;
+    return LS_HAND_OVER(status, user_request, made, ls_user_request_free(made));
 }
 
 void ls_user_request_free(struct ls_user_request *user_request) {

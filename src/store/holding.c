@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "device/norm.h"
 
 static size_t round_up(size_t count) {
@@ -110,17 +109,12 @@ size_t ls_holding_measure(const struct ls_terms_model *terms, int servers, int s
 }
 
 ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding) {
-    struct ls_holding *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a parameter server's variables", sizeof(*made));
+    LS_NEW(struct ls_holding, made, "a parameter server's variables");
     *made = holding_of(terms, servers, server);
     ls_status status = describe_holding(terms, made);
     if (!status) status = make_blobs(terms, made);
     if (!status) status = make_tables(terms, made);
-    if (status)
-        ls_holding_free(made);
-    else
-        *holding = made;
-    return status;
+    return LS_HAND_OVER(status, holding, made, ls_holding_free(made));
 }
 
 void ls_holding_free(struct ls_holding *holding) {

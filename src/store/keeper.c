@@ -7,9 +7,8 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "collective/collectives.h"
 #include "collective/servers/push.h"
 #include "device/device.h"
@@ -49,17 +48,12 @@ struct ls_keeper {
 ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count;
-    struct ls_keeper *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a parameter server", sizeof(*made));
+    LS_NEW(struct ls_keeper, made, "a parameter server");
     made->log = log;
     made->limit.bytes = SIZE_MAX;
     ls_status status = ls_devices_open("cpu:0", 1, devices, &count);
     if (!status) made->device = devices[0];
-    if (status)
-        ls_free(made);
-    else
-        *keeper = made;
-    return status;
+    return LS_HAND_OVER(status, keeper, made, ls_free(made));
 }
 
 void ls_keeper_set_files(struct ls_keeper *keeper, const char *record, const char *replay) {
@@ -126,8 +120,7 @@ static ls_status receive_terms(struct ls_group *group, struct ls_terms_model *te
     if (status) return status;
     if (count < 1 || count > MOST_WORDS)
         return ls_fail(LS_DATA_LOSS, "rank 0 tells of a model in %lld words", (long long)count);
-    LS_CLEANUP(ls_free_pointer) int64_t *words = ls_alloc_array((size_t)count, sizeof(*words));
-    if (!words) return ls_fail_memory("the terms of a model", (size_t)count * sizeof(*words));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, words, (size_t)count, "the terms of a model");
     status = ls_group_broadcast(group, LS_STORE_TERMS, 0, LS_INT64, words, (size_t)count);
     return status ? status : ls_terms_decode(words, (size_t)count, terms);
 }
@@ -273,8 +266,7 @@ static ls_status take_push(struct ls_keeper *keeper, struct ls_group *group, con
     if (strcmp(frame->name, next) != 0)
         return ls_fail(LS_INVALID_ARGUMENT, "rank 0 pushes '%s', and '%s' is next", frame->name, next);
     const struct ls_range *range = &model->terms.buckets[bucket];
-    LS_CLEANUP(ls_free_pointer) void **places = ls_alloc_array((size_t)holding->replicas, sizeof(*places));
-    if (!places) return ls_fail_memory("a bucket's places", (size_t)holding->replicas * sizeof(*places));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(void *, places, (size_t)holding->replicas, "a bucket's places");
     for (int h = 0; h < holding->replicas; h++)
         places[h] = holding->gradients + holding->held[(size_t)h * buckets + bucket].at;
     const struct ls_push push = {.name = frame->name,

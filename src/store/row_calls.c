@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "collective/servers/pull.h"
 
@@ -294,8 +293,7 @@ static ls_status fetch_piece(struct ls_group *group, const struct ls_terms_table
                              size_t begin, size_t end, float *scratch) {
     int servers = ls_group_serving(group);
     size_t width = (size_t)terms->width, part = (end - begin) * width * sizeof(float);
-    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_alloc_array((size_t)servers, sizeof(*owned));
-    if (!owned) return ls_fail_memory("a pull", (size_t)servers * sizeof(*owned));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_stripe, owned, (size_t)servers, "a pull");
     for (int s = 0; s < servers; s++) {
         size_t count = ls_table_owned(terms->rows, servers, s), last = count < end ? count : end;
         owned[s] = (struct ls_stripe){(size_t)s * part, last > begin ? (last - begin) * width * sizeof(float) : 0};

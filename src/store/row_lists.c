@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/schedule/tree.h"
 
 struct entry {
@@ -161,11 +160,7 @@ ls_status ls_row_lists_decode(const int32_t *words, const size_t *counts, int wo
     if (!status && !(made.slices = ls_alloc_array(slices + 1, sizeof(*made.slices))))
         status = ls_fail_memory("lists of rows", slices * sizeof(*made.slices));
     if (!status) status = read_slices(words, counts, workers, among, server, limit, &made);
-    if (status)
-        ls_row_lists_free(&made);
-    else
-        *lists = made;
-    return status;
+    return LS_HAND_OVER(status, lists, made, ls_row_lists_free(&made));
 }
 
 void ls_row_lists_free(struct ls_row_lists *lists) {

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "store/tickets.h"
 
 void ls_session_pushes_drop(struct ls_staged *staged) {
@@ -17,8 +16,7 @@ static void drop_all(struct ls_session_pushes *server) {
 }
 
 ls_status ls_session_pushes_new(struct ls_session_pushes **server) {
-    struct ls_session_pushes *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a parameter server's sessions", sizeof(*made));
+    LS_NEW(struct ls_session_pushes, made, "a parameter server's sessions");
     *server = made;
     return LS_OK;
 }

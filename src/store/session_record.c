@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/plain.h"
 
 struct ls_session_record {
@@ -26,8 +25,7 @@ static ls_status check_written(struct ls_session_record *record) {
 ls_status ls_session_record_open(const char *path, const struct ls_session *session, int servers, int workers,
                                  int64_t version, struct ls_session_record **record) {
     if (!path || !*path) return LS_OK;
-    struct ls_session_record *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a record", sizeof(*made));
+    LS_NEW(struct ls_session_record, made, "a record");
     made->servers = servers;
     (void)snprintf(made->path, sizeof(made->path), "%s", path);
     made->file = fopen(path, "ae");

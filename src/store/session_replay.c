@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/read_file.h"
-#include "base/status.h"
 #include "store/tickets.h"
 #include "base/plain.h"
 
@@ -39,8 +38,7 @@ void ls_session_replay_free(struct ls_session_replay *replay) {
 
 static ls_status make_replay(const struct ls_session *session, int servers, struct ls_session_replay **replay) {
     size_t count = (size_t)session->tickets;
-    struct ls_session_replay *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a replay", sizeof(*made));
+    LS_NEW(struct ls_session_replay, made, "a replay");
     *made = (struct ls_session_replay){.begin = session->begin, .count = session->tickets, .servers = servers};
     made->decisions = ls_alloc_array(count, sizeof(*made->decisions));
     made->versions = ls_alloc_array(count * (size_t)servers, sizeof(*made->versions));

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/kept_error.h"
 #include "base/memory.h"
-#include "base/status.h"
 #include "store/session_record.h"
 #include "store/session_replay.h"
 #include "store/session_waits.h"
@@ -383,20 +383,19 @@ static void wait_for_others(const struct run *run) {
 
 /* The others wait for letters. A loss they find themselves. */
 static void tell_failure(struct run *run, ls_status status) {
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error kept = ls_kept_error_of(status);
     const struct ls_session_head head = head_of(run, LS_SESSION_FAILED, 0, LS_NO_TICKET);
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
-    size_t length = strlen(error);
+    size_t length = strlen(kept.message);
     bool told = status != LS_UNAVAILABLE && status != LS_CANCELLED && run->post;
     for (int i = 0; i < run->workers + run->servers && told; i++) {
         unsigned char *body = i == run->workers + run->own ? NULL : ls_alloc(length + 1);
         if (!body) continue;
         body[0] = (unsigned char)status;
-        memcpy(body + 1, error, length);
+        memcpy(body + 1, kept.message, length);
         (void)send_head(run, i, &head, body, length + 1);
     }
     if (told && !ls_post_flush(run->post)) wait_for_others(run);
-    (void)ls_fail(status, "%s", error);
+    (void)ls_kept_error_raise(&kept);
 }
 
 static ls_status close_run(struct run *run, ls_status status) {

@@ -2,8 +2,7 @@
 #include "store/session_pushes.h"
 
 #include "base/float_bits.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "store/tickets.h"
 
@@ -103,8 +102,7 @@ static ls_status tell_all(struct ls_group *group, struct ls_session_pushes *serv
                                server && server->open ? server->session.begin : -1, server ? server->joined : 0,
                                server ? server->done : 0};
     if (server) server->joined = target->generation;
-    LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
-    if (!counts) return ls_fail_memory("versions of parameter servers", size * sizeof(*counts));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, size, "versions of parameter servers");
     for (size_t i = 0; i < size; i++) counts[i] = TELL;
     return ls_group_all_gather(group, "versions of parameter servers", LS_INT64, own, counts, told);
 }
@@ -151,8 +149,7 @@ ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_grou
                                 const struct ls_session_target *target) {
     int size = ls_group_size(group), workers = size - ls_group_serving(group), furthest = -1;
     int64_t behind = 0;
-    LS_CLEANUP(ls_free_pointer) int64_t *told = ls_alloc_array((size_t)size * TELL, sizeof(*told));
-    if (!told) return ls_fail_memory("versions of parameter servers", (size_t)size * TELL * sizeof(*told));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, told, (size_t)size * TELL, "versions of parameter servers");
     ls_status status = tell_all(group, server, target, told);
     if (!status) forget_absent(told, workers, size);
     if (!status) furthest = find_furthest(told, workers, size, &behind);

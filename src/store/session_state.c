@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 
 static size_t words_for(const struct ls_session *session) {
@@ -77,8 +76,7 @@ ls_status ls_session_state_share(struct ls_group *group, const struct ls_session
     size_t count = HEAD + TOTALS + words_for(session) + ((size_t)session->statistics + 1) / 2;
     ls_status status = find_giver(group, has, &giver);
     if (status || giver < 0) return status;
-    LS_CLEANUP(ls_free_pointer) int64_t *words = ls_alloc_array(count, sizeof(*words));
-    if (!words) return ls_fail_memory("a session's state", count * sizeof(*words));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, words, count, "a session's state");
     if (rank == giver) write_state(session, state, words);
     status = ls_group_broadcast(group, "a session's state", giver, LS_INT64, words, count);
     bool takes = rank >= ls_group_size(group) - ls_group_serving(group) && !has;

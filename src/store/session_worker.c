@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "store/store_calls.h"
 #include "store/stripes.h"
@@ -48,8 +47,7 @@ static ls_status open_session(const struct ls_session_worker *worker) {
 }
 
 ls_status ls_session_worker_new(const struct ls_session_worker_config *config, struct ls_session_worker **worker) {
-    struct ls_session_worker *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("asynchronous training", sizeof(*made));
+    LS_NEW(struct ls_session_worker, made, "asynchronous training");
     int servers = ls_group_serving(config->group);
     *made = (struct ls_session_worker){.config = *config,
                                        .rank = ls_group_rank(config->group),
@@ -63,11 +61,7 @@ ls_status ls_session_worker_new(const struct ls_session_worker_config *config, s
                            : ls_fail_memory("asynchronous training", (size_t)servers * sizeof(*made->pins));
     if (!status) status = open_session(made);
     if (!status) status = ls_post_new(config->group, "asynchronous training", &made->post);
-    if (status)
-        ls_session_worker_free(made);
-    else
-        *worker = made;
-    return status;
+    return LS_HAND_OVER(status, worker, made, ls_session_worker_free(made));
 }
 
 void ls_session_worker_free(struct ls_session_worker *worker) {

@@ -1,9 +1,8 @@
 /* A worker makes the calls that keeper.c answers. */
 #include "store/store.h"
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "collective/collectives.h"
 #include "collective/servers/push.h"
 #include "store/row_calls.h"
@@ -50,8 +49,7 @@ static ls_status meet(const struct ls_store *store, const struct ls_store_config
 }
 
 ls_status ls_store_open(const struct ls_store_config *config, struct ls_store **store) {
-    struct ls_store *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the worker's part of parameter servers", sizeof(*made));
+    LS_NEW(struct ls_store, made, "the worker's part of parameter servers");
     made->group = config->group;
     ls_status status = ls_terms_copy(&config->terms, &made->terms);
     if (!status) status = tell_terms(made);
@@ -60,11 +58,7 @@ ls_status ls_store_open(const struct ls_store_config *config, struct ls_store **
     if (!status) made->owned = ls_stripes_list(&made->terms, ls_group_serving(made->group), true);
     if (!status && !made->owned) status = ls_fail_memory("buckets", made->terms.bucket_count * sizeof(*made->owned));
     if (!status) status = ls_store_norms_new(made->group, &made->terms, NULL, &made->norms);
-    if (status)
-        ls_store_free(made);
-    else
-        *store = made;
-    return status;
+    return LS_HAND_OVER(status, store, made, ls_store_free(made));
 }
 
 void ls_store_free(struct ls_store *store) {

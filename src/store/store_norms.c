@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 
 /* mine: [the own chunks][kinds]. *all is [total][kinds], by servers, and freed with ls_free. */
@@ -32,8 +31,7 @@ static ls_status sort_chunks(const struct ls_store_norms *norms, const size_t *f
                              double *sorted) {
     const struct ls_terms_model *terms = norms->terms;
     size_t most = terms->part_count + terms->bucket_count, width = (size_t)kinds;
-    LS_CLEANUP(ls_free_pointer) struct ls_piece *pieces = ls_alloc_array(most, sizeof(*pieces));
-    if (!pieces) return ls_fail_memory("norms", most * sizeof(*pieces));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_piece, pieces, most, "norms");
     for (int s = 0; s < norms->holding->servers; s++) {
         size_t count = ls_stripes_pieces_of(terms, norms->holding->servers, s, pieces);
         for (size_t p = 0; p < count; p++) {
@@ -52,8 +50,7 @@ static ls_status add_sorted(const struct ls_store_norms *norms, const size_t *fi
     const struct ls_terms_model *terms = norms->terms;
     const struct ls_holding *holding = norms->holding;
     size_t width = (size_t)kinds;
-    LS_CLEANUP(ls_free_pointer) double *whole = ls_alloc_array(terms->part_count * width, sizeof(*whole));
-    if (!whole) return ls_fail_memory("norms", terms->part_count * width * sizeof(*whole));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(double, whole, terms->part_count *width, "norms");
     for (size_t v = 0; v < terms->part_count; v++)
         ls_norm_add(sorted + firsts[v] * width, firsts[v + 1] - firsts[v], kinds, whole + v * width);
     ls_norm_add(whole, terms->part_count, kinds, total);

@@ -4,13 +4,11 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 ls_status ls_table_new(const struct ls_terms_table *terms, int moments, int servers, int server, int copies,
                        struct ls_table **table) {
-    struct ls_table *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a table", sizeof(*made));
+    LS_NEW(struct ls_table, made, "a table");
     *made = (struct ls_table){.rows = terms->rows,
                               .width = (size_t)terms->width,
                               .servers = servers,

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/float_bits.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 #define LAYOUT   INT64_C(0x4C5354524D02) /* the last byte is the version */
 #define MOST     (INT64_C(1) << 40)      /* elements */
@@ -207,11 +206,7 @@ ls_status ls_terms_decode(const int64_t *words, size_t count, struct ls_terms_mo
     words += HEAD + BUCKET_WORDS * made.bucket_count;
     if (!status) status = read_parts(words, &made);
     if (!status) status = read_tables(words + PART_WORDS * made.part_count, &made);
-    if (status)
-        ls_terms_free(&made);
-    else
-        *terms = made;
-    return status;
+    return LS_HAND_OVER(status, terms, made, ls_terms_free(&made));
 }
 
 static uint64_t mix(uint64_t digest, uint64_t value) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "device/gpu.h"
 #include "strategy/reduce.h"
 
@@ -45,8 +45,7 @@ static ls_status agree_in_node(ls_strategy *strategy) {
     struct ls_runtime *runtime = strategy->runtime;
     strategy->node_replicas = 1;
     if (!has_several(strategy)) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) int64_t *can = ls_alloc_array((size_t)runtime->size, sizeof(*can));
-    if (!can) return ls_fail_memory("offers", (size_t)runtime->size * sizeof(*can));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, can, (size_t)runtime->size, "offers");
     ls_status status = ls_runtime_exchange(runtime, "adds in the node", can_add(strategy), can);
     bool all = !status;
     for (int w = 0; all && w < runtime->size; w++) all = can[w];
@@ -137,8 +136,7 @@ static ls_status agree_on_nccl(ls_strategy *strategy) {
     char fault[400];
     strategy->nccl = false;
     if (use_of(strategy) == HOST) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) int64_t *offers = ls_alloc_array((size_t)runtime->size, sizeof(*offers));
-    if (!offers) return ls_fail_memory("offers", (size_t)runtime->size * sizeof(*offers));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, offers, (size_t)runtime->size, "offers");
     ls_status status = ls_runtime_exchange(runtime, "nccl", own_offer(strategy), offers);
     if (status) return status;
     strategy->nccl = !find_fault(runtime, offers, fault, sizeof(fault));

@@ -1,7 +1,7 @@
 /* Strategy.gather: all replicas' values, concatenated in replica order along an axis. */
 #include "base/dtype.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/need.h"
 #include "collective/collectives.h"
 #include "collective/group.h"
@@ -81,8 +81,7 @@ static ls_status gather_values(const struct gathering *gathering, const void *co
     ls_strategy *strategy = gathering->strategy;
     size_t width = ls_dtype_size(gathering->dtype);
     int workers = strategy->runtime->size;
-    LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array((size_t)workers, sizeof(*counts));
-    if (!counts) return ls_fail_memory("counts", (size_t)workers * sizeof(*counts));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, (size_t)workers, "counts");
     size_t offset = 0;
     for (int w = 0; w < workers; w++) {
         for (int r = strategy->first[w]; r < strategy->first[w + 1]; r++)

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/need.h"
 #include "data/describe.h"
 #include "data/pipeline.h"
@@ -172,18 +172,13 @@ static ls_status add_position(ls_iterator *iterator, const char *lines) {
 
 ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator) {
     LS_NEED(strategy, dataset, iterator);
-    ls_iterator *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("an iterator", sizeof(*made));
+    LS_NEW(ls_iterator, made, "an iterator");
     made->strategy = strategy;
     made->dataset = dataset;
     ls_status status = ls_dataset_describe(dataset, &made->lines);
     if (!status) status = open_pipeline(made);
     if (!status) status = add_position(made, made->lines);
-    if (status)
-        ls_iterator_free(made);
-    else
-        *iterator = made;
-    return status;
+    return LS_HAND_OVER(status, iterator, made, ls_iterator_free(made));
 }
 
 void ls_iterator_free(ls_iterator *iterator) {
@@ -252,18 +247,13 @@ ls_status ls_iterator_from_function(ls_strategy *strategy, ls_dataset_fn *fn, vo
     LS_NEED(strategy, fn, iterator);
     const struct ls_runtime *runtime = strategy->runtime;
     const ls_input_context input = {runtime->size, runtime->rank, strategy->total_count};
-    ls_iterator *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("an iterator", sizeof(*made));
+    LS_NEW(ls_iterator, made, "an iterator");
     made->strategy = strategy;
     ls_status status = fn(context, &input, &made->own);
     made->dataset = made->own;
     if (!status && !made->own) status = ls_fail(LS_INVALID_ARGUMENT, "ls_iterator_from_function: fn made no dataset");
     if (!status) status = begin_own(made);
-    if (status)
-        ls_iterator_free(made);
-    else
-        *iterator = made;
-    return status;
+    return LS_HAND_OVER(status, iterator, made, ls_iterator_free(made));
 }
 
 /* Compares the workers' datasets at the first read, since a loss at the making could not be recovered from. A committed

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "device/gpu.h"
 #include "runtime/device_strings.h"
 #include "strategy/participant.h"
@@ -176,8 +176,7 @@ static int64_t replicas_at_the_start(const struct ls_runtime *runtime, const int
 static ls_status exchange_counts(ls_strategy *strategy, int64_t *counts, int *total) {
     struct ls_runtime *runtime = strategy->runtime;
     size_t workers = (size_t)runtime->size;
-    LS_CLEANUP(ls_free_pointer) int64_t *totals = ls_alloc_array(workers, sizeof(*totals));
-    if (!totals) return ls_fail_memory("replica ids", workers * sizeof(*totals));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, totals, workers, "replica ids");
     int64_t known = 0, sum = 0;
     ls_status status = ls_runtime_exchange(runtime, "devices", strategy->device_count, counts);
     for (int w = 0; !status && w < runtime->size; w++) status = check_devices(strategy, w, counts[w]);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/kept_error.h"
 #include "base/need.h"
 #include "base/thread.h"
 #include "strategy/reduce.h"
@@ -14,11 +15,6 @@
 #include "strategy/variable.h"
 
 enum meeting_kind { MEET_END = 0, MEET_CALL };
-
-static ls_status keep_error(ls_status status, char error[LS_ERROR_SIZE]) {
-    if (status) (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
-    return status;
-}
 
 /* One of the waiting threads logs how many are missing. A function of the user's may take as long as it wants. */
 static void report_wait(struct ls_replica *replica, int64_t begun, double interval) {
@@ -92,7 +88,7 @@ static ls_status compare_calls(const ls_strategy *strategy) {
 }
 
 static void finish_phase(struct ls_meeting *meeting, ls_status status) {
-    meeting->status = keep_error(status, meeting->error);
+    ls_kept_error_set(&meeting->result, status);
     ls_gate_open(&meeting->phase);
 }
 
@@ -108,7 +104,7 @@ static ls_status meet_replica(struct ls_replica *replica, const struct ls_meetin
         finish_phase(meeting, status);
         return status;
     }
-    return meeting->status ? ls_fail(meeting->status, "%s", meeting->error) : LS_OK;
+    return ls_kept_error_raise(&meeting->result);
 }
 
 ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context) {
@@ -137,7 +133,7 @@ static void end_run(struct ls_replica *replica) {
     for (;;) {
         uint32_t phase;
         if (!arrive(replica, &call, &phase)) {
-            if (!strategy->meeting.status) return;
+            if (!strategy->meeting.result.status) return;
             continue;
         }
         ls_status status = compare_calls(strategy);
@@ -151,7 +147,7 @@ static void run_once(struct ls_replica *replica, ls_status entered) {
     ls_strategy *strategy = replica->strategy;
     if (!entered) ls_error_forget();
     ls_status status = entered ? entered : strategy->fn(replica, strategy->context);
-    replica->status = keep_error(status ? ls_fail_from_user(status, "its function") : LS_OK, replica->error);
+    ls_kept_error_set(&replica->result, status ? ls_fail_from_user(status, "its function") : LS_OK);
     end_run(replica);
 }
 
@@ -197,9 +193,9 @@ static ls_status first_failure(const ls_strategy *strategy) {
     const struct ls_replica *failed = NULL;
     for (int i = 0; i < strategy->local_count; i++) {
         const struct ls_replica *replica = &strategy->replicas[i];
-        if (replica->status && (!failed || failed->status == LS_ABORTED)) failed = replica;
+        if (replica->result.status && (!failed || failed->result.status == LS_ABORTED)) failed = replica;
     }
-    return failed ? ls_fail(failed->status, "replica %d: %s", failed->id, failed->error) : LS_OK;
+    return failed ? ls_fail(failed->result.status, "replica %d: %s", failed->id, failed->result.message) : LS_OK;
 }
 
 ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *context) {

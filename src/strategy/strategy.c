@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/new.h"
 #include "base/option_names.h"
-#include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
 #include "base/point.h"
@@ -210,8 +210,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
 /* like: what the kind's own options say. */
 static ls_status strategy_with(const struct ls_strategy_kind *kind, const ls_strategy_options *options,
                                const struct ls_strategy *like, ls_strategy **strategy) {
-    ls_strategy *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a strategy", sizeof(*made));
+    LS_NEW(ls_strategy, made, "a strategy");
     *made = *like;
     made->kind = kind;
     ls_status status = build_strategy(made, options);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "base/gate.h"
-#include "base/status.h"
+#include "base/kept_error.h"
 #include "device/device.h"
 #include "observe/trace.h"
 #include "runtime/runtime.h"
@@ -19,9 +19,8 @@ struct ls_replica {
     int id, local_id;
     pthread_t thread; /* none for the first: it runs in the caller's thread */
     bool started;
-    uint32_t seen;             /* the start gate's value when the thread was started */
-    ls_status status;          /* of the present run */
-    char error[LS_ERROR_SIZE]; /* its message */
+    uint32_t seen;               /* the start gate's value when the thread was started */
+    struct ls_kept_error result; /* of the present run */
 };
 
 /* A replica's part in a meeting. All replicas must bring the same. */
@@ -38,8 +37,7 @@ struct ls_meeting {
     _Atomic int64_t next_report; /* when a waiting thread logs that it waits */
     struct ls_gate phase;
     struct ls_meeting_call *calls; /* [local replicas] */
-    ls_status status;              /* of the last phase; written by its last arriver */
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error result;   /* of the last phase; written by its last arriver */
 };
 
 /* The state of a custom loop as it was at its last commit. */

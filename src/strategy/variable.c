@@ -7,8 +7,8 @@
 
 #include "base/denormal.h"
 #include "base/dtype.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
 #include "collective/collectives.h"
@@ -107,8 +107,7 @@ ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_vari
     ls_status status = ls_options_copy("ls_variable_options", &copy, sizeof(copy), options);
     if (!status) status = check_variable_options(strategy, name, &copy);
     if (status) return status;
-    ls_variable *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a variable", sizeof(*made));
+    LS_NEW(ls_variable, made, "a variable");
     made->strategy = strategy;
     made->options = copy;
     made->count = (size_t)ls_shape_count(&copy.shape);

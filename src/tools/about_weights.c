@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 #include "data/files.h"
 #include "data/sources.h"
@@ -124,17 +123,12 @@ static ls_status share_text(ls_strategy *strategy, const char *path, ls_tools_ab
 /* *about becomes what the text of made says; made is freed where there is an error. */
 static ls_status hand_over(ls_status status, const char *path, ls_tools_about *made, ls_tools_about **about) {
     if (!status && made->text) status = read_about(path, made);
-    if (status)
-        ls_tools_about_free(made);
-    else
-        *about = made;
-    return status;
+    return LS_HAND_OVER(status, about, made, ls_tools_about_free(made));
 }
 
 ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_tools_about **about) {
     LS_NEED(strategy, path, about);
-    ls_tools_about *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("what weights say", sizeof(*made));
+    LS_NEW(ls_tools_about, made, "what weights say");
     return hand_over(share_text(strategy, path, made), path, made, about);
 }
 
@@ -154,8 +148,7 @@ ls_status ls_tools_about_table(const char *dataset, const char *path, ls_tools_a
     if (status || !table) return status;
     status = ls_weights_read(path, &weights);
     if (status || !weights.about) return status;
-    ls_tools_about *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("what weights say", sizeof(*made));
+    LS_NEW(ls_tools_about, made, "what weights say");
     made->text = ls_strdup(weights.about);
     if (!made->text) status = ls_fail_memory("what weights say", strlen(weights.about));
     return hand_over(status, path, made, about);

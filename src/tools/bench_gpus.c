@@ -1,8 +1,8 @@
 /* Vectors on the GPUs of all workers, for lockstep bench: a strategy's devices and its NCCL, without a model. */
 #include <lockstep/tools.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "runtime/communicator.h"
 #include "gradients/nccl.h"
 #include "strategy/reduce.h"
@@ -34,8 +34,7 @@ static ls_status open_all(ls_tools_gpus *gpus, const ls_strategy_options *option
 
 ls_status ls_tools_gpus_new(const ls_strategy_options *options, size_t size, ls_tools_gpus **gpus) {
     LS_NEED(gpus);
-    ls_tools_gpus *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("GPUs", sizeof(*made));
+    LS_NEW(ls_tools_gpus, made, "GPUs");
     ls_status status = open_all(made, options, size);
     if (status) return ls_tools_gpus_close(made, status);
     *gpus = made;

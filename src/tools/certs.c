@@ -13,7 +13,7 @@
 #include "cluster/security/certificate.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "resolver/tf_config.h"
 #include "resolver/cluster_view.h"
 
@@ -147,11 +147,7 @@ static ls_status make_all(const char *folder, const struct names *names, int day
     return status;
 }
 
-static ls_status describe_certs(const char *folder, const struct names *names, int days, char **text) {
-    char *buffer = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&buffer, &size);
-    if (!to) return ls_fail_memory("a text", 0);
+static void print_certs(FILE *to, const char *folder, const struct names *names, int days) {
     (void)fprintf(to, "made an authority and %d certificates in %s, valid for %d days\n\n", names->count, folder, days);
     (void)fprintf(to, "each task gets three files and these settings, for example %s:\n", names->list[0]);
     (void)fprintf(to, "  LOCKSTEP_TLS_CERTIFICATE=%s/%s.pem\n", folder, names->list[0]);
@@ -160,14 +156,13 @@ static ls_status describe_certs(const char *folder, const struct names *names, i
     (void)fprintf(
         to, "%s/ca.key can sign further certificates (openssl x509): keep it away from the workers, or remove it\n",
         folder);
-    bool failed = ferror(to) != 0;
-    failed = fclose(to) != 0 || failed;
-    if (failed) {
-        free(buffer);
-        return ls_fail_memory("a text", size);
-    }
-    *text = buffer;
-    return LS_OK;
+}
+
+static ls_status describe_certs(const char *folder, const struct names *names, int days, char **text) {
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
+    if (out) print_certs(out, folder, names, days);
+    return ls_text_close(&made, LS_OK, "a text", text);
 }
 
 ls_status ls_tools_certificates(const char *folder, const char *tf_config, const char *tasks, int days, char **text) {

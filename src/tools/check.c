@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "resolver/resolver.h"
 #include "resolver/cluster_view.h"
 
@@ -162,19 +162,10 @@ static void print_check_text(FILE *stream, const struct reading *reading) {
 
 /* The text that print writes, in allocated memory. */
 static ls_status print_to_memory(print_fn *print, const struct reading *reading, char **text) {
-    char *buffer = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&buffer, &size);
-    if (!stream) return ls_fail_memory("a report", 0);
-    print(stream, reading);
-    bool failed = ferror(stream) != 0;
-    failed = fclose(stream) != 0 || failed;
-    if (failed) {
-        ls_free(buffer);
-        return ls_fail_memory("a report", size);
-    }
-    *text = buffer;
-    return LS_OK;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
+    if (out) print(out, reading);
+    return ls_text_close(&made, LS_OK, "a report", text);
 }
 
 static ls_status check_check(const char *tf_config, print_fn *print, char **text) {

@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
 #include "base/line_difference.h"
+#include "base/text.h"
 #include "cluster/message.h"
 #include "resolver/cluster_view.h"
 #include "resolver/resolver.h"
@@ -121,22 +121,13 @@ static void print_report(FILE *out, const struct ls_cluster_view *config, const 
 static ls_status report_check_connect(const struct ls_cluster_view *config, double seconds, bool json, char **text,
                                       bool *fine) {
     struct ls_probe *probes = NULL;
-    char *made = NULL;
-    size_t size = 0;
+    struct ls_text made;
     ls_status status = ls_probes_new(config, &probes);
     if (!status) status = ls_probe_all(probes, ls_probes_count(config), seconds);
-    FILE *out = status ? NULL : open_memstream(&made, &size);
-    if (!status && !out) status = ls_fail_memory("a report", 0);
-    if (out) {
-        print_report(out, config, probes, json, fine);
-        if (fclose(out)) status = ls_fail_memory("a report", size);
-    }
+    FILE *out = ls_text_open(&made, 0);
+    if (out && !status) print_report(out, config, probes, json, fine);
     ls_probes_free(probes, ls_probes_count(config));
-    if (status)
-        free(made);
-    else
-        *text = made;
-    return status;
+    return ls_text_close(&made, status, "a report", text);
 }
 
 ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool json, char **text, bool *fine) {

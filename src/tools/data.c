@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/kept_error.h"
 #include "base/need.h"
 #include "base/shape.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "data/role.h"
 #include "data/sources.h"
 #include "tools/data_facts.h"
@@ -148,7 +149,7 @@ static ls_status open_split(const char *name, const ls_dataset_options *options,
 /* Opens the splits that there are, and not one in the place of another; a source without labels is the training's. */
 static ls_status open_splits(const char *name, const ls_dataset_options *given, struct ls_data_facts *facts,
                              int *count) {
-    char first[LS_ERROR_SIZE] = "";
+    struct ls_kept_error first = {LS_OK};
     for (int i = 0; i < ROLES; i++) {
         if (is_left_out(given, &roles[i])) continue;
         struct ls_data_facts *next = &facts[*count];
@@ -159,28 +160,27 @@ static ls_status open_splits(const char *name, const ls_dataset_options *given, 
             ls_dataset_free(ls_steal(next->data));
         else if (!status)
             next->role = ls_role_name(roles[i].part == LS_PART_VALIDATION ? LS_VALIDATION : roles[i].split), ++*count;
-        if (status && !*first) (void)snprintf(first, sizeof(first), "%s", ls_error());
+        ls_kept_error_first(&first, status);
     }
     if (*count) return LS_OK;
     const ls_dataset_options options = options_of(given, &roles[0]);
-    if (ls_dataset_paths(&name, 1, &options, &facts[0].data)) return ls_fail(LS_NOT_FOUND, "%s", first);
+    if (ls_dataset_paths(&name, 1, &options, &facts[0].data)) return ls_fail(LS_NOT_FOUND, "%s", first.message);
     facts[(*count)++].role = ls_role_name(LS_TRAIN);
     return LS_OK;
 }
 
 static ls_status print_facts(const char *name, const struct ls_data_facts *facts, int count, bool json, char **text) {
-    char *hints = NULL, *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&hints, &size);
+    static const char what[] = "the description of a dataset";
+    char *hints = NULL;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
     if (out) ls_data_hints(facts, count, facts[0].data->options.batch_size, out);
-    bool good = out && !fclose(out);
-    out = good ? open_memstream(&made, &size) : NULL;
+    ls_status status = ls_text_close(&made, LS_OK, what, &hints);
+    if (status) return status;
+    out = ls_text_open(&made, 0);
     if (out) (json ? ls_data_print_json : ls_data_print)(name, facts, count, hints, out);
-    good = out && !fclose(out);
     free(hints);
-    if (good) *text = made;
-    if (!good) free(made);
-    return good ? LS_OK : ls_fail_memory("the description of a dataset", size);
+    return ls_text_close(&made, LS_OK, what, text);
 }
 
 ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int64_t samples, bool json, char **text) {

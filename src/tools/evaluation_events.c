@@ -7,9 +7,8 @@
 #include <sys/stat.h>
 
 #include "base/entropy.h"
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "observe/event_file.h"
 
 struct ls_tools_events {
@@ -29,14 +28,9 @@ static ls_status open_events(const char *folder, struct ls_event_file **file) {
 
 ls_status ls_tools_events_new(const char *folder, ls_tools_events **events) {
     LS_NEED(folder, events);
-    struct ls_tools_events *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("an event file", sizeof(*made));
+    LS_NEW(struct ls_tools_events, made, "an event file");
     ls_status status = open_events(folder, &made->file);
-    if (status)
-        ls_free(made);
-    else
-        *events = made;
-    return status;
+    return LS_HAND_OVER(status, events, made, ls_free(made));
 }
 
 ls_status ls_tools_events_put(ls_tools_events *events, const char *name, int64_t step, double value) {

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/need.h"
 #include "base/settings.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "collective/algorithm.h"
 #include "collective/collectives.h"
 #include "collective/tuner.h"
@@ -30,27 +30,8 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-/* A text that grows; finish hands it over. */
-struct text {
-    FILE *stream;
-    char *data;
-    size_t size;
-};
-
-static ls_status text_open(struct text *text) {
-    *text = (struct text){0};
-    text->stream = open_memstream(&text->data, &text->size);
-    return text->stream ? LS_OK : ls_fail_memory("a text", sizeof(*text));
-}
-
-static ls_status text_finish(struct text *text, char **output) {
-    bool bad = ferror(text->stream);
-    if (fclose(text->stream) || bad) {
-        free(text->data);
-        return ls_fail_memory("a text", text->size);
-    }
-    *output = text->data;
-    return LS_OK;
+static ls_status open_text(struct ls_text *text) {
+    return ls_text_open(text, sizeof(*text)) ? LS_OK : ls_fail_memory("a text", sizeof(*text));
 }
 
 static const char *origin(const struct ls_setting_info *info) {
@@ -61,15 +42,15 @@ ls_status ls_tools_settings(char **text) {
     LS_NEED(text);
     struct ls_settings settings;
     struct ls_setting_info info;
-    struct text made;
+    struct ls_text made;
     ls_status status = ls_settings_read(&settings);
-    if (!status) status = text_open(&made);
+    if (!status) status = open_text(&made);
     if (status) return status;
-    (void)fprintf(made.stream, "  %-27s %-10s %-5s  %-11s  %s\n", "name", "value", "unit", "from", "meaning");
+    (void)fprintf(made.out, "  %-27s %-10s %-5s  %-11s  %s\n", "name", "value", "unit", "from", "meaning");
     for (size_t i = 0; ls_settings_describe(&settings, i, &info); i++)
-        (void)fprintf(made.stream, "  %-27s %-10s %-5s  %-11s  %s (default %s)\n", info.name, info.value, info.unit,
+        (void)fprintf(made.out, "  %-27s %-10s %-5s  %-11s  %s (default %s)\n", info.name, info.value, info.unit,
                       origin(&info), info.help, info.default_text);
-    return text_finish(&made, text);
+    return ls_text_close(&made, LS_OK, "a text", text);
 }
 
 typedef void print_deadline_fn(FILE *to, const ls_tools_deadline *deadline, bool first);
@@ -95,12 +76,12 @@ ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count, char *
     LS_NEED(text);
     if (count) LS_NEED(more);
     struct ls_settings settings;
-    struct text made;
+    struct ls_text made;
     ls_status status = ls_settings_read(&settings);
-    if (!status) status = text_open(&made);
+    if (!status) status = open_text(&made);
     if (status) return status;
-    each_deadline(made.stream, &settings, more, count, print_deadline);
-    return text_finish(&made, text);
+    each_deadline(made.out, &settings, more, count, print_deadline);
+    return ls_text_close(&made, LS_OK, "a text", text);
 }
 
 /* "key": "value" */
@@ -136,16 +117,16 @@ ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, ch
     if (count) LS_NEED(more);
     struct ls_settings settings;
     struct ls_setting_info info;
-    struct text made;
+    struct ls_text made;
     ls_status status = ls_settings_read(&settings);
-    if (!status) status = text_open(&made);
+    if (!status) status = open_text(&made);
     if (status) return status;
-    (void)fputs("{\"settings\": [", made.stream);
-    for (size_t i = 0; ls_settings_describe(&settings, i, &info); i++) put_setting(made.stream, &info, i == 0);
-    (void)fputs("], \"deadlines\": [", made.stream);
-    each_deadline(made.stream, &settings, more, count, put_deadline);
-    (void)fputs("]}", made.stream);
-    return text_finish(&made, json);
+    (void)fputs("{\"settings\": [", made.out);
+    for (size_t i = 0; ls_settings_describe(&settings, i, &info); i++) put_setting(made.out, &info, i == 0);
+    (void)fputs("], \"deadlines\": [", made.out);
+    each_deadline(made.out, &settings, more, count, put_deadline);
+    (void)fputs("]}", made.out);
+    return ls_text_close(&made, LS_OK, "a text", json);
 }
 
 /* A name, whether it is there, and what there is to say: lines after the first are indented. */
@@ -178,32 +159,32 @@ static void print_nccl(FILE *to) {
 
 ls_status ls_tools_devices(char **text) {
     LS_NEED(text);
-    struct text made;
-    ls_status status = text_open(&made);
+    struct ls_text made;
+    ls_status status = open_text(&made);
     if (status) return status;
-    for (size_t i = 0; ls_device_kinds[i]; i++) print_device(made.stream, ls_device_kinds[i]);
-    print_row(made.stream, "AUTO", true, "the same bits for every layout of replicas on workers");
-    print_row(made.stream, "RING", true, "ring between the workers");
-    print_nccl(made.stream);
-    return text_finish(&made, text);
+    for (size_t i = 0; ls_device_kinds[i]; i++) print_device(made.out, ls_device_kinds[i]);
+    print_row(made.out, "AUTO", true, "the same bits for every layout of replicas on workers");
+    print_row(made.out, "RING", true, "ring between the workers");
+    print_nccl(made.out);
+    return ls_text_close(&made, LS_OK, "a text", text);
 }
 
 ls_status ls_tools_build(char **text) {
     LS_NEED(text);
-    struct text made;
-    ls_status status = text_open(&made);
+    struct ls_text made;
+    ls_status status = open_text(&made);
     if (status) return status;
-    (void)fprintf(made.stream, "%s, %s", COMPILER, LS_BUILD_LIBRARIES);
-    return text_finish(&made, text);
+    (void)fprintf(made.out, "%s, %s", COMPILER, LS_BUILD_LIBRARIES);
+    return ls_text_close(&made, LS_OK, "a text", text);
 }
 
 ls_status ls_tools_explain(const ls_communicator *communicator, char **text) {
     LS_NEED(communicator, text);
-    struct text made;
-    ls_status status = text_open(&made);
+    struct ls_text made;
+    ls_status status = open_text(&made);
     if (status) return status;
-    ls_tuner_explain(communicator->runtime->group, made.stream);
-    return text_finish(&made, text);
+    ls_tuner_explain(communicator->runtime->group, made.out);
+    return ls_text_close(&made, LS_OK, "a text", text);
 }
 
 const char *ls_tools_transport(const ls_communicator *communicator, const char *collective) {

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "base/shape.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "data/division.h"
 #include "data/pipeline.h"
 #include "resolver/resolver.h"
@@ -209,8 +209,7 @@ static ls_status count_fragments(const struct ls_tools_planning *planning, size_
     const ls_local_sgd_options *local = &planning->strategy->local;
     size_t count = local->fragments ? (size_t)local->fragments : 1;
     if (!ls_fragments_are_wanted(planning->strategy)) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) struct ls_bucket *ranges = ls_alloc_array(count, sizeof(*ranges));
-    if (!ranges) return ls_fail_memory("fragments", count * sizeof(*ranges));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bucket, ranges, count, "fragments");
     ls_status status = ls_fragments_check(model);
     if (status) return status;
     size_t floats = (size_t)(2 + ls_meeting_moments(model)) * ls_fragments_cut(model, count, ranges);
@@ -264,16 +263,10 @@ static void close_planning(struct ls_tools_planning *planning) {
 }
 
 static ls_status print_plan(const struct ls_tools_planning *planning, char **text) {
-    size_t size = 0;
-    char *made = NULL;
-    FILE *out = open_memstream(&made, &size);
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
     if (out) ls_plan_print(planning, out);
-    if (!out || fclose(out)) {
-        ls_free(made);
-        return ls_fail_memory("a plan", size);
-    }
-    *text = made;
-    return LS_OK;
+    return ls_text_close(&made, LS_OK, "a plan", text);
 }
 
 ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text) {

@@ -2,8 +2,7 @@
  * time of a step has the floor of bench/RESULTS.md, "Overlap": the next forward pass waits for the last bucket. */
 #include "tools/plan.h"
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/algorithm.h"
 #include "collective/servers/assist.h"
 #include "collective/group.h"
@@ -185,8 +184,7 @@ static ls_status count_fragment(struct ls_tools_planning *planning, size_t float
 static ls_status count_fragments(struct ls_tools_planning *planning) {
     size_t count = (size_t)planning->strategy->local.fragments;
     if (!count) count = 1;
-    LS_CLEANUP(ls_free_pointer) struct ls_bucket *ranges = ls_alloc_array(count, sizeof(*ranges));
-    if (!ranges) return ls_fail_memory("a plan", count * sizeof(*ranges));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bucket, ranges, count, "a plan");
     (void)ls_fragments_cut(planning->model, count, ranges);
     ls_status status = LS_OK;
     for (size_t f = 0; !status && f < count; f++) status = count_fragment(planning, ranges[f].end - ranges[f].begin);

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/csv.h"
-#include "base/memory.h"
+#include "base/grow.h"
 #include "base/need.h"
 #include "base/plain.h"
 #include "base/read_file.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "tools/rounded.h"
 
 #define LARGEST 1e200 /* above it differences are infinite */
@@ -52,19 +52,9 @@ static ls_status find_panel(struct ls_plot *plot, const char *metric, int *panel
 
 /* There are no more panels than curves. */
 static ls_status grow_plot(struct ls_plot *plot) {
-    if (plot->count < plot->room) return LS_OK;
-    int room = plot->room ? 2 * plot->room : 16;
-    LS_CLEANUP(ls_free_pointer) struct ls_plot_curve *curves = ls_alloc_array((size_t)room, sizeof(*curves));
-    LS_CLEANUP(ls_free_pointer) char **panels = ls_alloc_array((size_t)room, sizeof(*panels));
-    if (!curves || !panels) return ls_fail_memory("a plot", (size_t)room * sizeof(*curves));
-    if (plot->count) memcpy(curves, plot->curves, (size_t)plot->count * sizeof(*curves));
-    if (plot->panel_count) memcpy(panels, plot->panels, (size_t)plot->panel_count * sizeof(*panels));
-    ls_free(plot->curves);
-    ls_free(plot->panels);
-    plot->curves = ls_steal(curves);
-    plot->panels = ls_steal(panels);
-    plot->room = room;
-    return LS_OK;
+    int room = plot->room;
+    ls_status status = LS_GROW(plot->panels, room, plot->count + 1, 16, "a plot");
+    return status ? status : LS_GROW(plot->curves, plot->room, plot->count + 1, 16, "a plot");
 }
 
 static ls_status add_curve(struct ls_plot *plot, int file, const char *metric, int64_t room) {
@@ -260,17 +250,10 @@ static void write_svg(void *context, FILE *out) {
 }
 
 static ls_status draw_text(const struct ls_plot *plot, bool ascii, bool colour, char **text) {
-    char *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&made, &size);
-    if (!out) return ls_fail_memory("a plot", 1);
-    ls_plot_text(plot, ascii, colour, out);
-    if (!fclose(out)) {
-        *text = made;
-        return LS_OK;
-    }
-    free(made);
-    return ls_fail_memory("a plot", size);
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    if (out) ls_plot_text(plot, ascii, colour, out);
+    return ls_text_close(&made, LS_OK, "a plot", text);
 }
 
 ls_status ls_tools_plot(const char *const *paths, int count, const char *list, const char *output, bool ascii,

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
+#include "base/new.h"
 #include "cluster/net/preface.h"
 #include "cluster/credentials.h"
 #include "base/plain.h"
@@ -57,13 +57,8 @@ static void judge(struct ls_probe *probe) {
 }
 
 static bool make_room(struct ls_probe *probe) {
-    if (probe->capacity - probe->size > 1) return true;
-    size_t capacity = probe->capacity ? 2 * probe->capacity : 8192;
-    char *grown = capacity <= ANSWER_MAX ? realloc(probe->answer, capacity) : NULL;
-    if (!grown) return false;
-    probe->answer = grown;
-    probe->capacity = capacity;
-    return true;
+    const struct ls_growth growth = {1, 8192, ANSWER_MAX, "an answer"};
+    return !ls_grow(&probe->answer, &probe->capacity, probe->size + 2, &growth);
 }
 
 static void receive_probe(struct ls_probe *probe) {
@@ -160,8 +155,7 @@ static void prepare_probe(struct ls_probe *probe, const struct guard *guard) {
 
 static ls_status ask_all(struct ls_probe *probes, int count, double seconds) {
     int64_t deadline = ls_deadline_in(seconds);
-    LS_CLEANUP(ls_free_pointer) struct pollfd *slots = ls_alloc_array((size_t)count, sizeof(*slots));
-    if (!slots) return ls_fail_memory("descriptors to poll", (size_t)count * sizeof(*slots));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct pollfd, slots, (size_t)count, "descriptors to poll");
     for (int64_t until = deadline; step_all(probes, count, slots, &until) && ls_now() < deadline; until = deadline)
         (void)poll(slots, (nfds_t)count, ls_poll_timeout(until, 1000));
     for (int i = 0; i < count; i++) give_up_probe(&probes[i], seconds);
@@ -225,8 +219,7 @@ int ls_probes_count(const struct ls_cluster_view *config) {
 
 ls_status ls_probes_new(const struct ls_cluster_view *config, struct ls_probe **probes) {
     size_t count = (size_t)ls_probes_count(config);
-    struct ls_probe *made = ls_alloc_array(count, sizeof(*made));
-    if (!made) return ls_fail_memory("probes", count * sizeof(*made));
+    LS_NEW_ARRAY(struct ls_probe, made, count, "probes");
     for (int rank = 0; rank < (int)count; rank++) {
         made[rank].task = ls_cluster_view_member(config, rank);
         if (made[rank].task) continue;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
-#include "base/status.h"
+#include "base/new.h"
+#include "base/text.h"
 #include "observe/timeline.h"
 
 typedef void print_fn(const struct ls_timeline *timeline, FILE *out);
@@ -23,20 +23,10 @@ static ls_status write_timeline(const struct ls_timeline *timeline, const char *
 }
 
 static ls_status summarize(const struct ls_timeline *timeline, bool json, char **text) {
-    char *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&made, &size);
-    if (!out) return ls_fail_memory("a summary", 0);
-    if (json)
-        ls_timeline_print_json(timeline, out);
-    else
-        ls_timeline_print_text(timeline, out);
-    if (fclose(out)) {
-        free(made);
-        return ls_fail_memory("a summary", size);
-    }
-    *text = made;
-    return LS_OK;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
+    if (out) (json ? ls_timeline_print_json : ls_timeline_print_text)(timeline, out);
+    return ls_text_close(&made, LS_OK, "a summary", text);
 }
 
 /* text NULL: no summary is made. */
@@ -57,8 +47,7 @@ static ls_status merge(const char *const *paths, int count, const char *output, 
     if (count < 1) return ls_fail(LS_INVALID_ARGUMENT, "no file is given");
     for (int i = 0; i < count; i++)
         if (!paths[i]) return ls_fail(LS_INVALID_ARGUMENT, "paths[%d] is NULL", i);
-    LS_CLEANUP(ls_free_pointer) struct ls_timeline_file *files = ls_alloc_array((size_t)count, sizeof(*files));
-    if (!files) return ls_fail_memory("timelines", (size_t)count * sizeof(*files));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_timeline_file, files, (size_t)count, "timelines");
     ls_status status = read_and_write(files, paths, count, output, print, json, text);
     for (int i = 0; i < count; i++) ls_timeline_read_free_file(&files[i]);
     return status;

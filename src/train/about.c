@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
+#include "base/text.h"
 
 static void put_classes(FILE *out, const ls_dataset *data) {
     for (int i = 0; i < ls_dataset_num_classes(data); i++) {
@@ -15,17 +16,6 @@ static void put_classes(FILE *out, const ls_dataset *data) {
         ls_json_put(out, ls_dataset_class_name(data, i));
     }
     (void)fputc(']', out);
-}
-
-/* Ends the stream of an open_memstream; *text becomes its own. */
-static ls_status take_text(FILE *out, char **bytes, char **text) {
-    bool good = out && fclose(out) == 0;
-    char *copy = good ? ls_strdup(*bytes) : NULL;
-    free(*bytes);
-    if (!copy) return ls_fail_memory("a description of the model", 1);
-    ls_free(*text);
-    *text = copy;
-    return LS_OK;
 }
 
 /* A model that was trained without a table has no transform. */
@@ -41,12 +31,16 @@ static ls_status keep_transform(ls_model *model, const ls_dataset *data) {
 ls_status ls_about_keep_data(ls_model *model, const ls_dataset *data) {
     ls_status status = keep_transform(model, data);
     if (status) return status;
-    char *bytes = NULL;
-    size_t size = 0;
+    char *classes = NULL;
+    struct ls_text made;
     if (!ls_dataset_class_name(data, 0)) return LS_OK;
-    FILE *out = open_memstream(&bytes, &size);
+    FILE *out = ls_text_open(&made, 1);
     if (out) put_classes(out, data);
-    return take_text(out, &bytes, &model->spec.classes);
+    status = ls_text_close(&made, LS_OK, "a description of the model", &classes);
+    if (status) return status;
+    ls_free(model->spec.classes);
+    model->spec.classes = classes;
+    return LS_OK;
 }
 
 static void put_last(FILE *out, const ls_result *last) {
@@ -86,13 +80,10 @@ static void put_about(FILE *out, const ls_model *model) {
 }
 
 ls_status ls_about_write(const ls_model *model, char **text) {
-    char *bytes = NULL, *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&bytes, &size);
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
     if (out) put_about(out, model);
-    ls_status status = take_text(out, &bytes, &made);
-    if (!status) *text = made;
-    return status;
+    return ls_text_close(&made, LS_OK, "a description of the model", text);
 }
 
 ls_status ls_about_keep(ls_model *model, const char **text) {

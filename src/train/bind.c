@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "store/store.h"
 #include "train/accumulate.h"
 #include "train/delayed.h"
@@ -159,8 +159,7 @@ static ls_status cut_buckets(ls_model *model) {
         .bytes = (size_t)settings->bucket,
     };
     size_t count = (size_t)ls_network_variable_count(model->built.network);
-    LS_CLEANUP(ls_free_pointer) size_t *offsets = ls_alloc_array(count, sizeof(*offsets));
-    if (!offsets) return ls_fail_memory("offsets", count * sizeof(*offsets));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, offsets, count, "offsets");
     for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->built.network, (int)i)->offset;
     return ls_buckets_cut(&rule, offsets, count, model->built.blob_count + LS_EXTRAS, &model->bound.buckets,
                           &model->bound.bucket_count);

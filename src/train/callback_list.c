@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "runtime/state_transfer.h"
 #include "train/delayed.h"
 #include "train/early.h"
@@ -190,12 +191,11 @@ void ls_model_stop_training(ls_model *model) {
 /* ---- states ---- */
 
 static ls_status name_all(struct ls_callback_list *callbacks) {
-    size_t size = 0;
-    FILE *out = open_memstream(&callbacks->names, &size);
-    if (!out) return ls_fail_memory("the names of callbacks", 1);
-    for (size_t i = 0; i < callbacks->count; i++)
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    for (size_t i = 0; out && i < callbacks->count; i++)
         (void)fprintf(out, "%s%s:%zu", i ? "," : "", callbacks->list[i]->name, callbacks->list[i]->state_size);
-    return fclose(out) ? ls_fail_memory("the names of callbacks", size) : LS_OK;
+    return ls_text_close(&made, LS_OK, "the names of callbacks", &callbacks->names);
 }
 
 ls_status ls_callback_list_build(struct ls_callback_list *callbacks) {

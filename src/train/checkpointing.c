@@ -6,8 +6,9 @@
 
 #include "base/entropy.h"
 #include "base/clock.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/options.h"
 #include "base/point.h"
 #include "checkpoint/writer.h"
@@ -180,8 +181,7 @@ bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing) {
 
 ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, struct ls_checkpointing **checkpointing) {
     const ls_strategy *strategy = config->model->strategy;
-    struct ls_checkpointing *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a checkpointing", sizeof(*made));
+    LS_NEW(struct ls_checkpointing, made, "a checkpointing");
     *made = (struct ls_checkpointing){.model = config->model,
                                       .data = config->data,
                                       .lines = config->lines,
@@ -198,11 +198,7 @@ ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, str
     if (!status) status = check_checkpointing_options(&made->options);
     if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a folder's name", 1);
     if (!status && made->keeper) status = prepare_folder(made);
-    if (status)
-        ls_checkpointing_free(made);
-    else
-        *checkpointing = made;
-    return status;
+    return LS_HAND_OVER(status, checkpointing, made, ls_checkpointing_free(made));
 }
 
 /* ---- going on ---- */
@@ -483,10 +479,9 @@ ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const 
 /* Returns false if the disk does not answer, and the thread may still read what is here. The training's own error
  * stays. */
 static bool end_writer(struct ls_checkpointing *checkpointing) {
-    char error[LS_ERROR_SIZE];
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    struct ls_kept_error kept = ls_kept_error_of(LS_DEADLINE_EXCEEDED);
     if (!wait_for_writer(checkpointing)) return ls_writer_free(checkpointing->writer, 0);
-    (void)ls_fail(LS_DEADLINE_EXCEEDED, "%s", error);
+    (void)ls_kept_error_raise(&kept);
     return false;
 }
 

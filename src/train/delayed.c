@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "gradients/reducer.h"
 #include "store/store.h"
 #include "train/step.h"
@@ -56,15 +56,10 @@ static ls_status make_lanes(struct ls_delayed *delayed) {
 
 ls_status ls_delayed_new(ls_model *model, struct ls_delayed **delayed) {
     if (!model->strategy->delay) return LS_OK;
-    struct ls_delayed *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("delayed steps", sizeof(*made));
+    LS_NEW(struct ls_delayed, made, "delayed steps");
     *made = (struct ls_delayed){.model = model, .count = model->strategy->delay + 1, .asked = -1};
     ls_status status = make_lanes(made);
-    if (status)
-        ls_delayed_free(made);
-    else
-        *delayed = made;
-    return status;
+    return LS_HAND_OVER(status, delayed, made, ls_delayed_free(made));
 }
 
 void ls_delayed_free(struct ls_delayed *delayed) {

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/point.h"
 #include "train/bind.h"
@@ -79,12 +80,11 @@ static ls_status go_back(struct ls_fitting *fitting) {
 }
 
 ls_status ls_delayed_steps_give_up(struct ls_fitting *fitting, ls_status status) {
-    char cause[LS_ERROR_SIZE];
+    struct ls_kept_error kept = ls_kept_error_of(status);
     if (!fitting->delayed->open) return status;
-    (void)snprintf(cause, sizeof(cause), "%s", ls_error());
     ls_status back = go_back(fitting);
     forget_state(fitting->delayed);
-    return back ? ls_fail_context(back, "after '%.200s'", cause) : ls_fail(status, "%s", cause);
+    return back ? ls_fail_context(back, "after '%.200s'", kept.message) : ls_kept_error_raise(&kept);
 }
 
 static ls_status take_all_steps(struct ls_fitting *fitting) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/gate.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "gradients/reducer.h"
 #include "store/store.h"
@@ -45,8 +45,7 @@ static size_t count_statistics(const ls_model *model) {
 
 ls_status ls_early_new(ls_model *model, struct ls_early **early) {
     if (!is_possible(model)) return LS_OK;
-    struct ls_early *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("the pull of variables", sizeof(*made));
+    LS_NEW(struct ls_early, made, "the pull of variables");
     made->model = model;
     made->version = model->progress.step.iteration;
     atomic_store(&made->arrived, SIZE_MAX);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "runtime/state_transfer.h"
 #include "train/bind.h"
@@ -59,12 +60,11 @@ static void stand_behind(struct ls_fitting *fitting) {
 /* The parts of the generation are made anew: that ends what is under way. */
 ls_status ls_early_steps_give_up(struct ls_fitting *fitting, ls_status status) {
     const struct ls_model_bound *bound = &fitting->model->bound;
-    char cause[LS_ERROR_SIZE];
+    struct ls_kept_error kept = ls_kept_error_of(status);
     bool pending = fitting->early->pending;
     if (!bound->early || (!pending && !ls_reducer_has_failed(bound->reducer))) return status;
-    (void)snprintf(cause, sizeof(cause), "%s", ls_error());
     ls_bind_detach(fitting->model);
     if (pending) stand_behind(fitting);
     fitting->early->pending = false;
-    return ls_fail(status, "%s", cause);
+    return ls_kept_error_raise(&kept);
 }

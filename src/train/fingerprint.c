@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/new.h"
 #include "base/option_names.h"
-#include "base/memory.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "data/describe.h"
 #include "train/training_state.h"
 #include "base/plain.h"
@@ -152,18 +153,10 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
 typedef ls_status describe_fn(FILE *out, const struct subject *subject);
 
 static ls_status collect_fingerprint(describe_fn *describe, const struct subject *subject, char **lines) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return ls_fail_memory("the training's fingerprint", 1);
-    ls_status status = describe(out, subject);
-    bool failed = ferror(out);
-    if ((fclose(out) || failed) && !status) status = ls_fail_memory("the training's fingerprint", size);
-    if (status)
-        free(text);
-    else
-        *lines = text;
-    return status;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 1);
+    ls_status status = out ? describe(out, subject) : LS_OK;
+    return ls_text_close(&text, status, "the training's fingerprint", lines);
 }
 
 ls_status ls_fingerprint_describe_fit(const ls_model *model, const ls_dataset *data, const ls_fit_options *options,
@@ -173,11 +166,7 @@ ls_status ls_fingerprint_describe_fit(const ls_model *model, const ls_dataset *d
     ls_status status = collect_fingerprint(describe_training, &subject, &made.training);
     if (!status) status = collect_fingerprint(describe_bits, &subject, &made.bits);
     if (!status) status = collect_fingerprint(describe_others, &subject, &made.others);
-    if (status)
-        ls_fingerprint_free_lines(&made);
-    else
-        *lines = made;
-    return status;
+    return LS_HAND_OVER(status, lines, made, ls_fingerprint_free_lines(&made));
 }
 
 ls_status ls_fingerprint_describe_bits(const ls_model *model, const ls_dataset *data, const struct ls_fit_lines *lines,

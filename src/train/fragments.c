@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 #include "base/point.h"
 #include "base/thread.h"
 #include "train/meeting.h"
@@ -22,8 +23,7 @@ struct ls_fragments {
     size_t fragment;
     int64_t begun; /* after this step */
     pthread_t thread;
-    ls_status status;
-    char error[LS_ERROR_SIZE];
+    struct ls_kept_error result;
 };
 
 bool ls_fragments_are_wanted(const ls_strategy *strategy) {
@@ -102,16 +102,11 @@ ls_status ls_fragments_new(const ls_model *model, const float *state, struct ls_
     int count = model->strategy->local.fragments ? model->strategy->local.fragments : 1;
     ls_status status = ls_fragments_check(model);
     if (status) return status;
-    struct ls_fragments *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("fragments", sizeof(*made));
+    LS_NEW(struct ls_fragments, made, "fragments");
     made->model = model;
     made->count = (size_t)count;
     status = build_fragments(made, state);
-    if (status)
-        ls_fragments_free(made);
-    else
-        *fragments = made;
-    return status;
+    return LS_HAND_OVER(status, fragments, made, ls_fragments_free(made));
 }
 
 static void wait_for_exchange(struct ls_fragments *fragments) {
@@ -139,9 +134,9 @@ static void *exchange_fragment(void *argument) {
     struct ls_track *track = model->strategy->communicator_track;
     int64_t begun = ls_track_begin(track);
     ls_reached("fragment");
-    fragments->status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, REQUESTS, fragments->requests);
-    if (!fragments->status) fragments->status = ls_meeting_mean(model, count, before, fragments->now, count);
-    if (fragments->status) (void)memcpy(fragments->error, ls_error(), strlen(ls_error()) + 1);
+    ls_status status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, REQUESTS, fragments->requests);
+    if (!status) status = ls_meeting_mean(model, count, before, fragments->now, count);
+    ls_kept_error_set(&fragments->result, status);
     ls_track_end(track, begun, "fragment",
                  (struct ls_span_facts){fragments->begun, fragments->fragment,
                                         (size_t)(1 + ls_meeting_moments(model)) * count * sizeof(float)});
@@ -221,7 +216,7 @@ static ls_status use_exchange(struct ls_fragments *fragments) {
 /* All workers hear a request with the same exchange. */
 static ls_status end_exchange(struct ls_fragments *fragments, bool *together) {
     wait_for_exchange(fragments);
-    if (fragments->status) return ls_fail(fragments->status, "%s", fragments->error);
+    if (fragments->result.status) return ls_kept_error_raise(&fragments->result);
     *together = *together || fragments->requests[SAVE] > 0 || fragments->requests[STOP] > 0;
     return *together ? LS_OK : use_exchange(fragments);
 }

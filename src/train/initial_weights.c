@@ -1,6 +1,7 @@
 /* A model that begins with weights from a file, by Keras' names: the chief reads it, the others take the chief's. */
 #include "train/initial_weights.h"
 
+#include "base/new.h"
 #include "weights/weights.h"
 
 #include <stdio.h>
@@ -9,7 +10,6 @@
 
 #include "base/shape.h"
 #include "base/log.h"
-#include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
 #include "train/about.h"
@@ -47,8 +47,7 @@ ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load
     ls_status status = ls_options_copy("ls_load_options", &copy, sizeof(copy), options);
     if (status) return status;
     if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file of weights is given");
-    struct ls_initial_weights *initial = ls_alloc(sizeof(*initial));
-    if (!initial) return ls_fail_memory("weights", sizeof(*initial));
+    LS_NEW(struct ls_initial_weights, initial, "weights");
     *initial = (struct ls_initial_weights){.path = ls_strdup(path), .skip_mismatch = copy.skip_mismatch};
     if (!initial->path) status = ls_fail_memory("a path", strlen(path));
     if (!status && ls_is_chief(model->strategy)) status = read_once(initial);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/float_bits.h"
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/point.h"
 #include "train/fit.h"
@@ -96,13 +97,12 @@ static ls_status go_back(struct ls_fitting *fitting) {
 }
 
 ls_status ls_local_steps_give_up(struct ls_fitting *fitting, ls_status status) {
-    char cause[LS_ERROR_SIZE];
+    struct ls_kept_error kept = ls_kept_error_of(status);
     if (!fitting->local->open) return status;
-    (void)snprintf(cause, sizeof(cause), "%s", ls_error());
     ls_fragments_free(ls_steal(fitting->local->fragments)); /* its thread uses the group */
     ls_status back = go_back(fitting);
     forget_meeting(fitting->local);
-    return back ? ls_fail_context(back, "after '%.200s'", cause) : ls_fail(status, "%s", cause);
+    return back ? ls_fail_context(back, "after '%.200s'", kept.message) : ls_kept_error_raise(&kept);
 }
 
 /* ---- a meeting ---- */

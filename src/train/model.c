@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "model/optimizer.h"
 #include "model/summary.h"
 #include "train/model_build.h"
@@ -47,16 +47,11 @@ ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t cou
     LS_NEED(strategy, layers, model);
     ls_status status = ls_network_check(layers, count);
     if (status) return status;
-    ls_model *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a model", sizeof(*made));
+    LS_NEW(ls_model, made, "a model");
     made->strategy = strategy;
     status = copy_layers(made, layers, count);
     if (!status) status = ls_training_add(made);
-    if (status)
-        ls_model_free(made);
-    else
-        *model = made;
-    return status;
+    return LS_HAND_OVER(status, model, made, ls_model_free(made));
 }
 
 void ls_model_free(ls_model *model) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "base/kept_error.h"
 #include "data/pipeline.h"
 #include "model/loss_scaler.h"
 #include "model/network.h"
@@ -52,9 +53,8 @@ struct ls_model_exchange {
     struct ls_replica *replica;
     double *values; /* to be added; NULL at the end of the step's exchanges */
     size_t count;
-    ls_status status; /* why it comes without values before the end */
-    char error[LS_ERROR_SIZE];
-    bool failed; /* all replicas of the worker know that the step is given up */
+    struct ls_kept_error error; /* why it comes without values before the end */
+    bool failed;                /* all replicas of the worker know that the step is given up */
 };
 /* A batch on a device. */
 struct ls_model_input {

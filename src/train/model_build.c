@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/new.h"
 #include "base/shape.h"
-#include "base/memory.h"
 #include "base/point.h"
 #include "collective/collectives.h"
 #include "model/plan.h"
@@ -309,8 +309,7 @@ ls_status ls_model_build_add_replicas(ls_model *model, int from) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)model->strategy->local_count;
     const struct ls_input_room room = built->room;
-    struct ls_model_replica *replicas = ls_alloc_array(count, sizeof(*replicas));
-    if (!replicas) return ls_fail_memory("replicas", count * sizeof(*replicas));
+    LS_NEW_ARRAY(struct ls_model_replica, replicas, count, "replicas");
     memcpy(replicas, built->replicas, (size_t)from * sizeof(*replicas));
     ls_free(built->replicas);
     built->replicas = replicas;

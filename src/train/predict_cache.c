@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "runtime/state_transfer.h"
 
 static size_t bytes_of_predict_cache(const struct ls_predict_cache_heading *heading) {
@@ -104,9 +103,5 @@ ls_status ls_predict_cache_read(const void *bytes, size_t size, struct ls_predic
         size -= taken;
         if (!status) end = &(*end)->next;
     }
-    if (status)
-        ls_predict_cache_free(first);
-    else
-        *list = first;
-    return status;
+    return LS_HAND_OVER(status, list, first, ls_predict_cache_free(first));
 }

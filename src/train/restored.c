@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "collective/collectives.h"
 
 #define PARTS (LS_PROGRESS_MODEL | LS_PROGRESS_FIT | LS_PROGRESS_RESULT)
@@ -12,8 +12,7 @@ _Static_assert(LS_ERROR_SIZE % sizeof(int64_t) == 0, "it is broadcast as words")
 
 ls_status ls_restored_broadcast(struct ls_group *group, struct ls_restored *restored) {
     size_t size = ls_training_progress_size(PARTS), count = 3 + (size + LS_ERROR_SIZE) / sizeof(int64_t);
-    LS_CLEANUP(ls_free_pointer) int64_t *words = ls_alloc_array(count, sizeof(*words));
-    if (!words) return ls_fail_memory("what a checkpoint says", count * sizeof(*words));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, words, count, "what a checkpoint says");
     char *progress = (char *)(words + 3), *error = progress + size;
     words[0] = restored->status, words[1] = restored->found, words[2] = restored->callbacks;
     ls_training_progress_write(&restored->progress, PARTS, progress);

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/point.h"
-#include "base/status.h"
 #include "store/session_worker.h"
 #include "store/store.h"
 #include "store/tickets.h"
@@ -72,8 +71,7 @@ static void free_sessions(struct ls_sessions *sessions) {
 
 static ls_status begin(struct ls_fitting *fitting, struct ls_sessions **sessions) {
     ls_model *model = fitting->model;
-    struct ls_sessions *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a session of asynchronous training", sizeof(*made));
+    LS_NEW(struct ls_sessions, made, "a session of asynchronous training");
     *made = (struct ls_sessions){.fitting = fitting,
                                  .position = fitting->state.position,
                                  .batches = model->progress.step.rule.gradient_accumulation_steps};
@@ -83,11 +81,7 @@ static ls_status begin(struct ls_fitting *fitting, struct ls_sessions **sessions
                                                     ls_store_terms(model->bound.store), &made->session,
                                                     model->built.replicas[0].parameters};
     ls_status status = ls_session_worker_new(&config, &made->worker);
-    if (status)
-        free_sessions(made);
-    else
-        *sessions = made;
-    return status;
+    return LS_HAND_OVER(status, sessions, made, free_sessions(made));
 }
 
 /* Waits for a ticket of this worker's. *over: the session has ended, and all workers have the same variables. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "base/shape.h"
 #include "cluster/cluster.h"
 #include "data/dataset.h"
@@ -48,8 +48,7 @@ static bool decide(const ls_model *model, const ls_dataset *data, const ls_layer
 
 ls_status ls_sparse_network(const ls_model *model, const ls_dataset *data, struct ls_network **network) {
     size_t count = model->spec.layer_count;
-    LS_CLEANUP(ls_free_pointer) ls_layer *layers = ls_alloc_array(count, sizeof(*layers));
-    if (!layers) return ls_fail_memory("layers", count * sizeof(*layers));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(ls_layer, layers, count, "layers");
     memcpy(layers, model->spec.layers, count * sizeof(*layers));
     bool may = model->strategy->copies_on_servers || model->strategy->planned.workers;
     for (size_t i = 0; i < count; i++) layers[i].sparse = layers[i].sparse && may && decide(model, data, &layers[i]);
@@ -186,8 +185,7 @@ ls_status ls_sparse_reserve(ls_model *model, int64_t rows) {
     size_t ids = (size_t)rows * (size_t)ls_shape_count(&model->built.input);
     ls_sparse_release(model);
     if (!ls_sparse_has(model)) return LS_OK;
-    struct ls_sparse *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("rows of tables", sizeof(*made));
+    LS_NEW(struct ls_sparse, made, "rows of tables");
     model->built.sparse = made;
     made->tables = ls_network_table_count(model->built.network);
     made->leaves = ls_alloc_array(count, sizeof(*made->leaves));

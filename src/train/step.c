@@ -286,12 +286,11 @@ static ls_status reduce_in_worker(ls_replica *replica, ls_model *model, ls_statu
     const struct ls_bucket whole = {0, model->built.blob_count + LS_EXTRAS};
     if (model->strategy->local_count == 1) return status;
     int64_t begun = ls_track_begin(replica->track);
-    char error[LS_ERROR_SIZE]; /* the meeting sets an error of its own */
     if (!status) status = bring_to_host(replica, model, &whole);
-    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    struct ls_kept_error kept = ls_kept_error_of(status); /* the meeting sets an error of its own */
     model->built.replicas[replica->local_id].status = status;
     ls_status others = ls_replicas_meet(replica, check_replicas, model);
-    if (status) return ls_fail(status, "%s", error);
+    if (status) return ls_kept_error_raise(&kept);
     if (!others) others = add_in_worker(replica, model, &whole);
     ls_track_end(replica->track, begun, "all-reduce",
                  (struct ls_span_facts){model->progress.step.iteration, 0, whole.end * sizeof(float)});

@@ -24,7 +24,7 @@ ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, 
 static ls_status give_up_sync_batch_norm(ls_model *model, int local) {
     const struct ls_model_exchange *failed = &model->built.replicas[local].exchange;
     const struct ls_runtime *runtime = model->strategy->runtime;
-    if (runtime->size > 1) ls_runtime_give_up(runtime, failed->status, failed->error);
+    if (runtime->size > 1) ls_runtime_give_up(runtime, failed->error.status, failed->error.message);
     return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", model->strategy->replicas[local].id);
 }
 
@@ -36,7 +36,7 @@ static ls_status add_all(ls_strategy *strategy, void *context) {
     int giving = 0;
     for (int i = 0; i < strategy->local_count; i++) {
         const struct ls_model_exchange *exchange = &model->built.replicas[i].exchange;
-        if (exchange->status) return give_up_sync_batch_norm(model, i);
+        if (exchange->error.status) return give_up_sync_batch_norm(model, i);
         arrays[i] = exchange->values;
         giving += exchange->values && exchange->count == count;
     }
@@ -68,12 +68,11 @@ ls_status ls_sync_batch_norm_end(ls_model *model, int local, ls_status status) {
     bool known = own->failed;
     own->failed = false;
     if (known) return status;
-    own->status = status;
-    if (status) (void)memcpy(own->error, ls_error(), strlen(ls_error()) + 1);
+    ls_kept_error_set(&own->error, status);
     ls_status others = meet_sync_batch_norm(own, NULL, 0);
     own->failed = false;
-    own->status = LS_OK;
-    return status ? ls_fail(status, "%s", own->error) : others;
+    own->error.status = LS_OK;
+    return status ? ls_fail(status, "%s", own->error.message) : others;
 }
 
 void ls_sync_batch_norm_attach(ls_model *model) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "runtime/state_transfer.h"
 #include "train/bind.h"
 #include "train/model_build.h"
@@ -130,8 +130,7 @@ void ls_training_leave_fit(ls_strategy *strategy) {
 static ls_status grow_results(struct ls_training *training) {
     int64_t room = 2 * training->done + 1;
     if (training->done < training->room) return LS_OK;
-    ls_result *results = ls_alloc_array((size_t)room, sizeof(*results));
-    if (!results) return ls_fail_memory("the results of all calls", (size_t)room * sizeof(*results));
+    LS_NEW_ARRAY(ls_result, results, (size_t)room, "the results of all calls");
     if (training->done) memcpy(results, training->results, (size_t)training->done * sizeof(*results));
     ls_free(training->results);
     training->results = results;

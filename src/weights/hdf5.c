@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 #include "weights/hdf5_private.h"
 
 #define SIGNATURE  "\x89HDF\r\n\x1a\n"
@@ -150,19 +149,10 @@ void ls_hdf5_shape(struct ls_hdf5 *file, uint64_t at, ls_shape *shape) {
 /* ---- groups ---- */
 
 static void add_link(struct ls_hdf5 *file, struct ls_hdf5_links *links, const struct ls_hdf5_link *link) {
-    if (links->count == links->capacity) {
-        size_t capacity = links->capacity ? 2 * links->capacity : 16;
-        struct ls_hdf5_link *grown = ls_alloc_array(capacity, sizeof(*grown));
-        if (!grown) {
-            ls_hdf5_fault(file, LS_RESOURCE_EXHAUSTED, 0, "no memory for its links");
-            return;
-        }
-        if (links->count) memcpy(grown, links->links, links->count * sizeof(*grown));
-        ls_free(links->links);
-        links->links = grown;
-        links->capacity = capacity;
-    }
-    links->links[links->count++] = *link;
+    if (LS_GROW(links->links, links->capacity, links->count + 1, 16, "links"))
+        ls_hdf5_fault(file, LS_RESOURCE_EXHAUSTED, 0, "no memory for its links");
+    else
+        links->links[links->count++] = *link;
 }
 
 /* A group while it is listed: where its names lie. */

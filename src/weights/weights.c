@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
+#include "base/new.h"
 #include "data/files.h"
 #include "data/zip.h"
 #include "weights/arrays.h"
@@ -14,25 +14,14 @@
 
 ls_status ls_weights_add(struct ls_weights *weights, const struct ls_weight *weight) {
     struct ls_weight item = *weight;
-    if (weights->count == weights->capacity) {
-        size_t capacity = weights->capacity ? 2 * weights->capacity : 64;
-        struct ls_weight *grown = ls_alloc_array(capacity, sizeof(*grown));
-        if (!grown) {
-            ls_free(item.own);
-            return ls_fail_memory("a list of variables", capacity * sizeof(*grown));
-        }
-        if (weights->count) memcpy(grown, weights->items, weights->count * sizeof(*grown));
-        ls_free(weights->items);
-        weights->items = grown;
-        weights->capacity = capacity;
-    }
-    item.name = ls_strdup(weight->name);
-    if (!item.name) {
+    ls_status status = LS_GROW(weights->items, weights->capacity, weights->count + 1, 64, "a list of variables");
+    item.name = status ? NULL : ls_strdup(weight->name);
+    if (!status && !item.name) status = ls_fail_memory("a variable's name", strlen(weight->name));
+    if (status)
         ls_free(item.own);
-        return ls_fail_memory("a variable's name", strlen(weight->name));
-    }
-    weights->items[weights->count++] = item;
-    return LS_OK;
+    else
+        weights->items[weights->count++] = item;
+    return status;
 }
 
 static int by_name(const void *left, const void *right) {
@@ -75,11 +64,7 @@ ls_status ls_weights_parse(const char *path, uint8_t *bytes, size_t size, struct
     struct ls_weights read = {.bytes = bytes, .size = size};
     ls_status status = parse(path, &read);
     if (!status) status = put_in_order(path, &read);
-    if (status)
-        ls_weights_free(&read);
-    else
-        *weights = read;
-    return status;
+    return LS_HAND_OVER(status, weights, read, ls_weights_free(&read));
 }
 
 ls_status ls_weights_read(const char *path, struct ls_weights *weights) {

@@ -5,8 +5,7 @@ import house
 
 TABLE = re.compile(r"^const struct ls_cuda_kind ls_cuda_\w+_kinds\[LS_OP_KIND_COUNT\] = \{\n(.*?)^\};", re.M | re.S)
 
-kinds = re.search(r"enum ls_op_kind \{(.*?)\};", house.read("src/device/op.h"), re.S).group(1)
-names = re.findall(r"\bLS_OP_\w+\b", re.sub(r"/\*.*?\*/", "", kinds, flags=re.S))[:-1]
+names = ["LS_OP_" + kind for kind in re.findall(r"\bROW\((\w+),", house.read("src/device/op.h"))]
 tables = [table for path in house.files("src/device/cuda") for table in TABLE.findall(house.read(path))]
 rows = re.findall(r"\[(LS_OP_\w+)\] =", "".join(tables))
 results = house.Results()

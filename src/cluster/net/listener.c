@@ -22,8 +22,7 @@
 #include "base/accept.h"
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "cluster/net/rate_limit.h"
 #include "cluster/net/http2_frames.h"
@@ -451,11 +450,7 @@ ls_status ls_listener_new(const struct ls_listener_config *config, struct ls_lis
     } else {
         status = ls_thread_start(&listener->thread, "ls-listener", serve, listener);
     }
-    if (status)
-        release_listener(listener);
-    else
-        *made = listener;
-    return status;
+    return LS_HAND_OVER(status, made, listener, release_listener(listener));
 }
 
 /* A note that does not fit into the pipe is lost; that takes thousands of workers at one moment. */

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 
 struct ls_name_lookup {
@@ -70,11 +69,7 @@ ls_status ls_name_lookup_start(const char *host, int port, struct ls_name_lookup
         atomic_store(&resolve->done, true);
     else
         status = resolve_in_thread(resolve);
-    if (status)
-        release_name_lookup(resolve);
-    else
-        *made = resolve;
-    return status;
+    return LS_HAND_OVER(status, made, resolve, release_name_lookup(resolve));
 }
 
 bool ls_name_lookup_done(struct ls_name_lookup *resolve, const struct addrinfo **list, const char **why) {

@@ -20,8 +20,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "cluster/net/http2_frames.h"
 
@@ -356,11 +355,7 @@ ls_status ls_relay_new(struct ls_refusals *refusals, struct ls_relay **made) {
     if (relay->epoll < 0 || relay->wake < 0 || epoll_ctl(relay->epoll, EPOLL_CTL_ADD, relay->wake, &event))
         status = ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an epoll for the relay: %s", strerror(errno));
     if (!status) status = ls_thread_start(&relay->thread, "ls-relay", run_relay, relay);
-    if (status)
-        release_relay(relay);
-    else
-        *made = relay;
-    return status;
+    return LS_HAND_OVER(status, made, relay, release_relay(relay));
 }
 
 void ls_relay_free(struct ls_relay *relay) {

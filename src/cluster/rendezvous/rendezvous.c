@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/entropy.h"
+#include "base/kept_error.h"
 #include "base/memory.h"
-#include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/credentials.h"
 #include "cluster/net/dial.h"
@@ -350,10 +350,9 @@ ls_status ls_rendezvous_meet(struct ls_cluster_view *spec, const struct ls_setti
     ls_dial_init(&visit.dial);
     ls_status status = name_rank_0(spec);
     if (!status) status = meet(&visit, kept);
-    char error[LS_ERROR_SIZE];
-    (void)snprintf(error, sizeof(error), "%s", status ? ls_error() : "");
+    struct ls_kept_error error = ls_kept_error_of(status);
     ls_relay_free(visit.relay);
     ls_refusals_report(&visit.refusals);
     ls_credentials_release(&visit.credentials);
-    return status ? ls_fail(status, "%s", error) : LS_OK;
+    return ls_kept_error_raise(&error);
 }

@@ -19,9 +19,9 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/entropy.h"
-#include "base/memory.h"
+#include "base/kept_error.h"
 #include "base/monitor.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "cluster/auth_tls.h"
 #include "cluster/net/listener.h"
@@ -395,7 +395,7 @@ ls_status ls_rendezvous_server_collect(struct ls_rendezvous *rendezvous) {
     int64_t deadline = ls_deadline_in(rendezvous->settings->join_timeout);
     double interval = rendezvous->settings->report_interval;
     int64_t report = ls_deadline_in(interval);
-    char missing[256], error[LS_ERROR_SIZE];
+    char missing[256];
     ls_status status = LS_OK;
     ls_monitor_lock(&rendezvous->monitor);
     while (!rendezvous->roster && !status) {
@@ -408,10 +408,10 @@ ls_status ls_rendezvous_server_collect(struct ls_rendezvous *rendezvous) {
                     rendezvous->spec->tasks[0].host);
         report = ls_deadline_in(interval);
     }
-    (void)snprintf(error, sizeof(error), "%s", status ? ls_error() : "");
+    struct ls_kept_error kept = ls_kept_error_of(status);
     drain(rendezvous);
     ls_monitor_unlock(&rendezvous->monitor);
-    return status ? ls_fail(status, "%s", error) : LS_OK;
+    return ls_kept_error_raise(&kept);
 }
 
 void ls_rendezvous_server_free(struct ls_rendezvous *rendezvous) {
@@ -459,9 +459,5 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
         status = ls_thread_start(&rendezvous->thread, "ls-rendezvous", serve, rendezvous);
         rendezvous->thread_runs = !status;
     }
-    if (status)
-        ls_rendezvous_server_free(rendezvous);
-    else
-        *made = rendezvous;
-    return status;
+    return LS_HAND_OVER(status, made, rendezvous, ls_rendezvous_server_free(rendezvous));
 }

@@ -16,8 +16,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "base/thread.h"
 #include "cluster/rpc/rpc_private.h"
 #include "cluster/net/address.h"
@@ -267,8 +266,7 @@ static void stop(struct ls_rpc *rpc, bool thread) {
 }
 
 ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **made) {
-    struct ls_rpc *rpc = ls_alloc(sizeof(*rpc));
-    if (!rpc) return ls_fail_memory("the control streams", sizeof(*rpc));
+    LS_NEW(struct ls_rpc, rpc, "the control streams");
     rpc->config = *config;
     ls_rpc_log_take();
     grpc_init();
@@ -278,11 +276,7 @@ ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **made) {
     make_nudge(rpc);
     make_server(rpc);
     ls_status status = ls_thread_start(&rpc->poller, "ls-cluster", poll_queue, rpc);
-    if (status)
-        stop(rpc, false);
-    else
-        *made = rpc;
-    return status;
+    return LS_HAND_OVER(status, made, rpc, stop(rpc, false));
 }
 
 void ls_rpc_free(struct ls_rpc *rpc) {

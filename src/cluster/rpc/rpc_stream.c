@@ -25,8 +25,7 @@
 #include "base/clock.h"
 #include "base/forked.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "cluster/rpc/rpc_private.h"
 
 #define MAX_STRANGERS 128 /* incoming streams of which no Hello has named the sender yet; the oldest then goes */
@@ -316,8 +315,7 @@ ls_status ls_rpc_stream_open(struct ls_rpc *rpc, int fd, const char *target, str
 }
 
 ls_status ls_rpc_stream_send(struct ls_rpc_stream *stream, const void *data, size_t size) {
-    struct outgoing_message *message = ls_alloc(sizeof(*message));
-    if (!message) return ls_fail_memory("a control message", sizeof(*message));
+    LS_NEW(struct outgoing_message, message, "a control message");
     grpc_slice slice = grpc_slice_from_copied_buffer(data, size);
     message->buffer = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);

@@ -16,9 +16,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/new.h"
 #include "cluster/security/certificate.h"
-#include "base/memory.h"
-#include "base/status.h"
 
 #define HANDSHAKE_MOST    65536 /* bytes that come before a connection is open */
 #define CERTIFICATES_MOST 32768
@@ -155,8 +154,7 @@ void ls_tls_identity_free(struct ls_tls_identity *identity) {
 
 ls_status ls_tls_identity_new(const char *certificate, const char *key, const char *authority,
                               struct ls_tls_identity **made) {
-    struct ls_tls_identity *identity = ls_alloc(sizeof(*identity));
-    if (!identity) return ls_fail_memory("TLS", sizeof(*identity));
+    LS_NEW(struct ls_tls_identity, identity, "TLS");
     identity->authority = authority;
     identity->context = SSL_CTX_new(TLS_method());
     identity->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lockstep");

@@ -12,13 +12,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/kept_error.h"
+#include "base/new.h"
 
 struct ls_abort {
-    pthread_mutex_t mutex; /* guards status and message until raised */
-    ls_status status;
-    char message[LS_ERROR_SIZE];
+    pthread_mutex_t mutex; /* guards error until raised */
+    struct ls_kept_error error;
     atomic_bool raised;
     atomic_uint_fast64_t begun, most; /* collectives: of this process, of the first that has left */
     atomic_int left;                  /* the rank that has left; -1 if none has */
@@ -26,8 +25,7 @@ struct ls_abort {
 };
 
 ls_status ls_abort_new(struct ls_abort **abort) {
-    struct ls_abort *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("an abort flag", sizeof(*made));
+    LS_NEW(struct ls_abort, made, "an abort flag");
     atomic_init(&made->left, -1);
     made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error = made->fd < 0 ? errno : pthread_mutex_init(&made->mutex, NULL);
@@ -50,8 +48,8 @@ void ls_abort_free(struct ls_abort *abort) {
 void ls_abort_raise(struct ls_abort *abort, ls_status status, const char *message) {
     (void)pthread_mutex_lock(&abort->mutex);
     if (!atomic_load(&abort->raised)) {
-        abort->status = status ? status : LS_UNKNOWN;
-        (void)snprintf(abort->message, sizeof(abort->message), "%s", message);
+        abort->error.status = status ? status : LS_UNKNOWN;
+        (void)snprintf(abort->error.message, sizeof(abort->error.message), "%s", message);
         atomic_store(&abort->raised, true);
         (void)eventfd_write(abort->fd, 1);
     }
@@ -74,7 +72,7 @@ bool ls_abort_raised(const struct ls_abort *abort) {
 
 bool ls_abort_is_cancelled(struct ls_abort *abort) {
     (void)pthread_mutex_lock(&abort->mutex);
-    bool cancelled = ls_abort_raised(abort) && abort->status == LS_CANCELLED;
+    bool cancelled = ls_abort_raised(abort) && abort->error.status == LS_CANCELLED;
     (void)pthread_mutex_unlock(&abort->mutex);
     return cancelled;
 }
@@ -107,7 +105,7 @@ int ls_abort_fd(const struct ls_abort *abort) {
 
 ls_status ls_abort_status(struct ls_abort *abort) {
     (void)pthread_mutex_lock(&abort->mutex);
-    ls_status status = ls_fail(abort->status, "%s", abort->message);
+    ls_status status = ls_fail(abort->error.status, "%s", abort->error.message);
     (void)pthread_mutex_unlock(&abort->mutex);
     return status;
 }

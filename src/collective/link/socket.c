@@ -7,8 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 struct socket_link {
     struct ls_link link; /* first: the handle is a pointer to it */
@@ -63,8 +62,7 @@ ls_status ls_socket_link_new(const struct ls_link_ops *ops, int fd, struct ls_li
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return ls_fail(LS_INTERNAL, "cannot make descriptor %d a link: %s", fd, strerror(errno));
-    struct socket_link *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a link", sizeof(*made));
+    LS_NEW(struct socket_link, made, "a link");
     *made = (struct socket_link){.link = {ops}, .fd = fd, .low_water = 1};
     *link = &made->link;
     return LS_OK;

@@ -329,7 +329,7 @@ static bool take_link(struct ls_executor *executor, int rank) {
 static bool take_links(struct ls_executor *executor) {
     bool taken = false;
     executor->source->ops->clear(executor->source);
-    for (int i = 0; i < executor->heeded_count && executor->unlinked && !executor->trouble; i++)
+    for (int i = 0; i < executor->heeded_count && executor->unlinked && !executor->trouble.status; i++)
         if (lacks_link(&executor->peers[executor->heeded[i]])) taken |= take_link(executor, executor->heeded[i]);
     return taken;
 }
@@ -434,7 +434,7 @@ void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedul
     executor->grace = LS_NEVER;
     executor->lost = -1;
     executor->left = 0;
-    executor->trouble = LS_OK;
+    executor->trouble.status = LS_OK;
     executor->wait_started = 0;
     if (!call->resumed) start_clock(executor);
 }

@@ -3,8 +3,8 @@
 #pragma once
 #include <poll.h>
 
+#include "base/kept_error.h"
 #include "base/log.h"
-#include "base/status.h"
 #include "collective/link/abort.h"
 #include "collective/schedule/convert.h"
 #include "collective/run/flight.h"
@@ -74,8 +74,7 @@ struct ls_executor {
     int64_t grace;    /* when to give up after the first trouble; LS_NEVER: no trouble */
     int64_t left;     /* when a rank that is awaited was first seen to have finished; 0: none has */
     int lost;         /* the first peer whose link failed; -1 if there is none */
-    ls_status trouble;
-    char message[LS_ERROR_SIZE];
+    struct ls_kept_error trouble;
 
     /* waiting */
     int64_t now;                  /* at the last verdict */

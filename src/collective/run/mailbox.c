@@ -4,8 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 enum { MOST_READS = 16 }; /* of one link in a row */
@@ -13,8 +12,7 @@ enum { MOST_READS = 16 }; /* of one link in a row */
 ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, struct ls_link_source *source,
                          struct ls_mailbox **mailbox) {
     size_t count = (size_t)size;
-    struct ls_mailbox *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a mailbox", sizeof(*made));
+    LS_NEW(struct ls_mailbox, made, "a mailbox");
     *made = (struct ls_mailbox){.rank = rank, .size = size, .generation = generation};
     made->limit = limit ? limit : DEFAULT_LIMIT;
     made->to = ls_alloc_array(count, sizeof(*made->to));

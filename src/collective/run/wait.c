@@ -19,9 +19,7 @@ enum { FORGIVEN = 4, MOST_SKIPPED = 31 };
 void ls_wait_trouble(struct ls_executor *executor, const struct ls_executor_peer *peer, ls_status status) {
     if (executor->grace == LS_NEVER) executor->grace = ls_now() + LS_CAUSE_TIMEOUT;
     if (!status && executor->lost < 0) executor->lost = (int)(peer - executor->peers);
-    if (!status || executor->trouble) return;
-    executor->trouble = status;
-    (void)snprintf(executor->message, sizeof(executor->message), "%s", ls_error());
+    ls_kept_error_first(&executor->trouble, status);
 }
 
 void ls_wait_be_patient(struct ls_executor *executor) {
@@ -175,8 +173,7 @@ ls_status ls_wait_verdict(struct ls_executor *executor) {
     int64_t now = executor->now = ls_now();
     bool over = now >= executor->grace;
     /* this rank's own frame must have left, so that the peers see the difference too */
-    if (executor->trouble && (over || frames_sent(executor)))
-        return ls_fail(executor->trouble, "%s", executor->message);
+    if (executor->trouble.status && (over || frames_sent(executor))) return ls_kept_error_raise(&executor->trouble);
     if (over) return lost_link(executor);
     if (now >= executor->deadline) return too_late(executor);
     if (now >= executor->next_report) report_wait(executor);

@@ -4,8 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 
 ls_status ls_schedule_init(struct ls_schedule *schedule, int size) {
     *schedule = (struct ls_schedule){.size = size};
@@ -96,23 +95,14 @@ void ls_schedule_reset(struct ls_schedule *schedule, int leaves) {
 }
 
 /* Makes room for one more element in an array of count; false, and sticky, when there is no memory. */
-static bool reserve(struct ls_schedule *schedule, void **array, size_t *capacity, size_t count, size_t element) {
+static bool reserve(struct ls_schedule *schedule, void *array, size_t *capacity, size_t count, size_t element) {
+    const struct ls_growth growth = {element, 64, INT_MAX - 1, "a schedule"};
     if (schedule->out_of_memory) return false;
-    if (count < *capacity) return true;
-    size_t larger = *capacity ? 2 * *capacity : 64;
-    void *grown = larger < INT_MAX ? ls_alloc_array(larger, element) : NULL;
-    if (!grown) {
-        schedule->out_of_memory = true;
-        return false;
-    }
-    if (count) memcpy(grown, *array, count * element);
-    ls_free(*array);
-    *array = grown;
-    *capacity = larger;
-    return true;
+    schedule->out_of_memory = ls_grow(array, capacity, count + 1, &growth) != LS_OK;
+    return !schedule->out_of_memory;
 }
 #define RESERVE(schedule, array, capacity, count)                                                                      \
-    reserve(schedule, (void **)&(schedule)->array, &(schedule)->capacity, (schedule)->count, sizeof(*(schedule)->array))
+    reserve(schedule, &(schedule)->array, &(schedule)->capacity, (schedule)->count, sizeof(*(schedule)->array))
 
 static struct ls_queue *queue_of(struct ls_schedule *schedule, const struct ls_action *action) {
     switch (action->kind) {

@@ -10,9 +10,9 @@
 #include "base/deadlines.h"
 #include "base/denormal.h"
 #include "base/dtype.h"
+#include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/option_names.h"
-#include "base/status.h"
 #include "collective/servers/assist.h"
 #include "collective/collectives.h"
 #include "collective/call.h"
@@ -40,14 +40,13 @@ static void wait_for_frame(struct ls_executor *executor) {
 /* A broken connection means that the workers have finished, or that one was lost: watch hears which. */
 static ls_status find_cause(ls_status status, ls_serve_watch_fn *watch, void *context) {
     int64_t deadline = ls_now() + LS_CAUSE_TIMEOUT;
-    char message[LS_ERROR_SIZE];
-    (void)snprintf(message, sizeof(message), "%s", ls_error());
+    struct ls_kept_error kept = ls_kept_error_of(status);
     while (status == LS_UNAVAILABLE && ls_now() < deadline) {
         ls_status known = watch(context);
         if (known) return known;
         (void)poll(NULL, 0, 10);
     }
-    return ls_fail(status, "%s", message);
+    return ls_kept_error_raise(&kept);
 }
 
 static ls_status next_call(struct ls_group *group, ls_serve_watch_fn *watch, void *context, struct ls_frame *frame) {

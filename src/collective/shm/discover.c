@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/run/frame.h"
 
 /* The message of a rank to all others: where it is. */
@@ -46,8 +45,7 @@ void ls_discover_free(struct ls_discover *attempt) {
 static ls_status gather_discover(const struct ls_discover *attempt, const char *name, const bool *gives, size_t bytes,
                                  const void *input, void *output) {
     const struct ls_discover_ranks *ranks = attempt->ranks;
-    LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array((size_t)ranks->size, sizeof(*counts));
-    if (!counts) return ls_fail_memory("an attempt at shared memory", (size_t)ranks->size * sizeof(*counts));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, (size_t)ranks->size, "an attempt at shared memory");
     for (int i = 0; i < ranks->size; i++) counts[i] = !gives || gives[i] ? bytes / sizeof(int32_t) : 0;
     return ranks->all_gather(ranks->context, name, LS_INT32, input, counts, output);
 }
@@ -80,8 +78,7 @@ static uint64_t place_of(int pretended_host) {
 
 ls_status ls_discover_places(struct ls_discover *attempt, bool wanted, int pretended_host) {
     int size = attempt->ranks->size;
-    LS_CLEANUP(ls_free_pointer) struct identity *all = ls_alloc_array((size_t)size, sizeof(*all));
-    if (!all) return ls_fail_memory("an attempt at shared memory", (size_t)size * sizeof(*all));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct identity, all, (size_t)size, "an attempt at shared memory");
     all[attempt->ranks->rank] = (struct identity){.place = place_of(pretended_host), .wanted = wanted};
     ls_status status = ls_discover_gather(attempt, "shared memory: places", all, sizeof(*all));
     if (status) return status;

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/run/executor.h"
 
 #define PAGE       ((size_t)4096)
@@ -45,8 +44,7 @@ static bool allocate_lists(struct ls_shared *shared, int group_size) {
 }
 
 static ls_status new_shared(const struct ls_hosts *hosts, int rank, struct ls_shared **shared) {
-    struct ls_shared *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("shared memory", sizeof(*made));
+    LS_NEW(struct ls_shared, made, "shared memory");
     int host = hosts->host[rank];
     made->rank = hosts->index[rank];
     made->size = ls_hosts_members(hosts, host);
@@ -79,8 +77,7 @@ static void lay_out(struct ls_board *board, int workers, int group_size, struct 
 
 static ls_status open_board(struct ls_discover *attempt, struct ls_board *board) {
     int workers = ls_discover_count(attempt), count = workers + 1;
-    LS_CLEANUP(ls_free_pointer) struct ls_segment_part *parts = ls_alloc_array((size_t)count, sizeof(*parts));
-    if (!parts) return ls_fail_memory("shared memory", (size_t)count * sizeof(*parts));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_segment_part, parts, (size_t)count, "shared memory");
     lay_out(board, workers, attempt->ranks->size, parts);
     ls_status status = ls_discover_segment(attempt, parts, count, &board->segment);
     if (!status) populate(&board->segment, parts, count, workers);
@@ -172,8 +169,7 @@ static ls_status make_region(struct ls_discover *attempt, const struct ls_shared
 static ls_status try_allocate(struct ls_discover *attempt, const struct ls_shared *shared, size_t bytes,
                               struct ls_region **region) {
     size_t size = (size_t)attempt->ranks->size;
-    LS_CLEANUP(ls_free_pointer) uint64_t *sizes = ls_alloc_array(size, sizeof(*sizes));
-    if (!sizes) return ls_fail_memory("a shared region", size * sizeof(*sizes));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(uint64_t, sizes, size, "a shared region");
     sizes[attempt->ranks->rank] = bytes;
     ls_status status = ls_discover_gather(attempt, "shared memory: sizes", sizes, sizeof(*sizes));
     return status ? status : make_region(attempt, shared, sizes, region);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/clones.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "device/cpu/cpu.h"
 
 /* The memories of a primitive. The window slides over IMAGE and yields OUT. PLAIN is the kernel, or its gradient, in
@@ -163,8 +162,7 @@ ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op) {
     dnnl_primitive_attr_t attributes;
     ls_status status = describe_convolution(op, &description);
     if (status) return status;
-    struct convolution *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a convolution", sizeof(*made));
+    LS_NEW(struct convolution, made, "a convolution");
     made->stream = library->stream;
     op->handle = made;
     dnnl_status_t code = dnnl_primitive_attr_create(&attributes);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/denormal.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 /* oneDNN's OpenMP is libgomp with every compiler of this file, and <omp.h> would bring the compiler's own. */
 extern void omp_set_num_threads(int count);
@@ -15,57 +14,12 @@ extern int omp_get_max_threads(void);
 
 #define MAX_THREADS 1024
 
-/* One row a kind of op. build and discard: NULL where there is nothing to prepare. */
+#define KIND(kind, name, check, ...) {__VA_ARGS__},
 static const struct {
     ls_op_run_fn *run;
     ls_status (*build)(struct ls_device *device, struct ls_op *op);
     void (*discard)(struct ls_op *op);
-} kinds[LS_OP_KIND_COUNT] = {
-    [LS_OP_DENSE_FORWARD] = {.run = ls_cpu_dense_forward},
-    [LS_OP_DENSE_BACKWARD] = {.run = ls_cpu_dense_backward},
-    [LS_OP_CONVOLUTION_FORWARD] = {ls_cpu_convolution_run, ls_cpu_convolution_build, ls_cpu_convolution_discard},
-    [LS_OP_CONVOLUTION_BACKWARD_DATA] = {ls_cpu_convolution_run, ls_cpu_convolution_build, ls_cpu_convolution_discard},
-    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {ls_cpu_convolution_run, ls_cpu_convolution_build,
-                                            ls_cpu_convolution_discard},
-    [LS_OP_DEPTHWISE_BACKWARD] = {ls_cpu_depthwise_backward, ls_cpu_depthwise_build, ls_cpu_depthwise_discard},
-    [LS_OP_POOL_FORWARD] = {.run = ls_cpu_pool_forward},
-    [LS_OP_POOL_BACKWARD] = {ls_cpu_pool_backward, ls_cpu_pool_build, NULL},
-    [LS_OP_BATCH_NORM_FORWARD] = {ls_cpu_batch_norm_forward, ls_cpu_batch_norm_build, ls_cpu_batch_norm_discard},
-    [LS_OP_BATCH_NORM_INFERENCE] = {ls_cpu_batch_norm_inference, ls_cpu_batch_norm_build, NULL},
-    [LS_OP_BATCH_NORM_AGAIN] = {ls_cpu_batch_norm_again, ls_cpu_batch_norm_build, NULL},
-    [LS_OP_BATCH_NORM_BACKWARD] = {ls_cpu_batch_norm_backward, ls_cpu_batch_norm_build, ls_cpu_batch_norm_discard},
-    [LS_OP_BATCH_NORM_BACKWARD_DATA] = {ls_cpu_batch_norm_backward_data, ls_cpu_batch_norm_build, NULL},
-    [LS_OP_ACTIVATION_FORWARD] = {.run = ls_cpu_activation_forward},
-    [LS_OP_ACTIVATION_BACKWARD] = {.run = ls_cpu_activation_backward},
-    [LS_OP_ADD] = {.run = ls_cpu_add},
-    [LS_OP_SCALE] = {.run = ls_cpu_scale},
-    [LS_OP_PLACE] = {.run = ls_cpu_place},
-    [LS_OP_TAKE] = {.run = ls_cpu_take},
-    [LS_OP_EMBEDDING_FORWARD] = {.run = ls_cpu_embedding_forward},
-    [LS_OP_EMBEDDING_BACKWARD] = {.run = ls_cpu_embedding_backward},
-    [LS_OP_PAD] = {.run = ls_cpu_pad},
-    [LS_OP_CROP] = {.run = ls_cpu_crop},
-    [LS_OP_DROPOUT] = {.run = ls_cpu_dropout},
-    [LS_OP_SOFTMAX_CROSSENTROPY] = {.run = ls_cpu_loss},
-    [LS_OP_CROSSENTROPY] = {.run = ls_cpu_loss},
-    [LS_OP_SIGMOID_CROSSENTROPY] = {.run = ls_cpu_loss},
-    [LS_OP_BINARY_CROSSENTROPY] = {.run = ls_cpu_loss},
-    [LS_OP_SQUARED_ERROR] = {.run = ls_cpu_loss},
-    [LS_OP_ABSOLUTE_ERROR] = {.run = ls_cpu_loss},
-    [LS_OP_HUBER] = {.run = ls_cpu_loss},
-    [LS_OP_METRIC] = {.run = ls_cpu_metric},
-    [LS_OP_ONE_HOT] = {.run = ls_cpu_one_hot},
-    [LS_OP_SGD] = {.run = ls_cpu_sgd},
-    [LS_OP_ADAM] = {.run = ls_cpu_adam},
-    [LS_OP_RMSPROP] = {.run = ls_cpu_rmsprop},
-    [LS_OP_LAMB] = {.run = ls_cpu_lamb},
-    [LS_OP_PENALTY] = {.run = ls_cpu_penalty},
-    [LS_OP_MERGE] = {.run = ls_cpu_merge},
-    [LS_OP_CAST] = {.run = ls_cpu_cast},
-    [LS_OP_EXPAND] = {.run = ls_cpu_expand},
-    [LS_OP_FINITE] = {.run = ls_cpu_finite},
-    [LS_OP_REPORT] = {.run = ls_cpu_report},
-};
+} kinds[] = {LS_OP_KINDS(KIND)};
 
 struct cpu_device {
     struct ls_device device;
@@ -156,16 +110,11 @@ static ls_status cpu_open(int index, int threads, struct ls_device **device) {
     if (threads < 0 || threads > MAX_THREADS)
         return ls_fail(LS_INVALID_ARGUMENT, "cpu:%d: threads_per_replica %d must be from 1 to %d, or 0 for 1", index,
                        threads, MAX_THREADS);
-    struct cpu_device *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a device", sizeof(*made));
+    LS_NEW(struct cpu_device, made, "a device");
     made->device = (struct ls_device){.ops = &cpu_ops, .threads = threads ? threads : 1, .host_memory = true};
     (void)snprintf(made->device.name, sizeof(made->device.name), "cpu:%d", index);
     ls_status status = ls_library_open(&made->library);
-    if (status)
-        ls_free(made);
-    else
-        *device = &made->device;
-    return status;
+    return LS_HAND_OVER(status, device, &made->device, ls_free(made));
 }
 
 const struct ls_device_kind ls_cpu_kind = {

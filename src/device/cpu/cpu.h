@@ -5,41 +5,8 @@
 
 /* The run functions, one concept a file. They compute in the calling thread, in an order that depends on the shapes
  * only; where memory lies changes no bit. */
-ls_status ls_cpu_dense_forward(const struct ls_op *op);
-ls_status ls_cpu_dense_backward(const struct ls_op *op);
-ls_status ls_cpu_convolution_run(const struct ls_op *op);
-ls_status ls_cpu_depthwise_backward(const struct ls_op *op);
-ls_status ls_cpu_pool_forward(const struct ls_op *op);
-ls_status ls_cpu_pool_backward(const struct ls_op *op);
-ls_status ls_cpu_batch_norm_forward(const struct ls_op *op);
-ls_status ls_cpu_batch_norm_inference(const struct ls_op *op);
-ls_status ls_cpu_batch_norm_again(const struct ls_op *op);
-ls_status ls_cpu_batch_norm_backward(const struct ls_op *op);
-ls_status ls_cpu_batch_norm_backward_data(const struct ls_op *op);
-ls_status ls_cpu_activation_forward(const struct ls_op *op);
-ls_status ls_cpu_activation_backward(const struct ls_op *op);
-ls_status ls_cpu_add(const struct ls_op *op);
-ls_status ls_cpu_scale(const struct ls_op *op);
-ls_status ls_cpu_place(const struct ls_op *op);
-ls_status ls_cpu_take(const struct ls_op *op);
-ls_status ls_cpu_embedding_forward(const struct ls_op *op);
-ls_status ls_cpu_embedding_backward(const struct ls_op *op);
-ls_status ls_cpu_pad(const struct ls_op *op);
-ls_status ls_cpu_crop(const struct ls_op *op);
-ls_status ls_cpu_dropout(const struct ls_op *op);
-ls_status ls_cpu_loss(const struct ls_op *op);
-ls_status ls_cpu_metric(const struct ls_op *op);
-ls_status ls_cpu_one_hot(const struct ls_op *op);
-ls_status ls_cpu_sgd(const struct ls_op *op);
-ls_status ls_cpu_adam(const struct ls_op *op);
-ls_status ls_cpu_rmsprop(const struct ls_op *op);
-ls_status ls_cpu_lamb(const struct ls_op *op);
-ls_status ls_cpu_penalty(const struct ls_op *op);
-ls_status ls_cpu_merge(const struct ls_op *op);
-ls_status ls_cpu_cast(const struct ls_op *op);
-ls_status ls_cpu_expand(const struct ls_op *op);
-ls_status ls_cpu_finite(const struct ls_op *op);
-ls_status ls_cpu_report(const struct ls_op *op);
+#define LS_CPU_RUN(kind, name, check, run, ...) ls_op_run_fn run;
+LS_OP_KINDS(LS_CPU_RUN)
 
 /* loss.c: the first of the largest ones. */
 int64_t ls_cpu_argmax(const float *values, int64_t count);

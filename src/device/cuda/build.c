@@ -1,5 +1,5 @@
 /* Builds an op: looks its kind up in the tables of kernels. */
-#include "base/memory.h"
+#include "base/new.h"
 #include "device/cuda/cuda.h"
 
 static const struct ls_cuda_kind *find_build(enum ls_op_kind kind) {
@@ -34,8 +34,7 @@ ls_status ls_cuda_build(struct ls_device *base, struct ls_op *op) {
     if (status) return status;
     const struct ls_cuda_kind *kind = find_build(op->kind);
     if (!kind) return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s'", base->name, ls_op_name(op->kind));
-    struct ls_cuda_op *handle = ls_alloc(sizeof(*handle));
-    if (!handle) return ls_fail_memory("an op", sizeof(*handle));
+    LS_NEW(struct ls_cuda_op, handle, "an op");
     *handle = (struct ls_cuda_op){.device = device, .run = kind->run};
     op->handle = handle;
     op->workspace_size = 0;

@@ -3,6 +3,7 @@
  * stays. Small layers in float32 go to kernels of our own (small_dense.cu), which are one launch each. Mirrors
  * tf.keras.layers.Dense. */
 #include "device/cuda/kernels_elements.h"
+#include "base/new.h"
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
@@ -180,8 +181,7 @@ void ls_cuda_dense_discard(struct ls_op *op) {
 
 ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op) {
     (void)device;
-    struct dense *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a dense layer", sizeof(*made));
+    LS_NEW(struct dense, made, "a dense layer");
     ((struct ls_cuda_op *)op->handle)->own = made;
     op->workspace_size = 0;
     measure_dense(op, made);

@@ -2,7 +2,7 @@
  * all other work is, and released memory is kept for the next caller. */
 #include <stdio.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "device/cuda/cuda.h"
 
 ls_status ls_cuda_enter(const struct ls_cuda_device *device) {
@@ -85,18 +85,13 @@ static void cuda_close(struct ls_device *base) {
 }
 
 ls_status ls_cuda_open(int index, int threads, struct ls_device **device) {
-    struct ls_cuda_device *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a device", sizeof(*made));
+    LS_NEW(struct ls_cuda_device, made, "a device");
     made->device = (struct ls_device){.ops = &ls_cuda_device_ops, .threads = threads > 0 ? threads : 1};
     (void)snprintf(made->device.name, sizeof(made->device.name), "gpu:%d", index);
     made->index = index;
     (void)pthread_mutex_init(&made->joining, NULL);
     ls_status status = open_parts(made);
-    if (status)
-        cuda_close(&made->device);
-    else
-        *device = &made->device;
-    return status;
+    return LS_HAND_OVER(status, device, &made->device, cuda_close(&made->device));
 }
 
 /* The calling thread's device; its arithmetic stays as it is. */

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/new.h"
+
 static int image_place(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
 }
@@ -126,8 +128,7 @@ void ls_cuda_dnn_discard(struct ls_op *op) {
 }
 
 static ls_status build_dnn(struct ls_op *op, cudnnHandle_t handle, bool squared) {
-    struct ls_cuda_dnn *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a convolution", sizeof(*made));
+    LS_NEW(struct ls_cuda_dnn, made, "a convolution");
     ((struct ls_cuda_op *)op->handle)->own = made;
     made->squared = squared;
     if (squared)

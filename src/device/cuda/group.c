@@ -3,7 +3,7 @@
  * them. */
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/nccl.h"
 
@@ -112,8 +112,7 @@ static ls_status admit_each_other(const struct ls_device_group *group) {
 static void group_close(struct ls_device_group *group);
 
 static ls_status group_open(const struct ls_device_group_config *config, struct ls_device_group **group) {
-    struct ls_device_group *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a group of GPUs", sizeof(*made));
+    LS_NEW(struct ls_device_group, made, "a group of GPUs");
     made->members = ls_alloc_array((size_t)config->count, sizeof(*made->members));
     if (!made->members) {
         ls_free(made);
@@ -132,11 +131,7 @@ static ls_status group_open(const struct ls_device_group_config *config, struct 
     }
     for (int i = 0; !status && i < config->count; i++) status = open_stream(&made->members[i]);
     if (!status) status = admit_each_other(made);
-    if (status)
-        group_close(made);
-    else
-        *group = made;
-    return status;
+    return LS_HAND_OVER(status, group, made, group_close(made));
 }
 
 /* Whether NCCL has taken all that it was given; an error of any member. */
@@ -282,8 +277,7 @@ static ls_status move_on(struct ls_device_group *group, bool *idle) {
 
 static ls_status ask_for(struct ls_device_group *group, const struct request *request) {
     bool idle;
-    struct request *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a collective", sizeof(*made));
+    LS_NEW(struct request, made, "a collective");
     *made = *request;
     made->next = NULL;
     made->mark = group->mark;

@@ -2,7 +2,7 @@
  * at each step. */
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels_elements.h"
 #include "device/rule.h"
@@ -148,8 +148,7 @@ ls_status ls_cuda_optimizer_build(struct ls_cuda_device *device, struct ls_op *o
     ls_status status = check_order(op);
     if (status) return status;
     add_parts(&sizes, op);
-    struct optimizer *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("an optimizer", sizeof(*made));
+    LS_NEW(struct optimizer, made, "an optimizer");
     ((struct ls_cuda_op *)op->handle)->own = made;
     status = device->device.ops->allocate(&device->device, table_size(&sizes) + scratch_size(&sizes), &made->memory);
     if (!status) status = upload(device, op, &sizes, made->memory);

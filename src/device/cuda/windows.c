@@ -3,6 +3,7 @@
  * and dilation. A kernel (height, width, channels of a group, filters) is a factor as it is. Groups are done one after
  * the other: each is some of the channels and of the filters. */
 #include "device/cuda/kernels_products.h"
+#include "base/new.h"
 #include "device/cuda/products.h"
 
 /* The matrices of a group: windows(positions, taps) and out(positions, filters). */
@@ -108,8 +109,7 @@ bool ls_cuda_windows_are_faster(const struct ls_op *op) {
 
 ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op) {
     (void)device;
-    struct windows *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a convolution", sizeof(*made));
+    LS_NEW(struct windows, made, "a convolution");
     ((struct ls_cuda_op *)op->handle)->own = made;
     measure_windows(op, made);
     const struct ls_cuda_matrices matrices =

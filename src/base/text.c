@@ -1,0 +1,20 @@
+/* A stream of open_memstream. That a write failed shows at its end at the latest. */
+#include "base/text.h"
+
+#include <stdlib.h>
+
+FILE *ls_text_open(struct ls_text *text, size_t bytes) {
+    *text = (struct ls_text){.size = bytes};
+    return text->out = open_memstream(&text->bytes, &text->size);
+}
+
+ls_status ls_text_close(struct ls_text *text, ls_status status, const char *what, char **output) {
+    bool failed = !text->out || ferror(text->out);
+    if (text->out && fclose(text->out)) failed = true;
+    if (failed && !status) status = ls_fail_memory(what, text->size);
+    if (status)
+        free(text->bytes);
+    else
+        *output = text->bytes;
+    return status;
+}

@@ -1,0 +1,17 @@
+/* A text that a stream writes into memory. */
+#pragma once
+#include <stdio.h>
+
+#include "base/status.h"
+
+struct ls_text {
+    FILE *out;
+    char *bytes;
+    size_t size;
+};
+/* Returns the stream, NULL without memory: ls_text_close then tells so. bytes are those that such an error names. text
+ * stays where it is until it is closed. */
+FILE *ls_text_open(struct ls_text *text, size_t bytes);
+/* Closes the stream, and gives *output the text, of malloc. An error leaves *output alone: status, or
+ * RESOURCE_EXHAUSTED that names what. */
+ls_status ls_text_close(struct ls_text *text, ls_status status, const char *what, char **output);

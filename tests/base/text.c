@@ -1,0 +1,98 @@
+/* Texts that a stream writes, and what is left where it cannot. */
+#define _GNU_SOURCE
+#include "base/text.h"
+
+#include "base/random.h"
+#include "harness.h"
+
+enum { ROUNDS = 100, WRITES = 60, MOST = 500 };
+
+struct draws {
+    uint64_t seed, index;
+};
+
+static size_t below(struct draws *draws, size_t limit) {
+    return ls_random_bits(draws->seed, 0, draws->index++) % limit;
+}
+
+static bool no_stream, bad_end;
+
+FILE *__real_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size) {
+    return no_stream ? NULL : __real_open_memstream(text, size);
+}
+
+int __real_fclose(FILE *stream);
+int __wrap_fclose(FILE *stream);
+int __wrap_fclose(FILE *stream) {
+    int failed = __real_fclose(stream);
+    return bad_end ? EOF : failed;
+}
+
+START_TEST(random_writes_are_all_there) {
+    struct draws draws = {.seed = (uint64_t)_i};
+    char want[WRITES * MOST + 1] = "", *made = NULL;
+    size_t length = 0;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 0);
+    ck_assert_ptr_nonnull(out);
+    for (size_t writes = below(&draws, WRITES); writes; writes--) {
+        int count = (int)below(&draws, MOST), letter = 'a' + (int)below(&draws, 26);
+        for (int i = 0; i < count; i++) want[length++] = (char)letter;
+        for (int i = 0; i < count; i++) ck_assert_int_eq(fputc(letter, out), letter);
+    }
+    assert_ok(ls_text_close(&text, LS_OK, "a text", &made));
+    ck_assert_str_eq(made, want);
+    ck_assert_uint_eq(text.size, length);
+    free(made);
+}
+END_TEST
+
+START_TEST(without_memory_nothing_is_made) {
+    char *made = NULL;
+    struct ls_text text;
+    no_stream = true;
+    ck_assert_ptr_null(ls_text_open(&text, 7));
+    ck_assert_int_eq(ls_text_close(&text, LS_OK, "a song", &made), LS_RESOURCE_EXHAUSTED);
+    ck_assert_str_eq(ls_error(), "no memory for a song (7 bytes)");
+    ck_assert_ptr_null(made);
+}
+END_TEST
+
+START_TEST(an_end_that_fails_is_an_error) {
+    char *made = NULL;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 7);
+    (void)fputs("four", out);
+    bad_end = true;
+    ck_assert_int_eq(ls_text_close(&text, LS_OK, "a song", &made), LS_RESOURCE_EXHAUSTED);
+    bad_end = false;
+    ck_assert_str_eq(ls_error(), "no memory for a song (4 bytes)");
+    ck_assert_ptr_null(made);
+}
+END_TEST
+
+START_TEST(the_writers_error_stays) {
+    char *made = NULL;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 0);
+    (void)fputs("half", out);
+    bad_end = _i;
+    ck_assert_int_eq(ls_text_close(&text, ls_fail(LS_NOT_FOUND, "no key"), "a song", &made), LS_NOT_FOUND);
+    bad_end = false;
+    ck_assert_str_eq(ls_error(), "no key");
+    ck_assert_ptr_null(made);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("text");
+    TCase *all = tcase_create("all");
+    tcase_add_loop_test(all, random_writes_are_all_there, 0, ROUNDS);
+    tcase_add_test(all, without_memory_nothing_is_made);
+    tcase_add_test(all, an_end_that_fails_is_an_error);
+    tcase_add_loop_test(all, the_writers_error_stays, 0, 2);
+    suite_add_tcase(suite, all);
+    return run_suite(suite);
+}
