@@ -1,5 +1,5 @@
-/* lockstep agent: the end of lockstep run on one host. It takes ports, starts the host's workers, passes their output,
- * ends and signals on, and kills all that it has started when its standard input ends.
+/* lockstep agent: the end of lockstep run on one host, also on its own. It takes ports, starts the host's workers,
+ * passes their output, ends and signals on, and kills all that it has started when its standard input ends.
  *
  * One thread, one poll. Standard input and output carry frames (run_frame.h); words for people go to standard error,
  * which the remote shell brings to the launcher. Nothing waits for the launcher to read: while it is behind, the
@@ -7,10 +7,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,8 +37,8 @@ static const char about[] =
     "\n"
     "usage: lockstep agent\n"
     "\n"
-    "lockstep run starts it on each host, through ssh, and talks with it over its standard input and output. It\n"
-    "ends with all that it has started when its standard input ends.\n";
+    "lockstep run starts it on each host, through ssh but on its own machine, and talks with it over its standard\n"
+    "input and output. It ends with all that it has started when its standard input ends.\n";
 
 static const char more[] =
     "environment:\n"
@@ -57,7 +59,9 @@ struct agent {
     int places;        /* the file of LOCKSTEP_ADDRESSES; -1: none */
     int signals, feed; /* feed: the end of rank 0's standard input that is written to; -1 without */
     int alive;
-    int failed;     /* the exit status where a worker could not be started: none is, then */
+    int failed; /* the exit status where a worker could not be started: none is, then */
+    enum ls_frame_flow flows[2];
+    int here;       /* on the launcher's machine: signals to all processes there are the launcher's to judge */
     bool over, fed; /* fed: the input has ended */
 };
 
@@ -71,9 +75,10 @@ static void refuse(struct agent *agent, const char *why) {
 /* New ports, or those that the launcher names: a former agent had them, and has ended. */
 static bool take_ports(struct agent *agent, struct ls_run_frame *frame, int count) {
     int again[WORKERS_MOST];
+    char why[128];
     if (!frame->size) {
-        bool taken = ls_ports_take(count, &agent->ports);
-        if (!taken) refuse(agent, "too few free ports, see above");
+        bool taken = ls_ports_take(count, &agent->ports, why, sizeof(why));
+        if (!taken) refuse(agent, why);
         return taken;
     }
     for (int i = 0; i < count; i++) {
@@ -155,8 +160,8 @@ static bool read_ranks(struct agent *agent, struct ls_run_frame *frame) {
 }
 
 /* The payload: run id, ranks here, ranks of all, servers of them, elastic, start, moves, restarts, columns, input,
- * workers here, of each rank its number and its LOCAL_RANK, devices, cluster, folder, count of words and the command's
- * words, variables. */
+ * workers here, own machine, of each rank its number and its LOCAL_RANK, devices, cluster, folder, count of words and
+ * the command's words, variables. Input is 0 for none, 1 for frames, else a descriptor that the agent has inherited. */
 static bool read_setup(struct agent *agent, struct ls_run_frame *frame, int *input, const char **folder) {
     struct ls_launch *launch = &agent->launch;
     int restarts, moves;
@@ -167,8 +172,10 @@ static bool read_setup(struct agent *agent, struct ls_run_frame *frame, int *inp
                  ls_frame_number(frame, 0, WORKERS_MOST, &launch->elastic) &&
                  ls_frame_number(frame, 0, WORKERS_MOST, &launch->start) && ls_frame_number(frame, 0, 1, &moves) &&
                  ls_frame_number(frame, 0, 1, &restarts) && ls_frame_number(frame, 0, 100000, &launch->columns) &&
-                 ls_frame_number(frame, 0, 1, input) && ls_frame_number(frame, 0, WORKERS_MOST, &launch->local_size) &&
-                 read_ranks(agent, frame) && (devices = ls_frame_text(frame)) && (cluster = ls_frame_text(frame)) &&
+                 ls_frame_number(frame, 0, INT_MAX, input) &&
+                 ls_frame_number(frame, 0, WORKERS_MOST, &launch->local_size) &&
+                 ls_frame_number(frame, 0, 1, &agent->here) && read_ranks(agent, frame) &&
+                 (devices = ls_frame_text(frame)) && (cluster = ls_frame_text(frame)) &&
                  (*folder = ls_frame_text(frame)) && read_words(frame, launch) && read_variables(frame);
     if (!whole) return false;
     (void)snprintf(launch->id, sizeof(launch->id), "%s", id);
@@ -186,8 +193,12 @@ static void enter_folder(const char *folder) {
     if (chdir(home ? home : "/")) (void)!chdir("/");
 }
 
-static bool open_input(struct agent *agent) {
+static bool open_input(struct agent *agent, int input) {
     int ends[2];
+    if (input > STDERR_FILENO) {
+        agent->launch.input = input;
+        return !fcntl(input, F_SETFD, FD_CLOEXEC);
+    }
     if (pipe2(ends, O_CLOEXEC)) return false;
     agent->launch.input = ends[0];
     agent->feed = ends[1];
@@ -201,11 +212,11 @@ static void set_up(struct agent *agent, struct ls_run_frame *frame) {
     const char *folder = NULL;
     if (agent->workers || !read_setup(agent, frame, &input, &folder))
         return refuse(agent, "the launcher's description of the workers is broken");
-    enter_folder(folder);
+    if (!agent->here) enter_folder(folder);
     size_t here = (size_t)launch->here;
     agent->polled = calloc(FIXED_FDS + 2 * here, sizeof(*agent->polled));
     ls_launch_raise_files(launch);
-    if (!agent->polled || (input && !agent->workers[0].rank && !open_input(agent)))
+    if (!agent->polled || (input && !agent->workers[0].rank && !open_input(agent, input)))
         return refuse(agent, "no memory, or no more files");
     if (agent->feed >= 0) ls_frame_add(&agent->to, LS_FRAME_WANT, 0, NULL, 0);
     ls_ports_release(&agent->ports);
@@ -215,20 +226,20 @@ static void set_up(struct agent *agent, struct ls_run_frame *frame) {
         refuse(agent, "no guard, see above");
 }
 
-static void close_stream(struct agent *agent, const struct ls_worker *worker, int *fd, int kind) {
-    if (*fd < 0) return;
-    ls_frame_add(&agent->to, kind, worker->rank, NULL, 0);
-    (void)close(*fd);
+static void close_fd(int *fd) {
+    if (*fd >= 0) (void)close(*fd);
     *fd = -1;
 }
 
+/* The pipes of the process before close: strangers may still write into them. */
 static void start_worker(struct agent *agent, struct ls_worker *worker, int restarts) {
-    close_stream(agent, worker, &worker->out, LS_FRAME_OUTPUT);
-    close_stream(agent, worker, &worker->err, LS_FRAME_ERRORS);
+    close_fd(&worker->out);
+    close_fd(&worker->err);
     struct ls_worker started = {
         .rank = worker->rank, .local = worker->local, .server = worker->server, .restarts = restarts};
-    if (!agent->failed) agent->failed = ls_worker_start(&agent->launch, &agent->guard, &started);
-    if (agent->failed) return ls_frame_say(&agent->to, LS_FRAME_FAILED, worker->rank, "%d", agent->failed);
+    int failure = agent->failed ? agent->failed : ls_worker_start(&agent->launch, &agent->guard, &started);
+    if (!restarts) agent->failed = failure;
+    if (failure) return ls_frame_say(&agent->to, LS_FRAME_FAILED, worker->rank, "%d", failure);
     *worker = started;
     (void)fcntl(worker->out, F_SETFL, O_NONBLOCK);
     (void)fcntl(worker->err, F_SETFL, O_NONBLOCK);
@@ -269,6 +280,8 @@ static void obey(struct agent *agent, struct ls_run_frame *frame) {
     if (frame->kind == LS_FRAME_SETUP) return set_up(agent, frame);
     if (frame->kind == LS_FRAME_INPUT) return take_input(agent, frame);
     if (frame->kind == LS_FRAME_PLACES) return take_places(agent, frame);
+    if (frame->kind == LS_FRAME_FLOW && frame->rank < 2 && ls_frame_number(frame, 0, LS_FLOW_CLOSED, &number))
+        return (void)(agent->flows[frame->rank] = (enum ls_frame_flow)number);
     struct ls_worker *worker = find_worker(agent, frame->rank);
     if (!worker) return refuse(agent, "the launcher speaks of a rank that is not here");
     if (frame->kind == LS_FRAME_START && worker->ended && ls_frame_number(frame, 0, 1000000, &number))
@@ -290,14 +303,16 @@ static void listen_to(struct agent *agent) {
 
 /* ---- Workers ---------------------------------------------------------------------------------------------------- */
 
-/* One read of a worker's pipe; false when nothing was there. */
+/* One read of a worker's pipe; false when nothing was there. The pipe is closed when more comes for a reader who has
+ * gone. */
 static bool pass_on(struct agent *agent, const struct ls_worker *worker, int *fd, int kind) {
     char bytes[PIPE_SIZE];
     if (*fd < 0) return false;
     ssize_t got = read(*fd, bytes, sizeof(bytes));
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    if (got > 0) ls_frame_add(&agent->to, kind, worker->rank, bytes, (size_t)got);
-    if (got <= 0) close_stream(agent, worker, fd, kind);
+    if (got < 0 || agent->flows[kind - LS_FRAME_OUTPUT] == LS_FLOW_CLOSED) got = 0;
+    ls_frame_add(&agent->to, kind, worker->rank, bytes, (size_t)got);
+    if (!got) close_fd(fd);
     return got > 0;
 }
 
@@ -321,11 +336,11 @@ static void reap(struct agent *agent) {
     }
 }
 
-/* SIGTERM, SIGINT or SIGHUP to the agent itself is the end of its host. */
+/* SIGTERM, SIGINT or SIGHUP to the agent itself is the end of its host, where that is another machine. */
 static void read_signals(struct agent *agent) {
     struct signalfd_siginfo info;
     while (read(agent->signals, &info, sizeof(info)) == sizeof(info))
-        if (info.ssi_signo != SIGCHLD) agent->over = true;
+        if (info.ssi_signo != SIGCHLD && !agent->here) agent->over = true;
     reap(agent);
 }
 
@@ -349,8 +364,10 @@ static void turn(struct agent *agent) {
     polled[2] = (struct pollfd){.fd = agent->signals, .events = POLLIN};
     polled[3] = (struct pollfd){.fd = agent->input.used ? agent->feed : -1, .events = POLLOUT};
     for (int i = 0; i < here; i++) {
-        polled[FIXED_FDS + 2 * i] = (struct pollfd){.fd = behind ? -1 : agent->workers[i].out, .events = POLLIN};
-        polled[FIXED_FDS + 2 * i + 1] = (struct pollfd){.fd = behind ? -1 : agent->workers[i].err, .events = POLLIN};
+        int out = behind || agent->flows[0] == LS_FLOW_HELD ? -1 : agent->workers[i].out;
+        int err = behind || agent->flows[1] == LS_FLOW_HELD ? -1 : agent->workers[i].err;
+        polled[FIXED_FDS + 2 * i] = (struct pollfd){.fd = out, .events = POLLIN};
+        polled[FIXED_FDS + 2 * i + 1] = (struct pollfd){.fd = err, .events = POLLIN};
     }
     if (poll(polled, (nfds_t)(FIXED_FDS + 2 * here), -1) < 0) return;
     for (int i = 0; i < here; i++) {
@@ -388,22 +405,20 @@ static void end(struct agent *agent, bool alone) {
     if (agent->ports.count) ls_ports_free(&agent->ports);
 }
 
+/* No other signal ends it: they may be meant for all processes of a job. */
 static int open_signals(void) {
     static const int heard[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-    sigset_t set;
+    sigset_t all, set;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)sigemptyset(&set);
     for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) (void)sigaddset(&set, heard[i]);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int agent_main(int argc, char **argv) {
-    struct ls_command_line line = {"lockstep agent", argc, argv, about, more, NULL, 0};
+int agent_serve(void) {
     struct agent agent = {.feed = -1, .places = -1, .launch = {.input = -1}};
-    int code = ls_options_read(&line, NULL);
-    if (code >= 0) return code;
-    if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
-    if (isatty(STDIN_FILENO)) return ls_usage_error(&line, "lockstep run starts it; it is not started by hand");
+    (void)prctl(PR_SET_NAME, "lockstep-agent");
     ls_launch_set_signals(&agent.launch);
     agent.signals = open_signals();
     bool alone = ls_launch_adopt();
@@ -414,4 +429,13 @@ int agent_main(int argc, char **argv) {
     while (!agent.over) turn(&agent);
     end(&agent, alone);
     return 0;
+}
+
+int agent_main(int argc, char **argv) {
+    struct ls_command_line line = {"lockstep agent", argc, argv, about, more, NULL, 0};
+    int code = ls_options_read(&line, NULL);
+    if (code >= 0) return code;
+    if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
+    if (isatty(STDIN_FILENO)) return ls_usage_error(&line, "lockstep run starts it; it is not started by hand");
+    return agent_serve();
 }

@@ -6,6 +6,8 @@
 
 int run_main(int argc, char **argv);
 int agent_main(int argc, char **argv);
+/* Is the agent of a host, on standard input and output: the exit status. */
+int agent_serve(void);
 int train_main(int argc, char **argv);
 int plan_main(int argc, char **argv);
 int plot_main(int argc, char **argv);

@@ -15,7 +15,6 @@
 #include "cli/config.h"
 #include "cli/options.h"
 #include "launch/run_elastic.h"
-#include "launch/run_ports.h"
 #include "launch/run_supervise.h"
 
 #define MAX_WORKERS  1024
@@ -44,8 +43,7 @@ static const char more[] =
     "  to every worker; Ctrl-Z stops all. A signal that was ignored at the start (nohup) stays ignored. lockstep\n"
     "  train saves a checkpoint and ends after the first SIGINT or SIGTERM, and at once after the second. Whatever "
     "the\n"
-    "  workers started ends with the run, even when the launcher itself is killed (then what has left its worker's\n"
-    "  group is known by LOCKSTEP_RUN_ID in its environment).\n"
+    "  workers started ends with the run, even when the launcher itself is killed.\n"
     "\n"
     "environment of a worker:\n"
     "  TF_CONFIG         replaced: {\"cluster\":{\"worker\":[...]},\"task\":{\"type\":\"worker\",\"index\":i}}\n"
@@ -123,35 +121,6 @@ static void draw_id(struct ls_launch *launch) {
                    (unsigned long long)time.tv_sec * 1000000000ULL + (unsigned long long)time.tv_nsec);
 }
 
-/* Addresses of this machine for ls_launch_cluster. */
-static bool make_cluster(struct ls_launch *launch, const struct ls_ports *ports) {
-    char(*texts)[24] = calloc((size_t)launch->count, sizeof(*texts));
-    char **addresses = calloc((size_t)launch->count, sizeof(*addresses));
-    for (int i = 0; texts && addresses && i < launch->count; i++) {
-        (void)snprintf(texts[i], sizeof(texts[i]), "127.0.0.1:%u", ports->ports[i]);
-        addresses[i] = texts[i];
-    }
-    bool made = texts && addresses && ls_launch_cluster(launch, addresses);
-    free(texts);
-    free(addresses);
-    return made;
-}
-
-static int launch_here(struct ls_launch *launch, struct ls_supervision *supervision) {
-    struct ls_ports ports;
-    int status = 1;
-    if (!ls_ports_take(launch->count, &ports)) return 1;
-    supervision->ports = &ports;
-    if (make_cluster(launch, &ports)) {
-        ls_launch_set_signals(launch);
-        status = ls_supervise(supervision);
-    } else {
-        (void)fprintf(stderr, "lockstep run: no memory for TF_CONFIG\n");
-    }
-    ls_ports_free(&ports);
-    return status;
-}
-
 static int launch_on_hosts(struct ls_launch *launch, struct ls_supervision *supervision,
                            const struct ls_hosts_options *options) {
     struct ls_run_hosts hosts;
@@ -191,9 +160,11 @@ static int launch_all(struct ls_launch *launch, struct ls_supervision *supervisi
     grant_grace(supervision->stop);
     launch->columns = find_columns(supervision->prefix);
     draw_id(launch);
-    int status = elastic->script                  ? launch_elastically(launch, supervision, options, elastic)
-                 : options->list || options->file ? launch_on_hosts(launch, supervision, options)
-                                                  : launch_here(launch, supervision);
+    ls_tools_slots own = {.target = "localhost", .name = "localhost", .slots = launch->count};
+    options->alone = !elastic->script && !options->list && !options->file;
+    if (options->alone) options->named = &own, options->named_count = 1;
+    int status = elastic->script ? launch_elastically(launch, supervision, options, elastic)
+                                 : launch_on_hosts(launch, supervision, options);
     free(launch->cluster);
     return status;
 }
@@ -388,7 +359,7 @@ static int check_options(const struct ls_command_line *line, struct request *req
 int run_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep run", argc, argv, about, more, tables, 0};
     struct request request = {.supervision = {.prefix = true, .grace = LS_RUN_GRACE, .stop = LS_RUN_STOP},
-                              .hosts = {.limit = LS_RUN_REACH},
+                              .hosts = {.limit = LS_RUN_REACH, .serve = agent_serve},
                               .elastic = {.timeout = LS_RUN_SLOTS, .cool = {LS_RUN_COOL, LS_RUN_COOL_MOST}}};
     struct ls_launch *launch = &request.launch;
     int code = ls_options_read(&line, &request);

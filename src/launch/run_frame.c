@@ -10,6 +10,7 @@
 
 #define READ_SIZE ((size_t)64 << 10)
 
+/* Without memory the process ends: an agent with its workers, or the launcher with its agents. */
 static void have_room(struct ls_frame_buffer *buffer, size_t size) {
     if (buffer->start && (!buffer->used || buffer->start + buffer->used + size > buffer->capacity)) {
         if (buffer->used) memmove(buffer->data, buffer->data + buffer->start, buffer->used);
@@ -20,7 +21,7 @@ static void have_room(struct ls_frame_buffer *buffer, size_t size) {
     while (capacity < buffer->used + size) capacity *= 2;
     char *grown = realloc(buffer->data, capacity);
     if (!grown) {
-        (void)fprintf(stderr, "lockstep: no memory for %zu bytes between launcher and agent\n", capacity);
+        (void)fprintf(stderr, "lockstep: no memory for %zu bytes between workers and launcher\n", capacity);
         exit(1);
     }
     buffer->data = grown;

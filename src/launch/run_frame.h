@@ -1,6 +1,6 @@
-/* The frames between lockstep run and its agents, one stream each way over a remote shell: docs/launchers.md has the
- * table. A frame is 12 bytes of header and a payload: the payload's size, the kind and the rank, each four bytes, the
- * lowest first. The payload is bytes of a worker, or texts that end with a zero; numbers are decimal texts. */
+/* The frames between lockstep run and its agents, one stream each way: docs/launchers.md has the table. A frame is 12
+ * bytes of header and a payload: the payload's size, the kind and the rank, each four bytes, the lowest first. The
+ * payload is bytes of a worker, or texts that end with a zero; numbers are decimal texts. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ enum ls_frame_kind {
     LS_FRAME_INPUT,    /* bytes for rank 0's standard input; none at its end */
     /* from the agent */
     LS_FRAME_READY,   /* version, machine's name, address or "", SSH_CONNECTION or "", processors, ports */
-    LS_FRAME_REFUSED, /* why the agent ends */
+    LS_FRAME_REFUSED, /* why the agent ends; what a host says otherwise */
     LS_FRAME_STARTED, /* rank; process */
     LS_FRAME_FAILED,  /* rank; exit status for the launcher */
     LS_FRAME_OUTPUT,  /* rank; bytes of its standard output, none at the end */
@@ -29,8 +29,12 @@ enum ls_frame_kind {
     LS_FRAME_ENDED,   /* rank; exit status, 1 if a signal killed it */
     LS_FRAME_WANT,    /* rank 0 takes more input */
     LS_FRAME_PLACES,  /* from the launcher: the file of LOCKSTEP_ADDRESSES, before SETUP and when it changes */
-    LS_FRAME_KINDS
+    LS_FRAME_FLOW,    /* from the launcher: 0 output, 1 errors; how that flows from now on */
+    LS_FRAME_KINDS,
+    LS_FRAME_LOST /* from nobody: the agent is gone */
 };
+/* Output goes on, stays in the pipes, or has lost its reader: a worker that writes more gets SIGPIPE. */
+enum ls_frame_flow { LS_FLOW_ON, LS_FLOW_HELD, LS_FLOW_CLOSED };
 
 struct ls_run_frame {
     int kind, rank;

@@ -104,7 +104,7 @@ bool ls_guard_start(int count, const char *name, const char *value, struct ls_gu
     return false;
 }
 
-/* A guard that is gone cannot be told anything: the workers still end with their launcher, through PR_SET_PDEATHSIG. */
+/* A guard that is gone cannot be told anything: the workers still end with their agent, through PR_SET_PDEATHSIG. */
 static void tell(const struct ls_guard *guard, pid_t change) {
     while (write(guard->pipe, &change, sizeof(change)) < 0 && errno == EINTR) continue;
 }

@@ -1,6 +1,6 @@
-/* The guard: a small process beside the launcher that knows the workers' process groups and kills them when the
- * launcher is gone without having ended them (SIGKILL, a crash), so that no worker's children outlive it, in whatever
- * session they are. */
+/* The guard: a small process beside an agent that knows the workers' process groups and kills them when the agent is
+ * gone without having ended them (SIGKILL, a crash), so that no worker's children outlive it, in whatever session they
+ * are. A launcher with remote shells has one too, for these. */
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>

@@ -4,6 +4,7 @@
 #include "launch/run_hosts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,37 +71,12 @@ static bool divide(struct ls_run_hosts *hosts, const ls_tools_slots *named, int 
 
 /* Variables that belong to this machine, its user's session, or another launcher. */
 static bool stays(const char *variable) {
-    static const char *const own[] = {"HOME=*",
-                                      "USER=*",
-                                      "LOGNAME=*",
-                                      "SHELL=*",
-                                      "PWD=*",
-                                      "OLDPWD=*",
-                                      "HOSTNAME=*",
-                                      "TMPDIR=*",
-                                      "MAIL=*",
-                                      "SHLVL=*",
-                                      "_=*",
-                                      "TERM=*",
-                                      "DISPLAY=*",
-                                      "SSH_*",
-                                      "XDG_*",
-                                      "DBUS_*",
-                                      "BASH_FUNC_*",
-                                      "TF_CONFIG=*",
-                                      "SLURM_*",
-                                      "OMPI_*",
-                                      "PMI*",
-                                      "HOROVOD_*",
-                                      "_LOCKSTEP_*",
-                                      "LOCKSTEP_ADDRESSES=*",
-                                      "SYSTEMD_*",
-                                      "INVOCATION_ID=*",
-                                      "JOURNAL_STREAM=*",
-                                      "NOTIFY_SOCKET=*",
-                                      "*CUDA_VISIBLE_DEVICES=*"};
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        if (!fnmatch(own[i], variable, 0)) return true;
+    static const char own[] = "HOME=*\0USER=*\0LOGNAME=*\0SHELL=*\0PWD=*\0OLDPWD=*\0HOSTNAME=*\0TMPDIR=*\0MAIL=*\0"
+                              "SHLVL=*\0_=*\0TERM=*\0DISPLAY=*\0SSH_*\0XDG_*\0DBUS_*\0BASH_FUNC_*\0TF_CONFIG=*\0"
+                              "SLURM_*\0OMPI_*\0PMI*\0HOROVOD_*\0_LOCKSTEP_*\0LOCKSTEP_ADDRESSES=*\0SYSTEMD_*\0"
+                              "INVOCATION_ID=*\0JOURNAL_STREAM=*\0NOTIFY_SOCKET=*\0*CUDA_VISIBLE_DEVICES=*\0";
+    for (const char *at = own; *at; at += strlen(at) + 1)
+        if (!fnmatch(at, variable, 0)) return true;
     return false;
 }
 
@@ -127,9 +103,10 @@ static bool describe(struct ls_run_hosts *hosts, struct ls_host *host) {
     if (!out) return false;
     int workers = 0;
     for (int i = 0; i < host->count; i++) workers += host->ranks[i] < launch->count - launch->servers;
-    bool input = hosts->input && host == hosts->hosts;
-    const int numbers[] = {host->count,   launch->count,    launch->servers, launch->elastic, host->start,
-                           launch->moves, launch->restarts, launch->columns, input,           workers};
+    int input = host == hosts->hosts ? (host->here ? launch->input : hosts->input) : 0;
+    const int numbers[] = {host->count, launch->count, launch->servers,  launch->elastic,
+                           host->start, launch->moves, launch->restarts, launch->columns,
+                           input,       workers,       host->here};
     (void)fprintf(out, "%s%c", launch->id, 0);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) (void)fprintf(out, "%d%c", numbers[i], 0);
     for (int i = 0; i < host->count; i++) (void)fprintf(out, "%d%c%d%c", host->ranks[i], 0, host->locals[i], 0);
@@ -137,7 +114,7 @@ static bool describe(struct ls_run_hosts *hosts, struct ls_host *host) {
     while (launch->argv[words]) words++;
     (void)fprintf(out, "%d%c", words, 0);
     for (int i = 0; i < words; i++) (void)fprintf(out, "%s%c", launch->argv[i], 0);
-    for (char **variable = environ; *variable; variable++)
+    for (char **variable = environ; *variable && !host->here; variable++)
         if (strchr(*variable, '=') > *variable && (!stays(*variable) || is_exported(hosts->options, *variable)))
             (void)fprintf(out, "%s%c", *variable, 0);
     bool whole = !fclose(out) && size <= LS_FRAME_LIMIT;
@@ -165,25 +142,32 @@ static void print_table(const struct ls_run_hosts *hosts) {
     }
 }
 
+/* A host here reads the launcher's own standard input, through a descriptor that only its agent inherits. */
+static void lend_input(struct ls_run_hosts *hosts) {
+    struct ls_launch *launch = hosts->launch;
+    hosts->input = launch->input >= 0;
+    launch->input = hosts->input ? fcntl(launch->input, F_DUPFD_CLOEXEC, 3) : 0;
+}
+
 int ls_hosts_open(const struct ls_hosts_options *options, struct ls_launch *launch, struct ls_run_hosts *hosts) {
-    ls_tools_slots *named = NULL;
-    int count = 0;
-    *hosts = (struct ls_run_hosts){.options = options, .launch = launch, .input = launch->input >= 0};
-    if (!options->named && ls_tools_hosts(options->list, options->file, &named, &count)) {
+    *hosts = (struct ls_run_hosts){.options = options, .launch = launch, .guard.pipe = -1};
+    if (!options->named && ls_tools_hosts(options->list, options->file, &hosts->named, &hosts->named_count)) {
         (void)fprintf(stderr, "lockstep run: %s\n", ls_error());
         return 2;
     }
+    bool named = options->named != NULL;
+    if (!divide(hosts, named ? options->named : hosts->named, named ? options->named_count : hosts->named_count))
+        return 2;
+    lend_input(hosts);
     if (!getcwd(hosts->folder, sizeof(hosts->folder))) (void)strcpy(hosts->folder, "/");
-    if (!options->named) hosts->named = named, hosts->named_count = count;
-    bool divided = options->named ? divide(hosts, options->named, options->named_count) : divide(hosts, named, count);
-    if (!divided) return 2;
-    if (!ls_guard_start(hosts->room, "LOCKSTEP_RUN_ID", launch->id, &hosts->guard) || !ls_reach(hosts)) return 1;
+    bool guarded = options->alone || ls_guard_start(hosts->room, "LOCKSTEP_RUN_ID", launch->id, &hosts->guard);
+    if (!guarded || !ls_reach(hosts)) return 1;
     ls_moves_address(hosts);
     if (options->check) {
         print_table(hosts);
         return 0;
     }
-    warn_of_exports(options);
+    if (!options->alone) warn_of_exports(options);
     bool described = ls_moves_cluster(hosts);
     if (described && launch->moves) ls_moves_tell(hosts);
     for (int i = 0; described && i < hosts->count; i++) described = describe(hosts, &hosts->hosts[i]);
@@ -226,6 +210,7 @@ static void end_shell(struct ls_run_hosts *hosts, struct ls_host *host) {
     ls_frame_buffer_free(&host->from);
     ls_frame_buffer_free(&host->said);
     host->greeted = host->ready = host->wants = false;
+    host->flows[0] = host->flows[1] = LS_FLOW_ON;
 }
 
 bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts) {
@@ -255,21 +240,20 @@ void ls_hosts_abandon(struct ls_run_hosts *hosts) {
 
 /* ---- Moving bytes ----------------------------------------------------------------------------------------------- */
 
-int ls_hosts_polls(const struct ls_run_hosts *hosts) {
-    return 1 + 3 * hosts->count;
+static void tell_flow(struct ls_host *host, int stream, enum ls_frame_flow flow) {
+    if (!host->ready || host->in < 0 || host->flows[stream] == flow) return;
+    host->flows[stream] = flow;
+    ls_frame_say(&host->to, LS_FRAME_FLOW, stream, "%d", flow);
 }
 
-int ls_hosts_polls_most(const struct ls_run_hosts *hosts) {
-    return 1 + 3 * hosts->room;
-}
-
-void ls_hosts_fill(const struct ls_run_hosts *hosts, struct pollfd *polled, bool behind) {
+void ls_hosts_fill(struct ls_run_hosts *hosts, struct pollfd *polled, const enum ls_frame_flow *flows) {
     bool wanted = hosts->input && hosts->hosts[0].wants;
     polled[0] = (struct pollfd){.fd = wanted ? STDIN_FILENO : -1, .events = POLLIN};
     for (int i = 0; i < hosts->count; i++) {
-        const struct ls_host *host = &hosts->hosts[i];
+        struct ls_host *host = &hosts->hosts[i];
+        for (int j = 0; flows && j < 2; j++) tell_flow(host, j, flows[j]);
         polled[3 * i + 1] = (struct pollfd){.fd = host->to.used ? host->in : -1, .events = POLLOUT};
-        polled[3 * i + 2] = (struct pollfd){.fd = behind ? -1 : host->out, .events = POLLIN};
+        polled[3 * i + 2] = (struct pollfd){.fd = *host->why ? -1 : host->out, .events = POLLIN};
         polled[3 * i + 3] = (struct pollfd){.fd = host->err, .events = POLLIN};
     }
 }
@@ -315,22 +299,21 @@ void ls_hosts_move(struct ls_run_hosts *hosts, const struct pollfd *polled) {
 /* ---- Hearing ---------------------------------------------------------------------------------------------------- */
 
 /* False if a frame is not one that an agent sends. */
-static bool understand(struct ls_host *host, struct ls_run_frame *frame, struct ls_host_event *event) {
-    static const enum ls_host_event_kind kinds[LS_FRAME_KINDS] = {
-        [LS_FRAME_STARTED] = LS_HOST_STARTED, [LS_FRAME_FAILED] = LS_HOST_FAILED, [LS_FRAME_ENDED] = LS_HOST_ENDED};
-    int killed = 0;
-    *event = (struct ls_host_event){.kind = kinds[frame->kind], .host = host, .rank = frame->rank};
+static bool understand(struct ls_host *host, struct ls_host_event *event) {
+    struct ls_run_frame *frame = &event->frame, numbers = *frame;
+    int kind = frame->kind, killed = 0;
     if (place_of(host, frame->rank) < 0) return false;
-    if (frame->kind == LS_FRAME_OUTPUT || frame->kind == LS_FRAME_ERRORS) {
-        event->errors = frame->kind == LS_FRAME_ERRORS;
-        event->data = frame->data;
-        event->size = frame->size;
-        return true;
-    }
-    if (event->kind == LS_HOST_OUTPUT || !ls_frame_number(frame, 0, INT32_MAX, &event->number)) return false;
-    bool whole = event->kind != LS_HOST_ENDED || ls_frame_number(frame, 0, 1, &killed);
+    if (kind == LS_FRAME_OUTPUT || kind == LS_FRAME_ERRORS) return true;
+    if (kind != LS_FRAME_STARTED && kind != LS_FRAME_FAILED && kind != LS_FRAME_ENDED) return false;
+    bool whole = ls_frame_number(&numbers, 0, INT32_MAX, &event->number);
+    if (whole && kind == LS_FRAME_ENDED) whole = ls_frame_number(&numbers, 0, 1, &killed);
     event->by_signal = killed;
     return whole;
+}
+
+static bool say(struct ls_host *host, struct ls_host_event *event, const char *text) {
+    *event = (struct ls_host_event){.host = host, .frame = {.kind = LS_FRAME_REFUSED, .data = text}};
+    return text != NULL;
 }
 
 /* A host that was lost has answered: its agent gets the ranks that wait for it. */
@@ -343,10 +326,9 @@ static bool come_back(struct ls_run_hosts *hosts, struct ls_host *host, struct l
         if (host->again[i] >= 0) ls_frame_say(&host->to, LS_FRAME_START, host->ranks[i], "%d", host->again[i]);
         host->again[i] = -1;
     }
-    *event = (struct ls_host_event){
-        .kind = LS_HOST_SAID, .host = host, .data = host->joins ? "it has joined" : "it is back"};
+    const char *text = host->joins ? "it has joined" : "it is back";
     host->joins = false;
-    return true;
+    return say(host, event, text);
 }
 
 /* Begins to try a lost host again, where a rank waits for it. Its loss has been told: nobody else is there. */
@@ -382,7 +364,6 @@ static bool hear_the_last(struct ls_run_hosts *hosts, struct ls_host *host) {
 }
 
 static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
-    struct ls_run_frame frame;
     if (host->retired) return hear_the_last(hosts, host);
     if (host->told && !(host->end > 0)) begin_again(hosts, host);
     if (host->end > 0) {
@@ -391,24 +372,22 @@ static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_hos
         host->end = 0;
         host->gone = true;
     }
-    char *line = ls_reach_line(host);
-    *event = (struct ls_host_event){.kind = LS_HOST_SAID, .host = host, .data = line};
-    if (line) return true;
+    if (say(host, event, ls_reach_line(host))) return true;
     int got;
-    while ((got = ls_frame_next(&host->from, &frame)) > 0) {
-        if (frame.kind == LS_FRAME_REFUSED && (event->data = ls_frame_text(&frame))) return true;
-        if (frame.rank >= 0 && place_of(host, LS_HOST_MOVED(frame.rank)) >= 0)
-            continue; /* of whom a child still speaks */
-        if (frame.kind == LS_FRAME_WANT)
+    while ((got = ls_frame_next(&host->from, &event->frame)) > 0) {
+        struct ls_run_frame text = event->frame;
+        if (text.kind == LS_FRAME_REFUSED) return say(host, event, ls_frame_text(&text));
+        if (place_of(host, LS_HOST_MOVED(text.rank)) >= 0) continue; /* of whom a child still speaks */
+        if (text.kind == LS_FRAME_WANT)
             host->wants = true;
-        else if (understand(host, &frame, event))
+        else if (understand(host, event))
             return true;
         else
             break;
     }
     if (got) close_fd(&host->out); /* its agent is none of ours */
     if (host->out >= 0 || host->told) return false;
-    *event = (struct ls_host_event){.kind = LS_HOST_LOST, .host = host};
+    *event = (struct ls_host_event){.host = host, .frame = {.kind = LS_FRAME_LOST}};
     close_fd(&host->in);
     return host->told = true;
 }
@@ -438,7 +417,7 @@ void ls_hosts_empty(struct ls_host *host) {
 
 /* Waits for the end of an agent, which has LS_RUN_LEAVE in all for what is left of its workers' families. */
 static void leave(struct ls_host *host, double end) {
-    struct pollfd out = {.fd = host->out, .events = POLLIN};
+    struct pollfd out = {.fd = *host->why ? -1 : host->out, .events = POLLIN};
     for (double left; host->ready && host->out >= 0 && (left = end - ls_launch_now()) > 0;)
         if (poll(&out, 1, (int)(left * 1000) + 1) > 0 && !ls_frame_read(&host->from, host->out)) close_fd(&host->out);
 }

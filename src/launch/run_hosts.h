@@ -1,5 +1,6 @@
-/* The hosts of lockstep run: an agent on each, what it is told, and what it says. An agent lives as long as the
- * remote shell that started it. One thread; nothing here waits but the reaching and the end. */
+/* The hosts of lockstep run: an agent on each, what it is told, and what it says. The launcher's own machine is one,
+ * whose agent is a child. Another agent lives as long as the remote shell that started it. One thread; nothing here
+ * waits but the reaching and the end. */
 #pragma once
 #include <poll.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 
 /* The options that say where and how. */
 struct ls_hosts_options {
+    bool alone;                  /* named is this machine: no message says so, and its agent has standard error */
     const char *list, *file;     /* -H, --hostfile; NULL */
     const ls_tools_slots *named; /* [named_count] in place of the two; NULL */
     int named_count;
@@ -27,20 +29,23 @@ struct ls_hosts_options {
     double limit;               /* --start-timeout */
     int port;                   /* --ssh-port; 0 */
     bool check, verbose;
+    int (*serve)(void); /* what lockstep agent does, for this machine */
 };
-#define LS_HOST_MOVED(rank) (-2 - (rank)) /* in the place of one that has gone to another host */
+#define LS_HOSTS_POLLS(count) (1 + 3 * (count)) /* entries of so many hosts for poll */
+#define LS_HOST_MOVED(rank)   (-2 - (rank))     /* in the place of one that has gone to another host */
 /* One host. */
 struct ls_host {
     ls_tools_slots named;
-    bool here;                 /* this machine: no remote shell */
-    int count;                 /* its ranks */
-    int *ranks;                /* [count]; LS_HOST_MOVED, or -1 of a retired host */
-    int *locals;               /* [count] LOCAL_RANK of each */
-    int start;                 /* launch->start of its workers */
-    pid_t pid;                 /* of the remote shell, also its process group */
-    int in, out, err;          /* what the agent reads, its frames, and what the shell says; -1 at their end */
-    bool greeted, ready, told; /* told: its loss has been told */
-    bool wants;                /* takes input for rank 0 */
+    bool here;                   /* this machine: no remote shell */
+    int count;                   /* its ranks */
+    int *ranks;                  /* [count]; LS_HOST_MOVED, or -1 of a retired host */
+    int *locals;                 /* [count] LOCAL_RANK of each */
+    int start;                   /* launch->start of its workers */
+    pid_t pid;                   /* of the remote shell, also its process group */
+    int in, out, err;            /* what the agent reads, its frames, and what the shell says; -1 at their end */
+    enum ls_frame_flow flows[2]; /* of output and errors, as the agent knows them */
+    bool greeted, ready, told;   /* told: its loss has been told */
+    bool wants;                  /* takes input for rank 0 */
     struct ls_frame_buffer to, from, said;
     char last[512]; /* the last line of err */
     char why[512];  /* why it cannot be had; empty otherwise */
@@ -67,18 +72,13 @@ struct ls_run_hosts {
     int named_count;
     char folder[4096]; /* the launcher's */
     char own[256];     /* the address by which another host knows this machine; empty: none has said */
-    bool input;        /* the launcher's standard input goes to rank 0, and has not ended */
+    bool input;        /* the launcher's standard input goes to rank 0 in frames, and has not ended */
 };
 
-enum ls_host_event_kind { LS_HOST_OUTPUT, LS_HOST_STARTED, LS_HOST_FAILED, LS_HOST_ENDED, LS_HOST_LOST, LS_HOST_SAID };
 struct ls_host_event {
-    enum ls_host_event_kind kind;
     struct ls_host *host;
-    int rank;
-    bool errors;      /* of output */
-    const char *data; /* [size]: output, none at its end; what a host said, with a zero */
-    size_t size;
-    int number; /* process; exit status */
+    struct ls_run_frame frame; /* of its agent, or in its place */
+    int number;                /* process; exit status */
     bool by_signal;
 };
 
@@ -95,10 +95,8 @@ void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, enum ls_s
 double ls_hosts_next_at(const struct ls_run_hosts *hosts);
 /* Gives up the hosts that still have not ended: they are lost. */
 void ls_hosts_abandon(struct ls_run_hosts *hosts);
-/* Entries of what is to be polled for, now and at most. behind: nobody takes output now. */
-int ls_hosts_polls(const struct ls_run_hosts *hosts);
-int ls_hosts_polls_most(const struct ls_run_hosts *hosts);
-void ls_hosts_fill(const struct ls_run_hosts *hosts, struct pollfd *polled, bool behind);
+/* Fills entries for poll, and tells the agents how output and errors flow from now on; flows NULL: as before. */
+void ls_hosts_fill(struct ls_run_hosts *hosts, struct pollfd *polled, const enum ls_frame_flow *flows);
 /* Reads and writes what can be without waiting. */
 void ls_hosts_move(struct ls_run_hosts *hosts, const struct pollfd *polled);
 /* Takes the next thing that a host has said; false if there is none. */

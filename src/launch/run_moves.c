@@ -47,16 +47,21 @@ void ls_moves_address(struct ls_run_hosts *hosts) {
 }
 
 bool ls_moves_cluster(struct ls_run_hosts *hosts) {
-    int count = hosts->launch->count;
-    char **addresses = calloc((size_t)count, sizeof(*addresses));
-    bool made = addresses != NULL;
-    for (int i = 0; made && i < count; i++)
-        made = hosts->addresses[i] ? (addresses[i] = strdup(hosts->addresses[i])) != NULL
-                                   : asprintf(&addresses[i], "worker-%d.invalid:1", i) > 0;
-    if (made) made = ls_launch_cluster(hosts->launch, addresses);
-    for (int i = 0; addresses && i < count; i++) free(addresses[i]);
-    free(addresses);
-    return made;
+    struct ls_launch *launch = hosts->launch;
+    size_t size = 0;
+    int workers = launch->count - launch->servers;
+    FILE *out = open_memstream(&launch->cluster, &size);
+    if (!out) return false;
+    (void)fprintf(out, "{\"worker\":[");
+    for (int i = 0; i < launch->count; i++) {
+        (void)fputs(i == workers ? "],\"ps\":[" : i ? "," : "", out);
+        if (hosts->addresses[i])
+            (void)fprintf(out, "\"%s\"", hosts->addresses[i]);
+        else
+            (void)fprintf(out, "\"worker-%d.invalid:1\"", i);
+    }
+    (void)fprintf(out, "]}");
+    return !fclose(out);
 }
 
 void ls_moves_tell(struct ls_run_hosts *hosts) {

@@ -13,23 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define READ_SIZE    ((size_t)64 << 10)
 #define BEHIND_LIMIT ((size_t)256 << 10)
 #define PIPE_CHUNK   ((size_t)4096) /* bytes that a pipe takes without waiting once poll calls it writable */
-
-/* Makes room for more bytes. Without memory the launcher ends, and its guard ends the workers. */
-static void grow(char **data, size_t *capacity, size_t needed) {
-    if (needed <= *capacity) return;
-    size_t size = *capacity ? *capacity : 4096;
-    while (size < needed) size *= 2;
-    char *grown = realloc(*data, size);
-    if (!grown) {
-        (void)fprintf(stderr, "lockstep run: no memory for output (%zu bytes)\n", size);
-        exit(1);
-    }
-    *data = grown;
-    *capacity = size;
-}
 
 static void sink_init(struct ls_sink *sink, int fd) {
     struct stat about;
@@ -44,36 +29,28 @@ static bool sink_ready(const struct ls_sink *sink) {
 }
 
 static void sink_flush(struct ls_sink *sink) {
-    while (sink->used && !sink->closed && sink_ready(sink)) {
-        size_t size = sink->stream_like && sink->used > PIPE_CHUNK ? PIPE_CHUNK : sink->used;
-        ssize_t wrote = write(sink->fd, sink->data + sink->start, size);
+    struct ls_frame_buffer *waits = &sink->waits;
+    while (waits->used && !sink->closed && sink_ready(sink)) {
+        size_t size = sink->stream_like && waits->used > PIPE_CHUNK ? PIPE_CHUNK : waits->used;
+        ssize_t wrote = write(sink->fd, waits->data + waits->start, size);
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote < 0 && errno == EAGAIN) return;
-        if (wrote < 0) {
-            sink->closed = true;
-            if (errno != EPIPE) (void)fprintf(stderr, "lockstep run: cannot write output: %s\n", strerror(errno));
-            break;
+        if (wrote >= 0) {
+            ls_frame_drop(waits, (size_t)wrote);
+            continue;
         }
-        sink->start += (size_t)wrote;
-        sink->used -= (size_t)wrote;
+        sink->closed = true;
+        if (errno != EPIPE) (void)fprintf(stderr, "lockstep run: cannot write output: %s\n", strerror(errno));
     }
-    if (sink->closed) sink->used = 0;
-    if (!sink->used) sink->start = 0;
+    if (sink->closed) ls_frame_drop(waits, waits->used);
 }
 
 static void sink_add(struct ls_sink *sink, const char *data, size_t size) {
-    if (sink->closed || !size) return;
-    if (sink->start && sink->start + sink->used + size > sink->capacity) {
-        memmove(sink->data, sink->data + sink->start, sink->used);
-        sink->start = 0;
-    }
-    grow(&sink->data, &sink->capacity, sink->start + sink->used + size);
-    memcpy(sink->data + sink->start + sink->used, data, size);
-    sink->used += size;
+    if (!sink->closed) ls_frame_append(&sink->waits, data, size);
 }
 
 bool ls_sink_behind(const struct ls_sink *sink) {
-    return sink->used > BEHIND_LIMIT;
+    return sink->waits.used > BEHIND_LIMIT;
 }
 
 void ls_output_init(struct ls_output *output) {
@@ -83,8 +60,8 @@ void ls_output_init(struct ls_output *output) {
 }
 
 void ls_output_free(struct ls_output *output) {
-    free(output->out.data);
-    free(output->err.data);
+    ls_frame_buffer_free(&output->out.waits);
+    ls_frame_buffer_free(&output->err.waits);
 }
 
 void ls_output_flush(struct ls_output *output) {
@@ -143,20 +120,17 @@ static void add_line(struct ls_output *output, struct ls_stream *stream, const c
 }
 
 static void add_unfinished(struct ls_output *output, struct ls_stream *stream, size_t size) {
-    grow(&stream->line, &stream->capacity, size + 1);
-    char next = stream->line[size];
-    stream->line[size] = '\n';
-    add_line(output, stream, stream->line, size + 1);
-    stream->line[size] = next;
+    add_line(output, stream, stream->line.data + stream->line.start, size);
+    sink_add(stream->sink, "\n", 1);
 }
 
-/* One past the end of the line that begins at start; start if it has no end yet. */
-static size_t line_end(const struct ls_stream *stream, size_t start) {
-    size_t at = stream->scanned > start ? stream->scanned : start;
-    while (at < stream->used && stream->line[at] != '\n' && stream->line[at] != '\r') at++;
-    if (at == stream->used) return start;
-    bool pair = stream->line[at] == '\r' && at + 1 < stream->used && stream->line[at + 1] == '\n';
-    return at + (pair ? 2 : 1);
+/* The bytes of the first line with its end; 0 if it has none yet. */
+static size_t first_line(const struct ls_stream *stream) {
+    const char *line = stream->line.data + stream->line.start;
+    size_t at = stream->scanned, used = stream->line.used;
+    while (at < used && line[at] != '\n' && line[at] != '\r') at++;
+    if (at == used) return 0;
+    return at + (line[at] == '\r' && at + 1 < used && line[at + 1] == '\n' ? 2 : 1);
 }
 
 /* The position at which to break a line that is too long: never inside a UTF-8 character. */
@@ -167,68 +141,41 @@ static size_t break_point(const char *line, size_t size) {
     return size;
 }
 
-static void drop_front(struct ls_stream *stream, size_t size) {
-    stream->used -= size;
-    memmove(stream->line, stream->line + size, stream->used);
-    stream->scanned = stream->used;
-}
-
 static void take_lines(struct ls_output *output, struct ls_stream *stream) {
-    size_t start = 0;
-    for (size_t end; (end = line_end(stream, start)) > start; start = end)
-        add_line(output, stream, stream->line + start, end - start);
-    drop_front(stream, start);
-    if (stream->used < LS_LINE_LIMIT) return;
-    size_t size = break_point(stream->line, stream->used);
-    add_unfinished(output, stream, size);
-    drop_front(stream, size);
-}
-
-void ls_stream_init(struct ls_stream *stream, int fd, struct ls_sink *sink, const char *prefix) {
-    *stream = (struct ls_stream){.open = true, .fd = fd, .copy = -1, .sink = sink};
-    (void)snprintf(stream->prefix, sizeof(stream->prefix), "%s", prefix);
-    if (fd >= 0) (void)fcntl(fd, F_SETFL, O_NONBLOCK);
-}
-
-/* The last got bytes of the line are new. */
-static void take_bytes(struct ls_output *output, struct ls_stream *stream, size_t got) {
-    const char *bytes = stream->line + stream->used;
-    if (stream->copy >= 0 && write(stream->copy, bytes, got) != (ssize_t)got) {
-        ls_output_say(output, "cannot write the copy of %sfor --output-filename: %s", stream->prefix, strerror(errno));
-        (void)close(stream->copy);
-        stream->copy = -1;
+    struct ls_frame_buffer *line = &stream->line;
+    for (size_t size; (size = first_line(stream)); stream->scanned = 0) {
+        add_line(output, stream, line->data + line->start, size);
+        ls_frame_drop(line, size);
     }
-    stream->used += got;
-    take_lines(output, stream);
+    stream->scanned = line->used;
+    if (line->used < LS_LINE_LIMIT) return;
+    size_t size = break_point(line->data + line->start, line->used);
+    add_unfinished(output, stream, size);
+    ls_frame_drop(line, size);
+    stream->scanned = line->used;
+}
+
+void ls_stream_init(struct ls_stream *stream, struct ls_sink *sink, const char *prefix) {
+    *stream = (struct ls_stream){.open = true, .copy = -1, .sink = sink};
+    (void)snprintf(stream->prefix, sizeof(stream->prefix), "%s", prefix);
 }
 
 void ls_stream_add(struct ls_output *output, struct ls_stream *stream, const char *data, size_t size) {
     if (!stream->open || (stream->sink->closed && stream->copy < 0)) return;
-    grow(&stream->line, &stream->capacity, stream->used + size);
-    memcpy(stream->line + stream->used, data, size);
-    take_bytes(output, stream, size);
-}
-
-bool ls_stream_read(struct ls_output *output, struct ls_stream *stream) {
-    if (stream->fd < 0) return false;
-    grow(&stream->line, &stream->capacity, stream->used + READ_SIZE);
-    ssize_t got = read(stream->fd, stream->line + stream->used, READ_SIZE);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    if (got <= 0 || (stream->sink->closed && stream->copy < 0)) {
-        ls_stream_close(output, stream);
-        return false;
+    if (stream->copy >= 0 && write(stream->copy, data, size) != (ssize_t)size) {
+        ls_output_say(output, "cannot write the copy of %sfor --output-filename: %s", stream->prefix, strerror(errno));
+        (void)close(stream->copy);
+        stream->copy = -1;
     }
-    take_bytes(output, stream, (size_t)got);
-    return true;
+    ls_frame_append(&stream->line, data, size);
+    take_lines(output, stream);
 }
 
 void ls_stream_close(struct ls_output *output, struct ls_stream *stream) {
     if (!stream->open) return;
-    if (stream->used) add_unfinished(output, stream, stream->used);
-    if (stream->fd >= 0) (void)close(stream->fd);
+    if (stream->line.used) add_unfinished(output, stream, stream->line.used);
     if (stream->copy >= 0) (void)close(stream->copy);
-    free(stream->line);
+    ls_frame_buffer_free(&stream->line);
     stream->open = false;
-    stream->fd = stream->copy = -1;
-    stream->line = NULL;
+    stream->copy = -1;
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "launch/run_frame.h"
+
 #define LS_LINE_LIMIT ((size_t)1 << 20)
 
 struct ls_stream;
@@ -16,8 +18,7 @@ struct ls_sink {
     int fd;
     bool terminal, stream_like; /* stream_like: may make a writer wait (pipe, terminal, socket) */
     bool closed;                /* its reader has gone: output to it is dropped */
-    char *data;                 /* [start, start + used) waits to be written */
-    size_t start, used, capacity;
+    struct ls_frame_buffer waits;
     const struct ls_stream *last; /* whose line was added last */
 };
 struct ls_output {
@@ -25,15 +26,14 @@ struct ls_output {
     const struct ls_stream *bar; /* whose line, ended by '\r', stands on the terminal now */
     bool times;                  /* the time before each line of a worker */
 };
-/* One pipe of one worker. */
+/* One pipe of one worker, which its agent reads. */
 struct ls_stream {
     bool open; /* until its end */
-    int fd;    /* -1 where the bytes come from another host */
     int copy;  /* a file that gets the bytes as well; -1 without */
     struct ls_sink *sink;
     char prefix[16];
-    char *line; /* [used) the unfinished line; [scanned) holds no line end */
-    size_t used, scanned, capacity;
+    struct ls_frame_buffer line; /* the unfinished one, whose first scanned bytes hold no end */
+    size_t scanned;
     bool after_return; /* the last line ended in '\r' at the end of the bytes read */
 };
 
@@ -46,12 +46,8 @@ void ls_output_say(struct ls_output *output, const char *format, ...) __attribut
 /* True if the sink is so far behind that its streams should not be read. */
 bool ls_sink_behind(const struct ls_sink *sink);
 
-/* Owns fd, which becomes non-blocking, unless it is -1. */
-void ls_stream_init(struct ls_stream *stream, int fd, struct ls_sink *sink, const char *prefix);
-/* Reads once and adds the lines that are complete. False when nothing was there; at the end the stream closes itself.
- */
-bool ls_stream_read(struct ls_output *output, struct ls_stream *stream);
-/* Adds bytes that have come from another host. */
+void ls_stream_init(struct ls_stream *stream, struct ls_sink *sink, const char *prefix);
+/* Adds the lines that are complete with these bytes. */
 void ls_stream_add(struct ls_output *output, struct ls_stream *stream, const char *data, size_t size);
 /* Adds the unfinished line and closes. */
 void ls_stream_close(struct ls_output *output, struct ls_stream *stream);

@@ -109,13 +109,12 @@ bool ls_ports_take_again(const int *again, int count, struct ls_ports *ports) {
     return false;
 }
 
-bool ls_ports_take(int count, struct ls_ports *ports) {
+bool ls_ports_take(int count, struct ls_ports *ports, char *why, size_t size) {
     if (have_arrays(count, ports)) walk(ports, count);
     if (ports->count == count) return true;
-    (void)fprintf(stderr,
-                  "lockstep run: found only %d of %d free ports on 127.0.0.1 (or ran out of file descriptors: "
-                  "see ulimit -n)\n",
-                  ports->count, count);
+    (void)snprintf(why, size,
+                   "found only %d of %d free ports on 127.0.0.1 (or ran out of file descriptors: see ulimit -n)",
+                   ports->count, count);
     ls_ports_free(ports);
     return false;
 }

@@ -1,20 +1,21 @@
-/* Free TCP ports of 127.0.0.1 for the workers of one launcher. Ports lie outside the range from which the kernel draws
- * for outgoing connections, so that none is taken between the choice and the worker's start; launchers that run at the
- * same time keep apart through one abstract socket a port, which ends with its launcher. */
+/* Free TCP ports of 127.0.0.1 for the workers of one agent. Ports lie outside the range from which the kernel draws
+ * for outgoing connections, so that none is taken between the choice and the worker's start; agents that run at the
+ * same time keep apart through one abstract socket a port, which ends with its agent. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ls_ports {
     int count;
     uint16_t *ports;
-    int *locks; /* bound abstract sockets, for as long as the launcher lives */
+    int *locks; /* bound abstract sockets, for as long as the agent lives */
     int *holds; /* bound TCP sockets, until the workers start */
 };
 
-/* Chooses count ports; prints the error and returns false if there are not so many. */
-bool ls_ports_take(int count, struct ls_ports *ports);
-/* Takes those count ports again, in the place of a launcher that has ended; false, and nothing said, if it lives. */
+/* Chooses count ports; false, with why, if there are not so many. */
+bool ls_ports_take(int count, struct ls_ports *ports, char *why, size_t size);
+/* Takes those count ports again, in the place of an agent that has ended; false, and nothing said, if it lives. */
 bool ls_ports_take_again(const int *again, int count, struct ls_ports *ports);
 /* Gives the ports to the workers: just before they start. */
 void ls_ports_release(struct ls_ports *ports);

@@ -1,20 +1,20 @@
 /* The state of a run, for run_supervise.c and run_remote.c, which attends to its hosts. */
 #pragma once
 #include "launch/run_elastic.h"
-#include "launch/run_guard.h"
 #include "launch/run_output.h"
 #include "launch/run_supervise.h"
 
 struct run {
     const struct ls_supervision *how;
-    struct ls_run_hosts *hosts;     /* NULL without */
+    struct ls_run_hosts *hosts;
     struct ls_run_elastic *elastic; /* NULL: the hosts stay */
     struct ls_worker *workers;
+    struct ls_worker *before;  /* [count] of a worker that was started anew: how it had ended */
     struct ls_stream *streams; /* two a worker */
     struct pollfd *polled;
     int count, alive, restarted, gone; /* gone: lost for good, and done without */
+    int told;                          /* of those restarted, the user knows so many */
     struct ls_output output;
-    struct ls_guard guard;
     int signals;
     struct ls_worker *culprit; /* the worker that failed first */
     double failed_at, ended_at;
@@ -29,12 +29,16 @@ struct run {
 
 /* run_supervise.c */
 void ls_supervise_signal(const struct run *run, const struct ls_worker *worker, int signal, enum ls_signal_way way);
-/* Starts a rank, which has no process; 0, or the exit status of the run. */
-int ls_supervise_start(struct run *run, int rank, int restarts);
+/* Asks its host to start a rank, which has no process; false where the host was tried in vain. */
+bool ls_supervise_start(struct run *run, int rank, int restarts);
+/* Says that a worker was started anew, and how or where. */
+void ls_supervise_tell(struct run *run, int rank, const char *how);
 /* Ends the run with the status of a worker that has ended. */
 void ls_supervise_blame(struct run *run, struct ls_worker *worker);
 /* A worker has ended, and its status is known. */
 void ls_supervise_end(struct run *run, struct ls_worker *worker);
+/* Goes on without a worker that has ended, or ends the run with its status. */
+void ls_supervise_give_up(struct run *run, struct ls_worker *worker);
 /* A signal killed it, or it has lost another. */
 bool ls_supervise_was_lost(const struct ls_worker *worker);
 

@@ -1,8 +1,10 @@
-/* ssh is told to ask nobody anything (BatchMode) and checks the keys of hosts as it does for its user. The command line
+/* The agent of this machine is a fork of the launcher. ssh brings the others: it is told to ask nobody anything
+ * (BatchMode) and checks the keys of hosts as it does for its user. The command line
  * holds nothing but the path of this program: the rest goes through the agent's standard input. */
 #define _GNU_SOURCE
 #include "launch/run_reach.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,28 +41,34 @@ static int make_words(const struct ls_hosts_options *options, char *text, size_t
     return count;
 }
 
-static _Noreturn void become_shell(const struct ls_run_hosts *hosts, struct ls_host *host) {
+static _Noreturn void become_shell(const struct ls_run_hosts *hosts, const struct ls_host *host) {
     const struct ls_hosts_options *options = hosts->options;
-    char command[20000], text[8192], port[16], self[] = "/proc/self/exe", agent[] = "agent", *words[WORDS_MOST];
-    char name[] = "lockstep", flag_port[] = "-p", flag_identity[] = "-i", end[] = "--";
-    int count = 0;
+    char command[20000], text[8192], port[16], *words[WORDS_MOST];
+    char flag_port[] = "-p", flag_identity[] = "-i", end[] = "--";
+    int count = make_words(options, text, sizeof(text), words);
     make_command(command, sizeof(command));
     (void)snprintf(port, sizeof(port), "%d", options->port);
-    if (host->here) {
-        char *own[] = {name, agent, NULL};
-        (void)execv(self, own);
-    } else {
-        count = make_words(options, text, sizeof(text), words);
-        if (options->port) words[count++] = flag_port, words[count++] = port;
-        if (options->identity) words[count++] = flag_identity, words[count++] = (char *)options->identity;
-        if (!options->shell) words[count++] = end;
-        words[count++] = host->named.target;
-        words[count++] = command;
-        words[count] = NULL;
-        (void)execvp(words[0], words);
-    }
-    (void)fprintf(stderr, "cannot start %s: %s\n", host->here ? self : words[0], strerror(errno));
+    if (options->port) words[count++] = flag_port, words[count++] = port;
+    if (options->identity) words[count++] = flag_identity, words[count++] = (char *)options->identity;
+    if (!options->shell) words[count++] = end;
+    words[count++] = (char *)host->named.target;
+    words[count++] = command;
+    words[count] = NULL;
+    (void)execvp(words[0], words);
+    (void)fprintf(stderr, "cannot start %s: %s\n", words[0], strerror(errno));
     _exit(127);
+}
+
+/* An agent here is this program already, and starts sooner without exec. It closes what exec would have closed. */
+static _Noreturn void become_agent(const struct ls_run_hosts *hosts, const struct ls_host *host) {
+    DIR *folder = opendir("/proc/self/fd");
+    if (host == hosts->hosts) (void)fcntl(hosts->launch->input, F_SETFD, 0);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        if (fd > STDERR_FILENO && fd != dirfd(folder) && fcntl(fd, F_GETFD) & FD_CLOEXEC) (void)close(fd);
+    }
+    if (folder) (void)closedir(folder);
+    _exit(hosts->options->serve());
 }
 
 static void ask(const struct ls_run_hosts *hosts, struct ls_host *host) {
@@ -77,13 +85,14 @@ static void ask(const struct ls_run_hosts *hosts, struct ls_host *host) {
 
 void ls_reach_start(struct ls_run_hosts *hosts, struct ls_host *host) {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
-    bool made = !pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC) && !pipe2(err, O_CLOEXEC);
+    bool made = !pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC) && (hosts->options->alone || !pipe2(err, O_CLOEXEC));
     host->pid = made ? fork() : -1;
     if (!host->pid) {
         (void)setpgid(0, 0); /* what the terminal sends is the launcher's */
         ls_guard_add(&hosts->guard, getpid());
-        if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) _exit(127);
+        if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || (!hosts->options->alone && dup2(err[1], 2) < 0)) _exit(127);
         ls_launch_give_back(hosts->launch);
+        if (host->here) become_agent(hosts, host);
         become_shell(hosts, host);
     }
     if (host->pid < 0) (void)snprintf(host->why, sizeof(host->why), "cannot start a process: %s", strerror(errno));
@@ -169,8 +178,9 @@ static void show(const struct ls_run_hosts *hosts, struct ls_host *host) {
 /* The remote shell has ended before an answer: its last words, and those that are still on their way. */
 static void explain_end(const struct ls_run_hosts *hosts, struct ls_host *host) {
     int status = 0;
+    const char *what = host->here ? "its agent" : "its remote shell";
     struct pollfd err = {.fd = host->err, .events = POLLIN};
-    while (poll(&err, 1, 500) > 0 && ls_frame_read(&host->said, host->err)) continue;
+    while (host->err >= 0 && poll(&err, 1, 500) > 0 && ls_frame_read(&host->said, host->err)) continue;
     ls_frame_append(&host->said, "\n", 1);
     show(hosts, host);
     pid_t ended = 0;
@@ -179,42 +189,30 @@ static void explain_end(const struct ls_run_hosts *hosts, struct ls_host *host) 
     if (*host->last)
         (void)snprintf(host->why, sizeof(host->why), "%s", host->last);
     else if (ended > 0 && WIFEXITED(status))
-        (void)snprintf(host->why, sizeof(host->why), "its remote shell ended with exit status %d and no word",
+        (void)snprintf(host->why, sizeof(host->why), "%s ended with exit status %d and no word", what,
                        WEXITSTATUS(status));
     else
-        (void)snprintf(host->why, sizeof(host->why), "its remote shell ended without a word");
+        (void)snprintf(host->why, sizeof(host->why), "%s ended without a word", what);
 }
 
-static void attend(struct ls_run_hosts *hosts, struct ls_host *host, const struct pollfd *polled, double began) {
-    bool over = polled[1].revents && !ls_frame_read(&host->from, host->out);
-    if (polled[0].revents && !ls_frame_write(&host->to, host->in)) (void)close(host->in), host->in = -1;
-    if (polled[2].revents && !ls_frame_read(&host->said, host->err)) (void)close(host->err), host->err = -1;
+static void attend(struct ls_run_hosts *hosts, struct ls_host *host, double began) {
+    if (host->ready || *host->why) return;
     show(hosts, host);
     ls_reach_answer(hosts, host);
     if (host->ready) host->answered = ls_launch_now() - began;
-    if (over && !host->ready && !*host->why) explain_end(hosts, host);
-}
-
-static bool is_settled(const struct ls_host *host) {
-    return host->ready || *host->why;
+    if (host->out < 0 && !host->ready && !*host->why) explain_end(hosts, host);
 }
 
 /* One round for the hosts that have not answered; false if all have, or have failed. */
-static bool wait_once(struct ls_run_hosts *hosts, struct pollfd *polled, double began, double end) {
+static bool wait_once(struct ls_run_hosts *hosts, struct pollfd *polled, double began) {
     int waiting = 0;
-    for (int i = 0; i < hosts->count; i++) {
-        const struct ls_host *host = &hosts->hosts[i];
-        bool settled = is_settled(host);
-        waiting += !settled;
-        polled[3 * i] = (struct pollfd){.fd = settled || !host->to.used ? -1 : host->in, .events = POLLOUT};
-        polled[3 * i + 1] = (struct pollfd){.fd = settled ? -1 : host->out, .events = POLLIN};
-        polled[3 * i + 2] = (struct pollfd){.fd = settled ? -1 : host->err, .events = POLLIN};
-    }
-    double left = end - ls_launch_now();
+    double left = began + hosts->options->limit - ls_launch_now();
+    for (int i = 0; i < hosts->count; i++) waiting += !hosts->hosts[i].ready && !*hosts->hosts[i].why;
     if (!waiting || left <= 0) return false;
-    (void)poll(polled, 3 * (nfds_t)hosts->count, (int)(left * 1000) + 1);
-    for (int i = 0; i < hosts->count; i++)
-        if (!is_settled(&hosts->hosts[i])) attend(hosts, &hosts->hosts[i], polled + 3 * i, began);
+    ls_hosts_fill(hosts, polled, NULL);
+    (void)poll(polled, LS_HOSTS_POLLS((nfds_t)hosts->count), (int)(left * 1000) + 1);
+    ls_hosts_move(hosts, polled);
+    for (int i = 0; i < hosts->count; i++) attend(hosts, &hosts->hosts[i], began);
     return true;
 }
 
@@ -222,12 +220,14 @@ static bool report(const struct ls_run_hosts *hosts) {
     bool all = true;
     for (int i = 0; i < hosts->count; i++) {
         const struct ls_host *host = &hosts->hosts[i];
+        char name[300] = "";
         if (host->ready) continue;
         all = false;
+        if (!hosts->options->alone) (void)snprintf(name, sizeof(name), "host %s: ", host->named.name);
         if (*host->why)
-            (void)fprintf(stderr, "lockstep run: host %s: %s\n", host->named.name, host->why);
+            (void)fprintf(stderr, "lockstep run: %s%s\n", name, host->why);
         else
-            (void)fprintf(stderr, "lockstep run: host %s: no answer in %g s (--start-timeout)%s%s\n", host->named.name,
+            (void)fprintf(stderr, "lockstep run: %sno answer in %g s (--start-timeout)%s%s\n", name,
                           hosts->options->limit, *host->last ? "; it said: " : "", host->last);
     }
     return all;
@@ -235,7 +235,7 @@ static bool report(const struct ls_run_hosts *hosts) {
 
 bool ls_reach(struct ls_run_hosts *hosts) {
     double began = ls_launch_now();
-    struct pollfd *polled = calloc(3 * (size_t)hosts->count, sizeof(*polled));
+    struct pollfd *polled = calloc(LS_HOSTS_POLLS((size_t)hosts->count), sizeof(*polled));
     if (!polled) return false;
     for (int i = 0; i < hosts->count; i++) {
         struct ls_host *host = &hosts->hosts[i];
@@ -244,7 +244,7 @@ bool ls_reach(struct ls_run_hosts *hosts) {
             (void)fprintf(stderr, "lockstep run: host %s: starting an agent: %s\n", host->named.name, shell);
         ls_reach_start(hosts, host);
     }
-    while (wait_once(hosts, polled, began, began + hosts->options->limit)) continue;
+    while (wait_once(hosts, polled, began)) continue;
     free(polled);
     return report(hosts);
 }

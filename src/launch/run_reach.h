@@ -1,10 +1,10 @@
-/* Reaches the hosts: starts the remote shells, and waits until each agent has said who it is. */
+/* Reaches the hosts: starts the agents, most through a remote shell, and waits until each has said who it is. */
 #pragma once
 #include "launch/run_hosts.h"
 
 /* All at once. False after a line on standard error for each host that cannot be had. */
 bool ls_reach(struct ls_run_hosts *hosts);
-/* Starts the remote shell of one host, which asks for the ports that the host had. */
+/* Starts the agent of one host, which asks for the ports that the host had. */
 void ls_reach_start(struct ls_run_hosts *hosts, struct ls_host *host);
 /* Takes what has come from it: the host is ready then, or has a why. */
 void ls_reach_answer(struct ls_run_hosts *hosts, struct ls_host *host);

@@ -19,8 +19,19 @@ static void end_worker(struct run *run, struct ls_worker *worker, int status, bo
     ls_supervise_end(run, worker);
 }
 
+/* All is lost with the own machine's agent: it is said once. */
+static void say_loss(struct run *run, const struct ls_host *host) {
+    if (!run->hosts->options->alone)
+        return ls_output_say(&run->output, "host %s is lost%s%s", host->named.name, *host->last ? ": " : "",
+                             host->last);
+    if (!run->alive) return;
+    ls_output_say(&run->output, "lockstep agent (pid %d) has ended before the workers, which end with it",
+                  (int)host->pid);
+    run->signalled = run->announced = true;
+}
+
 static void lose_host(struct run *run, const struct ls_host *host) {
-    ls_output_say(&run->output, "host %s is lost%s%s", host->named.name, *host->last ? ": " : "", host->last);
+    say_loss(run, host);
     for (int i = 0; i < host->count; i++) {
         struct ls_worker *worker =
             host->ranks[i] < 0 || host->ranks[i] >= run->count ? NULL : &run->workers[host->ranks[i]];
@@ -30,24 +41,54 @@ static void lose_host(struct run *run, const struct ls_host *host) {
     }
 }
 
-/* A command that cannot be started fails the run, as it does here. */
+/* A command that cannot be started fails the run. A worker that cannot be started anew has ended as before. */
 static void fail_start(struct run *run, struct ls_worker *worker, int status) {
+    for (int i = 0; i < 2; i++) ls_stream_close(&run->output, &run->streams[2 * worker->rank + i]);
+    if (run->before[worker->rank].ended) {
+        *worker = run->before[worker->rank];
+        run->alive--, run->restarted--;
+        run->ended_at = ls_launch_now();
+        return ls_supervise_give_up(run, worker);
+    }
     if (!run->unstarted) run->unstarted = status;
     run->signalled = run->announced = true;
     end_worker(run, worker, status, false);
     for (int i = 0; i < run->count; i++) ls_supervise_signal(run, &run->workers[i], SIGKILL, LS_SIGNAL_GROUP);
 }
 
+static void take_start(struct run *run, struct ls_worker *worker, int pid) {
+    char as[32];
+    worker->pid = pid;
+    (void)snprintf(as, sizeof(as), " as pid %d", pid);
+    if (run->hosts->options->alone && worker->restarts) ls_supervise_tell(run, worker->rank, as);
+}
+
+/* Before its start is known, a rank's output is what strangers write into the pipes of the process before. */
+static void take_output(struct run *run, const struct ls_run_frame *frame) {
+    struct ls_stream *stream = &run->streams[2 * frame->rank + (frame->kind == LS_FRAME_ERRORS)];
+    if (!run->workers[frame->rank].pid) return;
+    if (frame->size) return ls_stream_add(&run->output, stream, frame->data, frame->size);
+    ls_stream_close(&run->output, stream);
+}
+
 static void take_event(struct run *run, const struct ls_host_event *event) {
-    struct ls_worker *worker = &run->workers[event->rank];
-    struct ls_stream *stream = &run->streams[2 * event->rank + event->errors];
-    if (event->kind == LS_HOST_LOST) lose_host(run, event->host);
-    if (event->kind == LS_HOST_SAID) ls_output_say(&run->output, "host %s: %s", event->host->named.name, event->data);
-    if (event->kind == LS_HOST_STARTED) worker->pid = event->number;
-    if (event->kind == LS_HOST_FAILED) fail_start(run, worker, event->number);
-    if (event->kind == LS_HOST_ENDED) end_worker(run, worker, event->number, event->by_signal);
-    if (event->kind == LS_HOST_OUTPUT && event->size) ls_stream_add(&run->output, stream, event->data, event->size);
-    if (event->kind == LS_HOST_OUTPUT && !event->size) ls_stream_close(&run->output, stream);
+    struct ls_worker *worker = &run->workers[event->frame.rank];
+    const char *from = run->hosts->options->alone ? "" : event->host->named.name;
+    switch (event->frame.kind) {
+    case LS_FRAME_LOST:
+        return lose_host(run, event->host);
+    case LS_FRAME_REFUSED:
+        return ls_output_say(&run->output, "%s%s%s%s", *from ? "host " : "", from, *from ? ": " : "",
+                             event->frame.data);
+    case LS_FRAME_STARTED:
+        return take_start(run, worker, event->number);
+    case LS_FRAME_FAILED:
+        return fail_start(run, worker, event->number);
+    case LS_FRAME_ENDED:
+        return end_worker(run, worker, event->number, event->by_signal);
+    default:
+        return take_output(run, &event->frame);
+    }
 }
 
 void ls_remote_hear(struct run *run, const struct pollfd *polled) {
@@ -70,7 +111,7 @@ static bool is_lost(const struct run *run, const ls_tools_slots *named) {
 bool ls_remote_move(struct run *run, const struct ls_worker *worker) {
     struct ls_run_hosts *hosts = run->hosts;
     int rank = worker->rank;
-    if (!hosts || !hosts->launch->moves || !worker->with_host) return false;
+    if (!hosts->launch->moves || !worker->with_host) return false;
     for (int i = 0; i < hosts->named_count; i++) {
         const ls_tools_slots *named = &hosts->named[i];
         if (is_lost(run, named) || ls_moves_free(hosts, named, run->workers) < 1) continue;
@@ -154,8 +195,7 @@ static bool start_plan(struct run *run, const struct ls_elastic_plan *plan) {
                   plan->count, plan->count > 1 ? "s" : "", plan->ranks[0]);
     for (int i = 0; i < plan->count; i++) {
         int rank = plan->ranks[i], before = run->workers[rank].restarts + (run->hosts->addresses[rank] != NULL);
-        for (int j = 2 * rank; j < 2 * rank + 2; j++) ls_stream_close(&run->output, &run->streams[j]);
-        if (ls_supervise_start(run, rank, before)) return false;
+        if (!ls_supervise_start(run, rank, before)) return false;
         run->workers[rank].came = ls_launch_now();
     }
     return true;

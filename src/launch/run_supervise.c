@@ -1,4 +1,4 @@
-/* One thread, one poll: the signals through a signalfd, the workers' pipes, and the two sinks.
+/* One thread, one poll: the signals through a signalfd, the agents' pipes, and the two sinks.
  *
  * After the first failure the others have a grace to end by themselves (they notice the loss and end with status 138),
  * then get SIGTERM, and SIGKILL after LS_RUN_KILL more. So do parameter servers after the last worker's success. The
@@ -21,13 +21,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch/run_ports.h"
 #include "launch/run_private.h"
 
 #define PEER_LOST   138 /* see ls_exit, for this and the next */
@@ -71,11 +68,7 @@ static void announce(struct run *run) {
 }
 
 void ls_supervise_signal(const struct run *run, const struct ls_worker *worker, int signal, enum ls_signal_way way) {
-    if (worker->ended) return;
-    if (run->hosts)
-        ls_hosts_signal(run->hosts, worker->rank, signal, way);
-    else
-        ls_worker_signal(worker, signal, way);
+    if (!worker->ended) ls_hosts_signal(run->hosts, worker->rank, signal, way);
 }
 
 /* Signals every worker that still runs, and prints their ranks. */
@@ -108,7 +101,7 @@ static double kill_at(const struct run *run) {
 static void escalate(struct run *run) {
     double at = kill_at(run);
     if (!run->alive) return;
-    if (run->killed && run->hosts && ls_launch_now() >= run->killed_at + LS_RUN_KILL) ls_hosts_abandon(run->hosts);
+    if (run->killed && ls_launch_now() >= run->killed_at + LS_RUN_KILL) ls_hosts_abandon(run->hosts);
     if (at > 0 && ls_launch_now() >= at) {
         run->killed = run->signalled = true;
         run->killed_at = ls_launch_now();
@@ -120,19 +113,6 @@ static void escalate(struct run *run) {
 }
 
 /* ---- Ends of processes ------------------------------------------------------------------------------------------ */
-
-/* Reads the worker's last output before its end. It makes at most so many reads, since another process may keep
- * writing. */
-static void drain(struct run *run, int rank) {
-    for (int i = 2 * rank; i < 2 * rank + 2; i++)
-        for (int reads = 0; reads < 32 && ls_stream_read(&run->output, &run->streams[i]); reads++) continue;
-}
-
-static struct ls_worker *find_worker(struct run *run, pid_t pid) {
-    for (int i = 0; i < run->count; i++)
-        if (run->workers[i].pid == pid && !run->workers[i].ended) return &run->workers[i];
-    return NULL;
-}
 
 /* DIR/rank.07/stdout, as horovodrun names them; a worker that is started anew adds to them. */
 static void open_copy(struct run *run, struct ls_stream *stream, const struct ls_worker *worker, const char *name) {
@@ -146,31 +126,23 @@ static void open_copy(struct run *run, struct ls_stream *stream, const struct ls
     if (stream->copy < 0) ls_output_say(&run->output, "--output-filename: cannot write %s: %s", path, strerror(errno));
 }
 
-/* On another host it is only asked for: the answer comes as an event. */
-static int start_process(struct run *run, struct ls_worker *worker) {
-    if (!run->hosts) return ls_worker_start(run->how->launch, &run->guard, worker);
-    worker->host = ls_hosts_of(run->hosts, worker->rank)->named.name;
-    worker->out = worker->err = -1;
-    return !ls_hosts_start(run->hosts, worker->rank, worker->restarts);
-}
-
-int ls_supervise_start(struct run *run, int rank, int restarts) {
+bool ls_supervise_start(struct run *run, int rank, int restarts) {
     const struct ls_launch *launch = run->how->launch;
     int server = rank - (launch->count - launch->servers);
-    struct ls_worker started = {.rank = rank, .local = rank, .server = server < 0 ? -1 : server, .restarts = restarts};
+    struct ls_worker *started = &run->workers[rank];
     char prefix[16] = "";
-    int failure = start_process(run, &started);
-    if (failure) return failure;
-    run->workers[rank] = started;
+    if (!ls_hosts_start(run->hosts, rank, restarts)) return false;
+    *started = (struct ls_worker){.rank = rank, .server = server < 0 ? -1 : server, .restarts = restarts};
+    if (!run->hosts->options->alone) started->host = ls_hosts_of(run->hosts, rank)->named.name;
     if (run->how->prefix)
-        (void)snprintf(prefix, sizeof(prefix), started.server < 0 ? "[%d] " : "[ps:%d] ",
-                       started.server < 0 ? rank : server);
-    ls_stream_init(&run->streams[2 * rank], started.out, &run->output.out, prefix);
-    ls_stream_init(&run->streams[2 * rank + 1], started.err, &run->output.err, prefix);
-    if (run->how->folder) open_copy(run, &run->streams[2 * rank], &started, "stdout");
-    if (run->how->folder) open_copy(run, &run->streams[2 * rank + 1], &started, "stderr");
+        (void)snprintf(prefix, sizeof(prefix), server < 0 ? "[%d] " : "[ps:%d] ", server < 0 ? rank : server);
+    for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
+    ls_stream_init(&run->streams[2 * rank], &run->output.out, prefix);
+    ls_stream_init(&run->streams[2 * rank + 1], &run->output.err, prefix);
+    if (run->how->folder) open_copy(run, &run->streams[2 * rank], started, "stdout");
+    if (run->how->folder) open_copy(run, &run->streams[2 * rank + 1], started, "stderr");
     run->alive++;
-    return 0;
+    return true;
 }
 
 bool ls_supervise_was_lost(const struct ls_worker *worker) {
@@ -197,22 +169,25 @@ static bool spare(struct run *run, struct ls_worker *worker) {
     return true;
 }
 
+void ls_supervise_tell(struct run *run, int rank, const char *how) {
+    char who[128];
+    ls_worker_describe(&run->before[rank], who, sizeof(who));
+    ls_output_say(&run->output, "%s; started anew%s (restart %d of %d)", who, how, ++run->told, run->how->restarts);
+}
+
 /* Starts anew a worker that has ended; false where that is not wanted, or impossible. */
 static bool restart(struct run *run, const struct ls_worker *worker) {
-    char who[128];
+    char where[300] = "";
     int rank = worker->rank;
     bool wanted = ls_supervise_was_lost(worker) || (run->how->any && worker->exit_status);
     if (!wanted || run->restarted == run->how->restarts || run->culprit || run->signalled || run->succeeded)
         return false;
-    ls_worker_describe(worker, who, sizeof(who));
-    for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
-    char as[300] = "";
-    bool moved = ls_remote_move(run, worker);
-    if (worker->with_host && !moved) (void)snprintf(as, sizeof(as), " when its host is back");
-    if (ls_supervise_start(run, rank, worker->restarts + 1)) return false;
-    if (moved) (void)snprintf(as, sizeof(as), " on %s", run->workers[rank].host);
-    if (!run->hosts) (void)snprintf(as, sizeof(as), " as pid %d", (int)run->workers[rank].pid);
-    ls_output_say(&run->output, "%s; started anew%s (restart %d of %d)", who, as, ++run->restarted, run->how->restarts);
+    run->before[rank] = *worker;
+    bool moved = ls_remote_move(run, worker), back = worker->with_host && !moved;
+    if (!ls_supervise_start(run, rank, worker->restarts + 1)) return false;
+    run->restarted++;
+    if (moved) (void)snprintf(where, sizeof(where), " on %s", run->workers[rank].host);
+    if (!run->hosts->options->alone) ls_supervise_tell(run, rank, back ? " when its host is back" : where);
     return true;
 }
 
@@ -225,7 +200,11 @@ static void look_for_workers(struct run *run) {
     run->failed_at = ls_launch_now();
 }
 
-/* A worker has ended, and its status is known. */
+void ls_supervise_give_up(struct run *run, struct ls_worker *worker) {
+    if (!spare(run, worker)) ls_supervise_blame(run, worker);
+    look_for_workers(run);
+}
+
 void ls_supervise_end(struct run *run, struct ls_worker *worker) {
     run->alive--;
     run->ended_at = ls_launch_now();
@@ -233,25 +212,7 @@ void ls_supervise_end(struct run *run, struct ls_worker *worker) {
         if (!run->succeeded) run->succeeded_at = run->ended_at;
         run->succeeded = true;
     }
-    if (!restart(run, worker) && !spare(run, worker)) ls_supervise_blame(run, worker);
-    look_for_workers(run);
-}
-
-/* The launcher adopts the processes that its workers leave behind (PR_SET_CHILD_SUBREAPER), and only waits for them. */
-static void reap(struct run *run) {
-    siginfo_t info = {0};
-    while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
-        struct ls_worker *worker = find_worker(run, info.si_pid);
-        if (worker) {
-            ls_worker_reap(worker);
-            ls_guard_remove(&run->guard, worker->pid);
-            drain(run, worker->rank);
-            ls_supervise_end(run, worker);
-        } else {
-            (void)waitpid(info.si_pid, NULL, WNOHANG);
-        }
-        info.si_pid = 0;
-    }
+    if (!restart(run, worker)) ls_supervise_give_up(run, worker);
 }
 
 /* ---- Signals ---------------------------------------------------------------------------------------------------- */
@@ -282,7 +243,6 @@ static void read_signals(struct run *run) {
         else if (info.ssi_signo != SIGCHLD)
             pass_on(run, (int)info.ssi_signo);
     }
-    if (!run->hosts) reap(run);
 }
 
 /* ---- The loop --------------------------------------------------------------------------------------------------- */
@@ -304,9 +264,9 @@ static int next_timeout(const struct run *run) {
         at = run->failed_at + run->how->grace;
     else if (kill_at(run) > 0)
         at = kill_at(run);
-    else if (run->killed && run->hosts)
+    else if (run->killed)
         at = run->killed_at + LS_RUN_KILL;
-    double other = run->hosts ? ls_hosts_next_at(run->hosts) : -1;
+    double other = ls_hosts_next_at(run->hosts);
     if (other >= 0 && (at < 0 || other < at)) at = other;
     other = ls_remote_next_at(run);
     if (other >= 0 && (at < 0 || other < at)) at = other;
@@ -316,31 +276,29 @@ static int next_timeout(const struct run *run) {
 }
 
 static nfds_t count_polled(const struct run *run) {
-    return (nfds_t)(3 + 2 * run->count + (run->hosts ? ls_hosts_polls(run->hosts) : 0) + (run->elastic != NULL));
+    return 3 + LS_HOSTS_POLLS((nfds_t)run->hosts->count) + (run->elastic != NULL);
+}
+
+/* Nobody reads on for a sink that is behind. A worker that writes to one whose reader has gone gets SIGPIPE. */
+static enum ls_frame_flow flow_of(const struct run *run, const struct ls_sink *sink) {
+    if (sink->closed && !run->how->folder) return LS_FLOW_CLOSED;
+    return ls_sink_behind(sink) ? LS_FLOW_HELD : LS_FLOW_ON;
 }
 
 static void fill_polled(struct run *run) {
+    struct ls_output *output = &run->output;
+    enum ls_frame_flow flows[] = {flow_of(run, &output->out), flow_of(run, &output->err)};
     run->polled[0] = (struct pollfd){.fd = run->signals, .events = POLLIN};
-    run->polled[1] = (struct pollfd){.fd = run->output.out.used ? run->output.out.fd : -1, .events = POLLOUT};
-    run->polled[2] = (struct pollfd){.fd = run->output.err.used ? run->output.err.fd : -1, .events = POLLOUT};
-    for (int i = 0; i < 2 * run->count; i++) {
-        const struct ls_stream *stream = &run->streams[i];
-        bool read = stream->open && !ls_sink_behind(stream->sink);
-        run->polled[3 + i] = (struct pollfd){.fd = read ? stream->fd : -1, .events = POLLIN};
-    }
-    bool behind = ls_sink_behind(&run->output.out) || ls_sink_behind(&run->output.err);
-    if (run->hosts) ls_hosts_fill(run->hosts, run->polled + 3 + 2 * run->count, behind);
+    run->polled[1] = (struct pollfd){.fd = output->out.waits.used ? output->out.fd : -1, .events = POLLOUT};
+    run->polled[2] = (struct pollfd){.fd = output->err.waits.used ? output->err.fd : -1, .events = POLLOUT};
+    ls_hosts_fill(run->hosts, run->polled + 3, flows);
     if (run->elastic) ls_discover_fill(&run->elastic->discover, run->polled + count_polled(run) - 1);
 }
 
 static void step(struct run *run) {
     fill_polled(run);
-    if (poll(run->polled, count_polled(run), next_timeout(run)) > 0) {
-        for (int i = 0; i < 2 * run->count; i++)
-            if (run->polled[3 + i].revents) (void)ls_stream_read(&run->output, &run->streams[i]);
-        if (run->polled[0].revents) read_signals(run);
-    }
-    if (run->hosts) ls_remote_hear(run, run->polled + 3 + 2 * run->count);
+    if (poll(run->polled, count_polled(run), next_timeout(run)) > 0 && run->polled[0].revents) read_signals(run);
+    ls_remote_hear(run, run->polled + 3);
     ls_remote_follow(run);
     announce(run);
     escalate(run);
@@ -354,7 +312,7 @@ static void finish_output(struct run *run) {
     for (int i = 0; i < 2 * run->count; i++) ls_stream_close(&run->output, &run->streams[i]);
     ls_output_flush(&run->output);
     run->signalled = false;
-    while ((run->output.out.used || run->output.err.used) && !run->signalled) {
+    while ((run->output.out.waits.used || run->output.err.waits.used) && !run->signalled) {
         fill_polled(run);
         (void)poll(run->polled, 3, -1);
         if (run->polled[0].revents) read_signals(run);
@@ -362,47 +320,37 @@ static void finish_output(struct run *run) {
     }
 }
 
-static int start_workers(struct run *run) {
+/* No host has been lost yet, so each start is asked for. */
+static void start_workers(struct run *run) {
     const struct ls_launch *launch = run->how->launch;
     int first = launch->start ? launch->start : launch->count;
-    for (int i = 0; i < first; i++) {
-        int failure = ls_supervise_start(run, i, 0);
-        if (failure) return failure;
-        run->count = i + 1;
-    }
-    for (; run->count < launch->count; run->count++) {
-        run->workers[run->count] =
-            (struct ls_worker){.rank = run->count, .server = -1, .out = -1, .err = -1, .ended = true, .absent = true};
-        for (int i = 0; i < 2; i++) ls_stream_init(&run->streams[2 * run->count + i], -1, &run->output.out, "");
-        for (int i = 0; i < 2; i++) ls_stream_close(&run->output, &run->streams[2 * run->count + i]);
-    }
-    return 0;
+    run->count = launch->count;
+    for (int i = 0; i < first; i++) (void)ls_supervise_start(run, i, 0);
+    for (int i = first; i < run->count; i++)
+        run->workers[i] = (struct ls_worker){.rank = i, .server = -1, .ended = true, .absent = true};
 }
 
 static int watch(struct run *run) {
-    int failure = start_workers(run);
-    if (failure) {
-        signal_all(run, SIGKILL, LS_SIGNAL_GROUP);
-        run->signalled = run->announced = true;
-    }
+    start_workers(run);
     while (run->alive || ls_remote_awaits(run)) step(run);
-    if (run->count) finish_output(run);
-    if (failure || run->unstarted) return failure ? failure : run->unstarted;
+    finish_output(run);
+    if (run->unstarted) return run->unstarted;
     if (run->elastic && !run->culprit && !run->succeeded) return STOPPED; /* a signal, while nobody ran */
     return run->culprit ? run->culprit->exit_status : 0;
 }
 
 static bool allocate(struct run *run, size_t count) {
     run->workers = calloc(count, sizeof(*run->workers));
+    run->before = calloc(count, sizeof(*run->before));
     run->streams = calloc(2 * count, sizeof(*run->streams));
-    size_t more = run->hosts ? (size_t)ls_hosts_polls_most(run->hosts) : 0;
-    run->polled = calloc(3 + 2 * count + more + 1, sizeof(*run->polled));
-    return run->workers && run->streams && run->polled;
+    run->polled = calloc(3 + LS_HOSTS_POLLS((size_t)run->hosts->room) + 1, sizeof(*run->polled));
+    return run->workers && run->before && run->streams && run->polled;
 }
 
 static void release(struct run *run) {
     ls_output_free(&run->output);
     free(run->workers);
+    free(run->before);
     free(run->streams);
     free(run->polled);
     if (run->signals >= 0) (void)close(run->signals);
@@ -422,28 +370,16 @@ static int open_signals(void) {
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int watch_guarded(struct run *run) {
-    if (run->hosts) return watch(run);
-    if (!ls_guard_start(run->how->launch->count, "LOCKSTEP_RUN_ID", run->how->launch->id, &run->guard)) return 1;
-    int status = watch(run);
-    ls_guard_stop(&run->guard);
-    return status;
-}
-
 int ls_supervise(const struct ls_supervision *supervision) {
     struct run run = {
         .how = supervision, .hosts = supervision->hosts, .elastic = supervision->elastic, .signals = open_signals()};
     int status = 1;
     ls_output_init(&run.output);
     run.output.times = supervision->times;
-    if (supervision->ports)
-        ls_ports_release(supervision->ports); /* before any fork, so that no child still holds one */
-    bool alone = !run.hosts && ls_launch_adopt();
     if (run.signals < 0 || !allocate(&run, (size_t)supervision->launch->count))
         (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));
     else
-        status = watch_guarded(&run);
-    if (alone) ls_launch_sweep();
+        status = watch(&run);
     release(&run);
     return status;
 }

@@ -14,16 +14,15 @@
 
 struct ls_supervision {
     const struct ls_launch *launch;
-    struct ls_ports *ports;         /* held until the first worker starts; NULL with hosts */
     struct ls_run_elastic *elastic; /* NULL: the hosts stay */
-    struct ls_run_hosts *hosts;     /* NULL: all workers are children of this process */
-    const char *folder;             /* gets each worker's output as files; NULL */
-    bool times;                     /* put the time before each line */
-    bool prefix;                    /* put the rank before each line */
-    double grace;                   /* seconds in which the other workers end by themselves after the first failure */
-    double stop;                    /* seconds that the workers have after SIGINT or SIGTERM to the launcher */
-    bool any;                       /* a worker is started anew with any status */
-    int restarts;                   /* how often, in all, a worker that was lost or lost another is started anew */
+    struct ls_run_hosts *hosts;
+    const char *folder; /* gets each worker's output as files; NULL */
+    bool times;         /* put the time before each line */
+    bool prefix;        /* put the rank before each line */
+    double grace;       /* seconds in which the other workers end by themselves after the first failure */
+    double stop;        /* seconds that the workers have after SIGINT or SIGTERM to the launcher */
+    bool any;           /* a worker is started anew with any status */
+    int restarts;       /* how often, in all, a worker that was lost or lost another is started anew */
 };
 
 /* Returns the exit status: 0, or the first failing worker's own. */

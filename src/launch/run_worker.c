@@ -22,20 +22,6 @@ struct pipes {
     int out[2], err[2], report[2];
 };
 
-bool ls_launch_cluster(struct ls_launch *launch, char *const *addresses) {
-    size_t size = 0;
-    int workers = launch->count - launch->servers;
-    FILE *out = open_memstream(&launch->cluster, &size);
-    if (!out) return false;
-    (void)fprintf(out, "{\"worker\":[");
-    for (int i = 0; i < launch->count; i++) {
-        const char *between = i == workers ? "],\"ps\":[" : i ? "," : "";
-        (void)fprintf(out, "%s\"%s\"", between, addresses[i]);
-    }
-    (void)fprintf(out, "]}");
-    return !fclose(out);
-}
-
 double ls_launch_now(void) {
     struct timespec time;
     (void)clock_gettime(CLOCK_MONOTONIC, &time);

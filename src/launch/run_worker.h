@@ -28,7 +28,7 @@ struct ls_launch {
     char *cluster;       /* the "cluster" object of TF_CONFIG */
     char id[32];         /* LOCKSTEP_RUN_ID */
     int columns;         /* of the terminal that shows the output, without the prefix; 0 without a terminal */
-    /* the launcher's own state from before it changed it, given back to the workers */
+    /* the process's own state from before it changed it, given back to what it starts */
     sigset_t mask;
     struct sigaction pipe_action, child_action;
     struct rlimit files;
@@ -39,9 +39,9 @@ struct ls_worker {
     int local;        /* LOCAL_RANK */
     int server;       /* its index among the parameter servers; -1: it is a worker */
     int restarts;     /* how often it was started anew */
-    pid_t pid;        /* also its process group; on its host */
-    const char *host; /* NULL: this machine, as the launcher's child */
-    int out, err;     /* -1 with a host */
+    pid_t pid;        /* also its process group; on its host; 0: none has told the launcher yet */
+    const char *host; /* NULL: no host was named */
+    int out, err;     /* of an agent's; -1: they have ended */
     bool ended;
     bool by_signal;
     bool with_host;  /* it was lost with its host */
@@ -51,8 +51,6 @@ struct ls_worker {
     int exit_status; /* as a shell has it: 128 + n for a signal */
 };
 
-/* Writes launch->cluster, freed by the caller, for workers at those addresses [count]; false without memory. */
-bool ls_launch_cluster(struct ls_launch *launch, char *const *addresses);
 /* Seconds on a clock that only goes forward. */
 double ls_launch_now(void);
 /* Makes room for two pipes and three sockets a worker of this host; the workers get the old limit back. */

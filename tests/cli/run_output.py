@@ -125,6 +125,17 @@ def a_slow_reader_slows_the_workers_and_signals_still_pass():
     assert all(line[:4] in (b"[0] ", b"[1] ") and len(line) == 1004 for line in out.splitlines()[:-2])
 
 
+def a_stuck_reader_of_one_stream_holds_no_other():
+    """Nor the news that a worker has ended."""
+    program = "if index == 0:\n  while True: say(b'y' * 1000 + b'\\n')\ntime.sleep(0.7)\nsay(b'still here\\n', 2)\nsys.exit(3)"
+    launcher = cli.start("run", "-np", "2", "--grace", "0.1", "--", sys.executable, "-c", PROLOGUE + program)
+    cli.equal(launcher.stderr.readline(), b"[1] still here\n")
+    cli.contains(launcher.stderr.readline(), b"worker:1 (rank 1, pid ")
+    status, out, _ = cli.finish(launcher)
+    cli.equal(status, 3)
+    assert all(len(line) == 1004 for line in out.splitlines()[:-2])
+
+
 def a_reader_that_leaves_ends_the_workers():
     script = f"{cli.LOCKSTEP} run -np 2 -- yes 2>/dev/null | head -n 3"
     done = subprocess.run(["bash", "-c", script + "; echo ${PIPESTATUS[0]}"], stdout=subprocess.PIPE, timeout=cli.LIMIT,
@@ -237,7 +248,7 @@ cli.main([prefixes_and_streams, no_prefix, pieces_of_a_line_are_put_together, un
           empty_lines_are_kept, progress_bars_survive, carriage_return_and_newline_are_one_end,
           mixed_ends_from_many_workers_stay_whole, bytes_pass_unread, characters_split_between_writes_survive,
           large_lines_come_whole, endless_lines_are_broken_between_characters, endless_lines_need_bounded_memory,
-          a_slow_reader_slows_the_workers_and_signals_still_pass, a_reader_that_leaves_ends_the_workers,
+          a_slow_reader_slows_the_workers_and_signals_still_pass, a_stuck_reader_of_one_stream_holds_no_other, a_reader_that_leaves_ends_the_workers,
           closed_output_is_no_obstacle, last_words_come_before_the_verdict,
           a_stranger_that_keeps_the_pipe_open_does_not_hold_the_end, a_bar_on_a_terminal_keeps_its_line, the_bar_of_training_is_redrawn_in_place,
           json_lines_stay_parsable])

@@ -344,6 +344,75 @@ def nobody_is_left_when_the_launcher_is_killed():
         cli.wait_until(lambda: not any(map(cli.alive, pids)), "the workers and their children to end")
 
 
+def agent_of(pid):
+    return int(open(f"/proc/{pid}/stat", encoding="ascii").read().rpartition(")")[2].split()[1])
+
+
+def nobody_is_left_when_the_agent_is_killed():
+    """One line says so, also where workers would be started anew."""
+    for options in ([], ["--restart", "4"], ["--elastic", "1"]):
+        with tempfile.NamedTemporaryFile() as file:
+            launcher = cli.start("run", "-np", "3", *options, "--", "sh", "-c", FAMILY.format(file.name) + "wait")
+            pids = read_pids(file.name, 9)
+            os.kill(agent_of(pids[0]), signal.SIGKILL)
+            status, out, err = cli.finish(launcher)
+            cli.equal((status, out, err.count(b"\n")), (137, b"", 1), err)
+            assert re.fullmatch(rb"lockstep run: lockstep agent \(pid \d+\) has ended before the workers, which end with it\n", err), err
+            cli.wait_until(lambda: not any(map(cli.alive, pids)), "the workers and their children to end")
+
+
+def the_agent_ends_with_the_launcher():
+    with tempfile.NamedTemporaryFile() as file:
+        launcher = cli.start("run", "-np", "2", "--", "sh", "-c", FAMILY.format(file.name) + "wait")
+        pids = read_pids(file.name, 6)
+        agent = agent_of(pids[0])
+        launcher.kill()
+        cli.finish(launcher)
+        cli.wait_until(lambda: not any(map(cli.alive, [agent, *pids])), "all to end")
+
+
+def signals_to_all_processes_leave_the_agent():
+    """As a service manager sends them: the workers judge, and the launcher."""
+    with tempfile.NamedTemporaryFile() as file:
+        script = f'trap "echo got; exit 7" TERM; echo $$ >> {file.name}; while :; do sleep 0.05; done'
+        launcher = cli.start("run", "-np", "1", "--", "sh", "-c", script)
+        agent = agent_of(read_pids(file.name, 1)[0])
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT, signal.SIGTERM):
+            os.kill(agent, number)
+        time.sleep(0.2)
+        assert cli.alive(agent)
+        launcher.terminate()
+        status, out, err = cli.finish(launcher)
+        cli.equal((status, out), (7, b"[0] got\n"), err)
+
+
+def who_cannot_be_started_anew_has_ended_as_before():
+    for options, status in ([], 137), (["--elastic", "1"], 0):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "program")
+            with open(program, "w", encoding="ascii") as file:
+                file.write(f"#!/bin/sh\n[ $RANK = 0 ] && touch {folder}/up && exec sleep 1\n"
+                           f"while [ ! -e {folder}/up ]; do sleep 0.05; done\nrm {program} && kill -9 $$\n")
+            os.chmod(program, 0o755)
+            done = cli.lockstep("run", "-np", "2", "--restart", "9", *options, "--grace", "0.1", "--", program)
+            cli.equal(done.returncode, status, done.stderr)
+            cli.equal((done.stderr.count(b"cannot start"), done.stderr.count(b"started anew")), (1, 0), done.stderr)
+            cli.contains(done.stderr, b"was killed by signal 9 (SIGKILL)")
+
+
+def the_standard_input_is_rank_0s_alone():
+    """Nobody takes bytes that it does not read; it may be a file that is sought in."""
+    with tempfile.TemporaryFile() as file:
+        file.write(b"one\ntwo\nthree\n")
+        for script, left in (("exit 0", b"one\ntwo\nthree\n"), ("read line; exit 0", b"two\nthree\n")):
+            file.seek(0)
+            cli.equal(shell(2, script, stdin=file).returncode, 0)
+            cli.equal(os.read(file.fileno(), 100), left)
+    done = shell(2, "[ $RANK = 0 ] && [ $LOCKSTEP_RESTART_COUNT = 0 ] && read line && kill -9 $$; cat", "--restart", "1",
+                 stdin=None, input=b"one\ntwo\n")
+    cli.equal((done.returncode, done.stdout), (0, b"[0] two\n"), done.stderr)
+
+
 def children_from_before_an_exec_are_left_alone():
     script = f"sleep 300 & echo $!; exec {cli.LOCKSTEP} run -np 1 true"
     with tempfile.TemporaryFile() as file:
@@ -367,4 +436,6 @@ cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_
           the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, a_server_that_outlives_the_workers_is_ended, who_ignores_a_signal_to_the_launcher_is_killed, signals_are_passed_on,
           a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,
           nobody_is_left_after_success, nobody_is_left_when_the_launcher_is_killed,
+          nobody_is_left_when_the_agent_is_killed, the_agent_ends_with_the_launcher, signals_to_all_processes_leave_the_agent,
+          who_cannot_be_started_anew_has_ended_as_before, the_standard_input_is_rank_0s_alone,
           children_from_before_an_exec_are_left_alone])

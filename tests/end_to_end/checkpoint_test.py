@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, children_of, half_of, last_json, newest_step, task_index_of, train_command
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, half_of, last_json, newest_step, train_command, workers_of
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
@@ -142,7 +142,7 @@ class Checkpoints(unittest.TestCase):
                                     env=dict(os.environ, LOCKSTEP_REJOIN_TIMEOUT="0"))
         while not self.names() and launcher.poll() is None:
             time.sleep(0.01)
-        victim = next(child for child in children_of(launcher.pid) if task_index_of(child) == 1)
+        victim = workers_of(launcher.pid)[1]
         os.kill(victim, signal.SIGKILL)
         out, said = launcher.communicate(timeout=2 * LIMIT)
         self.assertEqual(launcher.returncode, 0, said)

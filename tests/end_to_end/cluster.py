@@ -210,6 +210,12 @@ def task_index_of(pid):
     return int(found.group(1)) if found else None
 
 
+def workers_of(launcher):
+    """{index: process} of the workers that lockstep run has here: its agent's children."""
+    return {task_index_of(worker): worker for agent in children_of(launcher) for worker in children_of(agent)
+            if task_index_of(worker) is not None}
+
+
 def last_json(text):
     return json.loads(text.strip().splitlines()[-1])
 

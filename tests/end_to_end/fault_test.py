@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, PACE, Cluster, children_of, drawn, run_local, shared_files, task_index_of, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, PACE, Cluster, children_of, drawn, run_local, shared_files, train_command, wait_for_line, workers_of
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
@@ -176,10 +176,10 @@ class Faults(unittest.TestCase):
         launcher = subprocess.Popen([LOCKSTEP, "run", "-np", "3", "--", *LONG], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
         wait_for_line(launcher.stdout, "Epoch 3/")
-        children = children_of(launcher.pid)
-        workers = [child for child in children if task_index_of(child) == 1]
-        self.assertEqual(len(workers), 1, children)
-        os.kill(workers[0], signal.SIGKILL)
+        workers = workers_of(launcher.pid)
+        self.assertEqual(sorted(workers), [0, 1, 2])
+        children = [*children_of(launcher.pid), *workers.values()]
+        os.kill(workers[1], signal.SIGKILL)
         _, stderr = launcher.communicate(timeout=LIMIT)
         self.assertEqual(launcher.returncode, 137)
         self.assertRegex(stderr, "worker:1")

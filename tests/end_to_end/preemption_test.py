@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, PACE, Cluster, children_of, half_of, last_json, task_index_of, train_command, wait_for_line
+from cluster import ENDLESS, LIMIT, LOCKSTEP, PACE, Cluster, children_of, half_of, last_json, train_command, wait_for_line, workers_of
 
 ROUNDS = 2
 WORKERS = 3
@@ -49,7 +49,7 @@ class Preemption(unittest.TestCase):
         return launcher
 
     def worker(self, launcher, rank):
-        return next(child for child in children_of(launcher.pid) if task_index_of(child) == rank)
+        return workers_of(launcher.pid)[rank]
 
     def finish(self, launcher):
         out, said = launcher.communicate(timeout=2 * LIMIT)

@@ -27,6 +27,14 @@ def children(pid):
     return found
 
 
+def below(launcher):
+    """The processes of its agent: the workers, and the guard."""
+    try:
+        return [worker for agent in children(launcher) for worker in children(agent)]
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # one of them has just ended
+
+
 def resident(pid):
     with open(f"/proc/{pid}/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -60,7 +68,7 @@ class Bounds(unittest.TestCase):
                                stderr=subprocess.PIPE, text=True)
         most, ranks = {}, {}
         while job.poll() is None:
-            for pid in children(job.pid):
+            for pid in below(job.pid):
                 try:
                     if ranks.get(pid) is None:  # until it is forked and has become the worker's program
                         ranks[pid] = rank_of(pid)

@@ -12,7 +12,7 @@ import time
 import unittest
 
 import events
-from cluster import LIMIT, LOCKSTEP, children_of, half_of, last_json, task_index_of, train_command
+from cluster import LIMIT, LOCKSTEP, half_of, last_json, train_command, workers_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden", "tensorboard.txt")
@@ -177,8 +177,7 @@ class Seeing(unittest.TestCase):
                    *train_command("--tensorboard", self.board, "--tensorboard-steps", "3", "--csv", self.table, *options)]
         task = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.wait_for_rows(5)
-        [chief] = [pid for pid in children_of(task.pid) if task_index_of(pid) == 0]
-        os.kill(chief, signal.SIGKILL)
+        os.kill(workers_of(task.pid)[0], signal.SIGKILL)
         out, err = task.communicate(timeout=2 * LIMIT)
         self.assertEqual(task.returncode, 0, err)
         self.assertIn("took the state of the training over from rank ", err)

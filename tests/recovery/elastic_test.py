@@ -13,7 +13,7 @@ import unittest
 
 import modes
 from job import LIMIT, Job, JobCase, Returner, few, some, undisturbed
-from cluster import children_of, task_index_of
+from cluster import workers_of
 from servers import Servers
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -149,7 +149,7 @@ class Fewer(Elastic):
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not launcher.stdout.readline().startswith("Epoch 2"):
             self.assertIsNone(launcher.poll())
-        os.kill(next(pid for pid in children_of(launcher.pid) if task_index_of(pid) == 0), signal.SIGKILL)
+        os.kill(workers_of(launcher.pid)[0], signal.SIGKILL)
         out, said = launcher.communicate(timeout=LIMIT)
         self.assertEqual(launcher.returncode, 0, said)
         self.assertIn("2 of 3 workers are left, 2 must be", said)
