@@ -42,8 +42,8 @@ static ls_status hand_out_id(const struct ls_nccl *nccl, struct ticket *ticket) 
     char error[LS_ERROR_SIZE];
     (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
     ticket->made = !made;
-    ls_status status =
-        ls_group_broadcast(nccl->runtime->group, "nccl id", 0, LS_INT64, ticket, sizeof(*ticket) / sizeof(int64_t));
+    ls_status status = ls_group_broadcast(nccl->runtime->group,
+                                          LS_BROADCAST("nccl id", ticket, sizeof(*ticket) / sizeof(int64_t), LS_INT64));
     if (made) return ls_fail(made, "%s", error);
     if (!status && !ticket->made) return ls_fail(LS_UNAVAILABLE, "rank 0 could not make an id for NCCL");
     return status;

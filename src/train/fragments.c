@@ -139,7 +139,8 @@ static void *exchange_fragment(void *argument) {
     struct ls_track *track = model->strategy->communicator_track;
     int64_t begun = ls_track_begin(track);
     ls_reached("fragment");
-    fragments->status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, REQUESTS, fragments->requests);
+    fragments->status = ls_meeting_add_up(
+        model, LS_ALL_REDUCE("meeting", fragments->requests, fragments->requests, REQUESTS, LS_FLOAT64));
     if (!fragments->status) fragments->status = ls_meeting_mean(model, count, before, fragments->now, count);
     if (fragments->status) (void)memcpy(fragments->error, ls_error(), strlen(ls_error()) + 1);
     ls_track_end(track, begun, "fragment",

@@ -49,7 +49,7 @@ static ls_status gather_discover(const struct ls_discover *attempt, const char *
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array((size_t)ranks->size, sizeof(*counts));
     if (!counts) return ls_fail_memory("an attempt at shared memory", (size_t)ranks->size * sizeof(*counts));
     for (int i = 0; i < ranks->size; i++) counts[i] = !gives || gives[i] ? bytes / sizeof(int32_t) : 0;
-    return ranks->all_gather(ranks->context, name, LS_INT32, input, counts, output);
+    return ranks->all_gather(ranks->context, LS_ALL_GATHER(name, input, output, counts, LS_INT32));
 }
 
 ls_status ls_discover_gather(const struct ls_discover *attempt, const char *name, void *entries, size_t bytes) {
