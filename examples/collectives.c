@@ -8,13 +8,14 @@ static ls_status talk(ls_communicator *world) {
     int rank = ls_rank(world), size = ls_size(world);
     float mine[4] = {(float)rank, (float)rank + 0.5F, 1, -1}, sum[4];
     double setting = rank == 0 ? 3.25 : 0;
-    ls_status st = ls_all_reduce(world, "numbers", LS_SUM, LS_FLOAT32, mine, sum, 4);
-    if (!st) st = ls_broadcast(world, "setting", 0, LS_FLOAT64, &setting, 1);
+    ls_status st = ls_all_reduce(world, LS_ALL_REDUCE("numbers", mine, sum, 4));
+    if (!st) st = ls_broadcast(world, LS_BROADCAST("setting", &setting, 1, LS_FLOAT64));
     if (st) return st;
     size_t *counts = calloc((size_t)size, sizeof(*counts));
     int64_t *ranks = calloc((size_t)size, sizeof(*ranks)), own = rank;
     for (int i = 0; counts && i < size; i++) counts[i] = 1;
-    st = counts && ranks ? ls_all_gather(world, "ranks", LS_INT64, &own, counts, ranks) : LS_RESOURCE_EXHAUSTED;
+    st = counts && ranks ? ls_all_gather(world, LS_ALL_GATHER("ranks", &own, ranks, counts, LS_INT64))
+                         : LS_RESOURCE_EXHAUSTED;
     if (!st) st = ls_barrier(world, "before printing");
     if (!st)
         (void)printf("rank %d of %d (local %d of %d): sum %g %g %g %g, setting %g, last rank %lld\n", rank, size,

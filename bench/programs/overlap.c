@@ -180,7 +180,7 @@ static ls_status time_wire(const struct plan *plan, ls_communicator *communicato
         float *at = vector;
         for (int i = 0; i < plan->buckets; i++) {
             size_t count = plan->bytes[i] / sizeof(float);
-            ls_status status = ls_all_reduce(communicator, "bucket", LS_SUM, LS_FLOAT32, at, at, count);
+            ls_status status = ls_all_reduce(communicator, LS_ALL_REDUCE("bucket", at, at, count));
             if (status) return status;
             at += count;
         }

@@ -112,10 +112,12 @@ def step_of(name):
 def overhead():
     """Microseconds that Python adds to a call: the same call by a bare ctypes function, whose arguments are ready."""
     import lockstep
+    from lockstep._library import AllReduce
     world = lockstep.world()
     tensor = torch.zeros(16)
     function, handle, memory = world._lib.ls_all_reduce, world._need(), tensor.data_ptr()
-    bare = seconds_of(lambda: function(handle, b"bare", 0, 0, memory, memory, 16))
+    options = AllReduce(b"bare", memory, memory, 16)
+    bare = seconds_of(lambda: function(handle, options))
     import lockstep.torch as hvd
     return {"call, bare ctypes [us]": bare * 1e6, "call, hvd.allreduce_ [us]": seconds_of(lambda: hvd.allreduce_(tensor)) * 1e6}
 

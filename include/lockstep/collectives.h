@@ -58,105 +58,146 @@ LS_API int ls_communicator_subset_rank(const ls_communicator *set, int parent_ra
 
 /* ---- Collectives ------------------------------------------------------------------------------------------------- */
 
-/* input and output hold count elements and may be the same. */
-LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                               const void *input, void *output, size_t count);
-/* The same with compression between ranks that share no memory. INVALID_ARGUMENT for another type than float32 or another
- * op than SUM and MEAN. */
-LS_API ls_status ls_all_reduce_compressed(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                          ls_compression compression, const void *input, void *output, size_t count);
-/* More of an all-reduce. Horovod's prescale_factor and postscale_factor. */
+/* The macro of a call fills its struct: the first fields in their order, which is MPI's, and any others by name.
+ *
+ *     ls_all_reduce(world, LS_ALL_REDUCE("loss", &own, &mean, 1, .op = LS_MEAN));
+ *
+ * A field left out is zero: LS_FLOAT32, LS_SUM, root 0. Lists of counts have an entry a rank. */
+
+/* MPI_Allreduce, hvd.allreduce, torch's all_reduce. With inputs, outputs, counts and array_count in place of input, output and
+ * count it is of several arrays: hvd.grouped_allreduce, all_reduce_coalesced. Each gets the bits that an all-reduce of it alone
+ * gives. All of them are added or the group ends. Under AUTO small arrays go together, through a buffer where they do not lie
+ * one behind the other. */
 typedef struct ls_all_reduce_options {
     size_t size;
-    ls_compression compression; /* as above */
+    const char *name;
+    const void *input; /* count elements */
+    void *output;      /* count elements; may be input */
+    size_t count;
+    ls_dtype dtype;
+    ls_reduce_op op;
+    ls_compression compression; /* between ranks that share no memory. Of SUM and MEAN of float32; else INVALID_ARGUMENT */
     double prescale;  /* each rank's input is multiplied by it first; default 1. Not for integers. All types but float64 are */
     double postscale; /* multiplied in float32 and rounded once. The result, after MEAN's division, is multiplied by this one */
+    const void *const *inputs; /* [array_count]: inputs[i] and outputs[i] hold counts[i] elements and may be the same */
+    void *const *outputs;
+    const size_t *counts;
+    size_t array_count; /* 0: the call is of input and output */
 } ls_all_reduce_options;
-#define LS_ALL_REDUCE(...) (&(ls_all_reduce_options){.size = sizeof(ls_all_reduce_options), __VA_ARGS__})
-/* ls_all_reduce with options, which may be NULL. */
-LS_API ls_status ls_all_reduce_with(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                    const ls_all_reduce_options *options, const void *input, void *output, size_t count);
-/* n arrays in one call: Horovod's grouped_allreduce. inputs[i] and outputs[i] hold counts[i] elements and may be the same.
- * Each array gets the bits that an all-reduce of it alone gives. All of them are added or the group ends. Under AUTO small
- * arrays go together, through a buffer where they do not lie one behind the other. options may be NULL. */
-LS_API ls_status ls_all_reduce_group(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                     const ls_all_reduce_options *options, const void *const *inputs, void *const *outputs,
-                                     const size_t *counts, size_t n);
-/* data holds count elements on every rank: those of rank root, read there and written on all others. */
-LS_API ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
-                              size_t count);
-/* output holds the concatenation in rank order; counts[rank] elements come from each rank. */
-LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
-                               const size_t *counts, void *output);
-/* Of the sum of all ranks' inputs each rank receives its part: input holds the parts of all ranks in order, counts[rank]
- * elements each, output this rank's. output may be its own place in input. */
-LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                   const void *input, const size_t *counts, void *output);
+#define LS_ALL_REDUCE(...) (&(ls_all_reduce_options){.size = sizeof(ls_all_reduce_options), .name = __VA_ARGS__})
+LS_API ls_status ls_all_reduce(ls_communicator *communicator, const ls_all_reduce_options *options);
+
+/* MPI_Bcast, hvd.broadcast, torch's broadcast. With allocated the other ranks need not know count: hvd.broadcast_object. */
+typedef struct ls_broadcast_options {
+    size_t size;
+    const char *name;
+    void *data; /* count elements on every rank: those of rank root, read there and written on all others */
+    size_t count;
+    ls_dtype dtype;
+    int root;
+    void **allocated; /* root's data and count alone are read. Receives the elements on every rank; ls_memory_free */
+    size_t *received; /* with allocated: how many */
+} ls_broadcast_options;
+#define LS_BROADCAST(...) (&(ls_broadcast_options){.size = sizeof(ls_broadcast_options), .name = __VA_ARGS__})
+LS_API ls_status ls_broadcast(ls_communicator *communicator, const ls_broadcast_options *options);
+
+/* MPI_Allgatherv, torch's all_gather. With allocated each rank gives as many elements as it likes: hvd.allgather. */
+typedef struct ls_all_gather_options {
+    size_t size;
+    const char *name;
+    const void *input;
+    void *output;         /* the concatenation in rank order */
+    const size_t *counts; /* elements that come from each rank */
+    ls_dtype dtype;
+    size_t count;     /* with allocated, in place of output and counts: elements of input */
+    void **allocated; /* receives the concatenation; ls_memory_free */
+    size_t *received; /* with allocated: elements that came from each rank */
+} ls_all_gather_options;
+#define LS_ALL_GATHER(...) (&(ls_all_gather_options){.size = sizeof(ls_all_gather_options), .name = __VA_ARGS__})
+LS_API ls_status ls_all_gather(ls_communicator *communicator, const ls_all_gather_options *options);
+
+/* MPI_Reduce_scatter, hvd.reducescatter, torch's reduce_scatter. */
+typedef struct ls_reduce_scatter_options {
+    size_t size;
+    const char *name;
+    const void *input;    /* the parts of all ranks in order */
+    void *output;         /* this rank's part of the reduction; may be its own place in input */
+    const size_t *counts; /* elements of each rank's part */
+    ls_dtype dtype;
+    ls_reduce_op op;
+} ls_reduce_scatter_options;
+#define LS_REDUCE_SCATTER(...)                                                                                            \
+    (&(ls_reduce_scatter_options){.size = sizeof(ls_reduce_scatter_options), .name = __VA_ARGS__})
+LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const ls_reduce_scatter_options *options);
 /* counts[size] of a reduce-scatter of count elements as Horovod divides them: the first count mod size ranks get one more. */
 LS_API ls_status ls_split_counts(size_t count, int size, size_t *counts);
+
+/* MPI_Alltoallv, hvd.alltoall(splits), torch's all_to_all. Gathers the counts first. */
+typedef struct ls_all_to_all_options {
+    size_t size;
+    const char *name;
+    const void *input;    /* the parts for all ranks in order */
+    const size_t *counts; /* elements for each rank */
+    void **allocated;     /* receives the parts from all ranks in order; ls_memory_free */
+    size_t *received;     /* elements that came from each rank */
+    ls_dtype dtype;
+} ls_all_to_all_options;
+#define LS_ALL_TO_ALL(...) (&(ls_all_to_all_options){.size = sizeof(ls_all_to_all_options), .name = __VA_ARGS__})
+LS_API ls_status ls_all_to_all(ls_communicator *communicator, const ls_all_to_all_options *options);
+
 /* Returns when all ranks have called it. It moves no data, and has the deadline of every collective. */
 LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
 
-/* ---- Parts whose sizes only their senders know ------------------------------------------------------------------- */
-
-/* Each gathers the sizes first and allocates the output, which is freed with ls_memory_free. Lists of counts have an entry
- * a rank. */
-/* hvd.alltoall(splits): input holds send_counts[rank] elements for each rank, in rank order; *output receives those from
- * each, and receive_counts how many. */
-LS_API ls_status ls_all_to_all(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
-                               const size_t *send_counts, void **output, size_t *receive_counts);
-/* hvd.allgather: each rank gives as many elements as it likes, count. counts receives those of all. */
-LS_API ls_status ls_all_gather_ragged(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
-                                      size_t count, void **output, size_t *counts);
-/* hvd.allgather_object carries pickles so: size bytes of this rank. */
-LS_API ls_status ls_all_gather_bytes(ls_communicator *communicator, const char *name, const void *input, size_t size,
-                                     void **output, size_t *sizes);
-/* hvd.broadcast_object: root's size bytes; the others' input and size do not count. */
-LS_API ls_status ls_broadcast_bytes(ls_communicator *communicator, const char *name, int root, const void *input,
-                                    size_t size, void **output, size_t *output_size);
-
 /* ---- Messages between two ranks: MPI_Send, MPI_Recv -------------------------------------------------------------- */
 
+typedef struct ls_send_options {
+    size_t size;
+    const char *name;
+    const void *data; /* count elements */
+    size_t count;
+    ls_dtype dtype;
+    int to;
+} ls_send_options;
+#define LS_SEND(...) (&(ls_send_options){.size = sizeof(ls_send_options), .name = __VA_ARGS__})
 /* Returns when data may be used again, received or not. A rank that waits in a send or a receive takes in what comes for
  * it from any rank, and keeps what it has not asked for yet: no order of sends and receives, and no size, holds up ranks
  * that all wait in one of them. A message waits for a rank that is in none of them (its deadline is a collective's). */
-LS_API ls_status ls_send(ls_communicator *communicator, const char *name, int to, ls_dtype dtype, const void *data,
-                         size_t count);
+LS_API ls_status ls_send(ls_communicator *communicator, const ls_send_options *options);
+typedef struct ls_receive_options {
+    size_t size;
+    const char *name;
+    void *data; /* count elements */
+    size_t count;
+    ls_dtype dtype;
+    int from;
+} ls_receive_options;
+#define LS_RECEIVE(...) (&(ls_receive_options){.size = sizeof(ls_receive_options), .name = __VA_ARGS__})
 /* Waits for the oldest message of that rank with this name. Another type or count is INVALID_ARGUMENT, and ends the group
  * on all ranks. */
-LS_API ls_status ls_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
-                            size_t count);
+LS_API ls_status ls_receive(ls_communicator *communicator, const ls_receive_options *options);
 /* ls_receive for a thread that also has something else to do: *received may be false at the end. Then another message has
  * come since the last wait that ended so, and may be tried for; it may have come in another call. Or the descriptor wake
  * can be read, such as a pipe by which another thread of the process wakes this one. wake -1: it waits for nothing. Its
  * deadline is that of a receive, from each call on. */
-LS_API ls_status ls_try_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
-                                size_t count, int wake, bool *received);
+LS_API ls_status ls_try_receive(ls_communicator *communicator, const ls_receive_options *options, int wake, bool *received);
 
 /* ---- Calls that begin, and are waited for later: Horovod's *_async, poll and synchronize ------------------------- */
 
 /* From here on the calls of all ranks are matched by their names, not by their order, as Horovod's are. All ranks call it
  * before the first call that needs it; it does not communicate. Each call then takes a round in which the ranks tell each
  * other what they have begun. A thread of the communicator makes what all have begun, in one order on all ranks;
- * all-reduces that are ready together and alike go together, as in ls_all_reduce_group. A call that some ranks have begun
+ * all-reduces that are ready together and alike go together, as arrays of one call do. A call that some ranks have begun
  * and others have not is said each LOCKSTEP_REPORT_INTERVAL, with those ranks, and is DEADLINE_EXCEEDED after the time of a
  * collective. It holds for the communicator's life, through recoveries, and for this one alone: not for its sets. There are
  * no messages between two ranks in it (use a set for those), and no set is made of it afterwards. */
 LS_API ls_status ls_communicator_negotiate(ls_communicator *communicator);
-/* A call that was begun. Its arrays must stay until it has ended; names and counts are copied. */
+/* A call that was begun. Its arrays, and what it receives, must stay until it has ended; names and counts are copied. */
 typedef struct ls_pending ls_pending;
 /* As the calls without _begin, which may be made meanwhile too. FAILED_PRECONDITION before ls_communicator_negotiate;
  * ALREADY_EXISTS where a call of that name has been begun here and has not ended. */
-LS_API ls_status ls_all_reduce_begin(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                     const ls_all_reduce_options *options, const void *input, void *output, size_t count,
-                                     ls_pending **pending);
-LS_API ls_status ls_all_reduce_group_begin(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                           const ls_all_reduce_options *options, const void *const *inputs,
-                                           void *const *outputs, const size_t *counts, size_t n, ls_pending **pending);
-LS_API ls_status ls_broadcast_begin(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
-                                    size_t count, ls_pending **pending);
-LS_API ls_status ls_all_gather_begin(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
-                                     const size_t *counts, void *output, ls_pending **pending);
+LS_API ls_status ls_all_reduce_begin(ls_communicator *communicator, const ls_all_reduce_options *options, ls_pending **pending);
+LS_API ls_status ls_broadcast_begin(ls_communicator *communicator, const ls_broadcast_options *options, ls_pending **pending);
+LS_API ls_status ls_all_gather_begin(ls_communicator *communicator, const ls_all_gather_options *options, ls_pending **pending);
 /* True if it has ended, well or not. Any thread. */
 LS_API bool ls_pending_done(const ls_pending *pending);
 /* Its status. Waits for its end: so many seconds, then DEADLINE_EXCEEDED, and the call goes on; 0: until it ends, or the
@@ -183,18 +224,22 @@ LS_API ls_status ls_timeline_stop(ls_communicator *communicator);
 typedef struct ls_gradients ls_gradients;
 typedef struct ls_gradients_options {
     size_t size;
+    void *const *arrays;    /* [array_count], in the order of forward; borrowed, and added in place */
+    const size_t *counts;   /* elements of each */
+    const ls_dtype *dtypes; /* of each */
+    size_t array_count;
     bool sum;                   /* default: the mean over ranks */
     size_t bytes_per_pack;      /* arrays that are added together; default: 1 MiB first, then 25 MiB */
     int passes;                 /* backward passes a step, over which the program adds up: each array is ready so often; default 1 */
     ls_compression compression; /* of float32 arrays */
     double predivide;           /* hvd's gradient_predivide_factor: divides before the sum and multiplies after it; default 1 */
-    const bool *local;          /* [n]: true: this array is never added; default: all are. Copied */
+    const bool *local;          /* [array_count]: true: this array is never added; default: all are. Copied */
 } ls_gradients_options;
-#define LS_GRADIENTS(...) (&(ls_gradients_options){.size = sizeof(ls_gradients_options), __VA_ARGS__})
-/* n arrays of counts[i] elements, in the order of forward; borrowed, and added in place. Alike on all ranks, which make
- * theirs in the same order after ls_communicator_negotiate. The arrays are cut into packs from the last to the first. */
-LS_API ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_options *options, void *const *arrays,
-                                  const size_t *counts, const ls_dtype *dtypes, size_t n, ls_gradients **gradients);
+#define LS_GRADIENTS(...) (&(ls_gradients_options){.size = sizeof(ls_gradients_options), .arrays = __VA_ARGS__})
+/* LS_GRADIENTS(arrays, counts, dtypes, array_count, .sum = true). Alike on all ranks, which make theirs in the same order
+ * after ls_communicator_negotiate. The arrays are cut into packs from the last to the first. */
+LS_API ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_options *options,
+                                  ls_gradients **gradients);
 /* Array index will not be written any more in this pass. By any thread, in any order on each rank: a pack whose arrays are all
  * ready is added while backward goes on. FAILED_PRECONDITION: it has been so already. */
 LS_API ls_status ls_gradients_ready(ls_gradients *gradients, size_t index);

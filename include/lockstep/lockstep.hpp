@@ -105,8 +105,6 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_STRATEGY
 #undef LS_CENTRAL_STORAGE
 #undef LS_CHECKPOINT
-#undef LS_ALL_REDUCE
-#undef LS_GRADIENTS
 #undef LS_FIT
 #undef LS_APPLICATION
 #undef LS_LOAD
@@ -125,8 +123,6 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define LS_CENTRAL_STORAGE(...) LS_OPTIONS_(ls_central_storage_options, __VA_ARGS__)
 #define LS_PARAMETER_SERVER(...) LS_OPTIONS_(ls_parameter_server_options, __VA_ARGS__)
 #define LS_LOCAL_SGD(...) LS_OPTIONS_(ls_local_sgd_options, __VA_ARGS__)
-#define LS_ALL_REDUCE(...) LS_OPTIONS_(ls_all_reduce_options, __VA_ARGS__)
-#define LS_GRADIENTS(...) LS_OPTIONS_(ls_gradients_options, __VA_ARGS__)
 #define LS_CHECKPOINT(...) LS_OPTIONS_(ls_checkpoint_options, __VA_ARGS__)
 #define LS_FIT(...) LS_OPTIONS_(ls_fit_options, __VA_ARGS__)
 #define LS_APPLICATION(...) LS_OPTIONS_(ls_application_options, __VA_ARGS__)
@@ -142,6 +138,29 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define LS_ARRAYS(...) LS_OPTIONS_(ls_arrays, __VA_ARGS__)
 #define LS_DATASET(...) LS_OPTIONS_(ls_dataset_options, __VA_ARGS__)
 #define LS_WRITE(...) LS_OPTIONS_(ls_write_options, __VA_ARGS__)
+
+#undef LS_ALL_REDUCE
+#undef LS_BROADCAST
+#undef LS_ALL_GATHER
+#undef LS_REDUCE_SCATTER
+#undef LS_ALL_TO_ALL
+#undef LS_SEND
+#undef LS_RECEIVE
+#undef LS_GRADIENTS
+#define LS_CALL_(type, a, b, c, d, e, more, ...)                                                                         \
+    LS_QUIET_((lockstep::address(LS_FILL_(                                                                               \
+        type, sizeof(type), (&type::a, &type::b, &type::c, &type::d, &type::e LS_UNPACK_ more), LS_EACH_(__VA_ARGS__)))))
+#define LS_ALL_REDUCE(...)                                                                                               \
+    LS_CALL_(ls_all_reduce_options, name, input, output, count, dtype, (&ls_all_reduce_options::op), __VA_ARGS__)
+#define LS_BROADCAST(...) LS_CALL_(ls_broadcast_options, name, data, count, dtype, root, (), __VA_ARGS__)
+#define LS_ALL_GATHER(...) LS_CALL_(ls_all_gather_options, name, input, output, counts, dtype, (), __VA_ARGS__)
+#define LS_REDUCE_SCATTER(...)                                                                                           \
+    LS_CALL_(ls_reduce_scatter_options, name, input, output, counts, dtype, (&ls_reduce_scatter_options::op), __VA_ARGS__)
+#define LS_ALL_TO_ALL(...)                                                                                               \
+    LS_CALL_(ls_all_to_all_options, name, input, counts, allocated, received, (&ls_all_to_all_options::dtype), __VA_ARGS__)
+#define LS_SEND(...) LS_CALL_(ls_send_options, name, data, count, dtype, to, (), __VA_ARGS__)
+#define LS_RECEIVE(...) LS_CALL_(ls_receive_options, name, data, count, dtype, from, (), __VA_ARGS__)
+#define LS_GRADIENTS(...) LS_CALL_(ls_gradients_options, arrays, counts, dtypes, array_count, sum, (), __VA_ARGS__)
 
 #undef ls_dense
 #undef ls_flatten

@@ -60,7 +60,7 @@ LS_API ls_status ls_tools_devices(char **text);
 /* Explains AUTO's all-reduce in this group: hosts, transports, and the times that were measured. Freed with
  * ls_memory_free. */
 LS_API ls_status ls_tools_explain(const ls_communicator *communicator, char **text);
-/* The algorithm by which ls_all_reduce_compressed runs count elements of dtype. Lives as long as the library. */
+/* The algorithm by which an all-reduce with compression runs count elements of dtype. Lives as long as the library. */
 LS_API const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dtype, ls_compression compression,
                                       size_t count);
 /* True if compression has an effect between these ranks: not where they share memory. */

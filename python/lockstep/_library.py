@@ -25,27 +25,58 @@ class StrategyOptions(Structure):
                 ("log_context", c_void_p), ("compression", c_int), ("request", c_void_p), ("request_context", c_void_p)]
 
 
-class AllReduceOptions(Structure):
-    """ls_all_reduce_options."""
-    _fields_ = [("size", c_size_t), ("compression", c_int), ("prescale", c_double), ("postscale", c_double)]
+def _address(thing):
+    """Of memory: an object of _arrays.array or torch.memory, one of ctypes, bytes, or an address alone."""
+    if thing is None or isinstance(thing, int):
+        return thing
+    if isinstance(thing, bytes):
+        return ctypes.cast(thing, c_void_p).value
+    return thing._as_parameter_ if hasattr(thing, "_as_parameter_") else ctypes.addressof(thing)
 
 
-class Memory(c_void_p):
-    """An argument that is memory which a call reads or writes. A call that goes on behind its caller is given an object
-    that holds the memory, and not an address (need_held)."""
+def _addresses(things):
+    return (c_void_p * len(things))(*map(_address, things))
 
 
-class Memories:
-    """The memory of several objects as one argument, void *[]; it holds them."""
-    __slots__ = ("_held", "_addresses")
+def _sizes(counts):
+    if isinstance(counts, ctypes.Array):
+        return counts
+    numbers = list(counts)
+    return (c_size_t * len(numbers))(*numbers)
 
-    def __init__(self, held: list):
-        self._held, self._addresses = held, (c_void_p * len(held))(*[one._as_parameter_ for one in held])
 
-    @classmethod
-    def from_param(cls, given: "Memories"):
-        return given._addresses
+_SIZES = POINTER(c_size_t)
+_KINDS = {"input": c_void_p, "output": c_void_p, "data": c_void_p, "inputs": POINTER(c_void_p), "outputs": POINTER(c_void_p),
+          "counts": _SIZES, "received": _SIZES, "count": c_size_t, "array_count": c_size_t, "allocated": POINTER(c_void_p),
+          "prescale": c_double, "postscale": c_double}  # of fields; others are int
+_READERS = {"input": _address, "output": _address, "data": _address, "inputs": _addresses, "outputs": _addresses,
+            "counts": _sizes, "received": _sizes}
 
+
+class Options(Structure):
+    """The struct of a call as its macro in collectives.h fills it: the first fields in their order, and any others by name;
+    zero means the default. It holds the objects whose memory it points to."""
+    FIELDS: tuple = ()
+
+    def __init__(self, name: bytes, *values, **named):
+        self.given = dict(zip(self.FIELDS, values), **named)
+        super().__init__(ctypes.sizeof(self), name, **{field: _READERS[field](value) if field in _READERS else value
+                                                       for field, value in self.given.items()})
+
+
+def _options(name: str, fields: str):
+    order = tuple(fields.split())
+    return type(name, (Options,), {"FIELDS": order, "_fields_": [("size", c_size_t), ("name", c_char_p)] + [
+        (field, _KINDS.get(field, c_int)) for field in order]})
+
+
+AllReduce = _options("AllReduce", "input output count dtype op compression prescale postscale inputs outputs counts array_count")
+Broadcast = _options("Broadcast", "data count dtype root allocated received")
+AllGather = _options("AllGather", "input output counts dtype count allocated received")
+ReduceScatter = _options("ReduceScatter", "input output counts dtype op")
+AllToAll = _options("AllToAll", "input counts allocated received dtype")
+Send = _options("Send", "data count dtype to")
+Receive = _options("Receive", "data count dtype source")
 
 _comm, _status = c_void_p, c_int
 # name: (result, arguments). A function that this library lacks is an error when it is called.
@@ -64,29 +95,22 @@ FUNCTIONS = {
     "ls_size": (c_int, [_comm]),
     "ls_local_rank": (c_int, [_comm]),
     "ls_local_size": (c_int, [_comm]),
-    "ls_all_reduce": (_status, [_comm, c_char_p, c_int, c_int, Memory, Memory, c_size_t]),
-    "ls_all_reduce_with": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memory, Memory,
-                                     c_size_t]),
-    "ls_all_reduce_group": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memories,
-                                      Memories, POINTER(c_size_t), c_size_t]),
-    "ls_broadcast": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
-    "ls_all_gather": (_status, [_comm, c_char_p, c_int, Memory, POINTER(c_size_t), Memory]),
-    "ls_reduce_scatter": (_status, [_comm, c_char_p, c_int, c_int, Memory, POINTER(c_size_t), Memory]),
+    "ls_all_reduce": (_status, [_comm, POINTER(AllReduce)]),
+    "ls_broadcast": (_status, [_comm, POINTER(Broadcast)]),
+    "ls_all_gather": (_status, [_comm, POINTER(AllGather)]),
+    "ls_reduce_scatter": (_status, [_comm, POINTER(ReduceScatter)]),
+    "ls_all_to_all": (_status, [_comm, POINTER(AllToAll)]),
+    "ls_send": (_status, [_comm, POINTER(Send)]),
+    "ls_receive": (_status, [_comm, POINTER(Receive)]),
+    "ls_try_receive": (_status, [_comm, POINTER(Receive), c_int, POINTER(c_bool)]),
     "ls_barrier": (_status, [_comm, c_char_p]),
     "ls_cross_rank": (c_int, [_comm]),
     "ls_cross_size": (c_int, [_comm]),
     "ls_is_homogeneous": (c_bool, [_comm]),
     "ls_communicator_subset": (_status, [_comm, POINTER(c_int), c_int, POINTER(c_void_p)]),
-    "ls_all_to_all": (_status, [_comm, c_char_p, c_int, Memory, POINTER(c_size_t), POINTER(c_void_p), POINTER(c_size_t)]),
-    "ls_send": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
-    "ls_receive": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t]),
-    "ls_try_receive": (_status, [_comm, c_char_p, c_int, c_int, Memory, c_size_t, c_int, POINTER(c_bool)]),
     "ls_memory_free": (None, [c_void_p]),
     "ls_communicator_negotiate": (_status, [_comm]),
-    "ls_all_reduce_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memory, Memory, c_size_t,
-                                      POINTER(c_void_p)]),
-    "ls_all_reduce_group_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), Memories,
-                                            Memories, POINTER(c_size_t), c_size_t, POINTER(c_void_p)]),
+    "ls_all_reduce_begin": (_status, [_comm, POINTER(AllReduce), POINTER(c_void_p)]),
     "ls_pending_done": (c_bool, [c_void_p]),
     "ls_pending_wait": (_status, [c_void_p, c_double]),
     "ls_pending_free": (None, [c_void_p]),
@@ -94,17 +118,15 @@ FUNCTIONS = {
     "ls_timeline_stop": (_status, [_comm]),
     "ls_join": (_status, [_comm, POINTER(c_int)]),
 }
-# name: the places of memory among the arguments behind the communicator.
-_MEMORY = {name: [place - 1 for place, kind in enumerate(arguments) if kind is Memory]
-           for name, (_, arguments) in FUNCTIONS.items()}
 
 
 def need_held(function: str, arguments: tuple) -> None:
     """Refuses addresses: the caller of a call that was begun may be gone, and its arrays with it, before the call ends."""
-    for place in _MEMORY[function]:
-        if isinstance(arguments[place], int):
-            raise LockstepError(Status.INVALID_ARGUMENT, f"argument {place + 2} of {function} is an address alone: give the "
-                                                         f"object that holds the memory, such as that of _arrays.array")
+    given = arguments[0].given if arguments and isinstance(arguments[0], Options) else {}
+    for field in ("input", "output", "data"):
+        if isinstance(given.get(field), int):
+            raise LockstepError(Status.INVALID_ARGUMENT, f"{field} of {function} is an address alone: give the object that holds "
+                                                         f"the memory, such as that of _arrays.array")
 
 
 def _candidates():

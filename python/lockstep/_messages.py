@@ -12,6 +12,7 @@ import time
 from typing import Any, Callable, List, Optional
 
 from ._calls import Pending
+from ._library import Receive, Send
 from .errors import LockstepError, Status
 
 Then = Callable[[Optional[BaseException]], None]
@@ -59,7 +60,7 @@ class Messages:
         self._thread.start()
 
     def send(self, name: str, to: int, dtype: int, memory: Any, count: int, then: Optional[Then] = None) -> Pending:
-        pending = Pending(name, lambda: self._group.direct("ls_send", name.encode(), to, dtype, memory, count), then)
+        pending = Pending(name, lambda: self._group.direct("ls_send", Send(name.encode(), memory, count, dtype, to)), then)
         return self._post(self._sends, pending)
 
     def receive(self, name: str, source: int, dtype: int, memory: Any, count: int, finish: Callable[[], Any],
@@ -67,7 +68,7 @@ class Messages:
         """finish is called when the message is in memory."""
         def attempt(wake: int) -> bool:
             received = ctypes.c_bool()
-            self._group.direct("ls_try_receive", name.encode(), source, dtype, memory, count, wake, ctypes.byref(received))
+            self._group.direct("ls_try_receive", Receive(name.encode(), memory, count, dtype, source), wake, ctypes.byref(received))
             if received:
                 finish()
             return received.value

@@ -11,13 +11,14 @@ import itertools
 import os
 import threading
 import weakref
-from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from . import _arrays, _interrupt
 from ._calls import Calls, Pending
 from ._messages import Messages
 from ._named import Named
-from ._library import AllReduceOptions, Memories, StrategyOptions, error_text, library, need_held
+from ._library import (AllGather, AllReduce, AllToAll, Broadcast, Options, Receive, ReduceScatter, Send, StrategyOptions, error_text,
+                       library, need_held)
 from .errors import LockstepError, NotInitializedError, Status
 
 # ls_reduce_op
@@ -26,15 +27,13 @@ _COMMUNICATIONS = {"auto": 0, "ring": 1}
 _COMPRESSIONS = {None: 0, "none": 0, "fp16": 1, "bf16": 2}
 
 
-def all_reduce_options(compression: Optional[str] = None, prescale: float = 1.0, postscale: float = 1.0):
-    """ls_all_reduce_options by reference; None where all are the defaults."""
+def scaling(compression: Optional[str] = None, prescale: float = 1.0, postscale: float = 1.0) -> dict:
+    """These fields of an all-reduce."""
     if compression not in _COMPRESSIONS:
         raise _arrays.refuse(f"compression '{compression}' is none of none, fp16, bf16")
     if not prescale or not postscale:
         raise _arrays.refuse(f"prescale {prescale:g} and postscale {postscale:g} must not be 0")
-    if not _COMPRESSIONS[compression] and prescale == postscale == 1:
-        return None
-    return ctypes.byref(AllReduceOptions(ctypes.sizeof(AllReduceOptions), _COMPRESSIONS[compression], prescale, postscale))
+    return {"compression": _COMPRESSIONS[compression], "prescale": prescale, "postscale": postscale}
 
 
 _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
@@ -43,12 +42,6 @@ _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 def split_evenly(count: int, parts: int) -> List[int]:
     """Horovod's division of a reduce-scatter: the first count mod parts get one more."""
     return [count // parts + (part < count % parts) for part in range(parts)]
-
-
-def sizes(counts: Iterable[int]):
-    """Counts as size_t[]."""
-    numbers = list(counts)
-    return (ctypes.c_size_t * len(numbers))(*numbers)
 
 
 class Communicator:
@@ -240,15 +233,15 @@ class Communicator:
         self.call("ls_join", ctypes.byref(last))
         return last.value
 
-    def begin_native(self, function: str, arguments: Tuple) -> "Begun":
-        """Begins a call that the ranks match by its name, whatever the order; negotiate only. As with begin, the group holds
-        the memory until the call has ended."""
-        need_held(function, arguments)
+    def begin_native(self, options: Options) -> "Begun":
+        """Begins an all-reduce that the ranks match by its name, whatever the order; negotiate only. As with begin, the group
+        holds the memory until the call has ended."""
+        need_held("ls_all_reduce_begin", (options,))
         handle = ctypes.c_void_p()
-        self.call(function, *arguments, ctypes.byref(handle))
+        self.call("ls_all_reduce_begin", options, ctypes.byref(handle))
         while self._begun and self._begun[0].done():
             self._begun.popleft()
-        begun = Begun(self, handle, arguments)
+        begun = Begun(self, handle, options)
         self._begun.append(begun)
         return begun
 
@@ -328,8 +321,8 @@ class Communicator:
         given = _arrays.output(array, dtype) if output is None else _arrays.array(array, dtype)
         into = given if output is None else _arrays.output(output, dtype)
         _same(given, into, given.count, "output")
-        self.call("ls_all_reduce_with", self.name("all_reduce", name), op, given.dtype,
-                  all_reduce_options(compression, prescale, postscale), given, into, given.count)
+        self.call("ls_all_reduce", AllReduce(self.name("all_reduce", name), given, into, given.count, given.dtype, op,
+                                             **scaling(compression, prescale, postscale)))
         return array if output is None else output
 
     def all_reduce_group(self, arrays: Sequence[Any], outputs: Sequence[Any], op: int = SUM, *, name: Optional[str] = None,
@@ -342,15 +335,16 @@ class Communicator:
             kinds.setdefault(given.dtype, []).append((given, into))
         called = self.name("all_reduce", name)
         for dtype, pairs in kinds.items():
-            options = all_reduce_options(compression if dtype == _arrays.FLOAT32 else None, prescale, postscale)
-            self.call("ls_all_reduce_group", b"%s.%s" % (called, _arrays.NAMES[dtype].encode()), op, dtype, options,
-                      Memories([given for given, _ in pairs]), Memories([into for _, into in pairs]),
-                      sizes(given.count for given, _ in pairs), len(pairs))
+            self.call("ls_all_reduce", AllReduce(
+                b"%s.%s" % (called, _arrays.NAMES[dtype].encode()), dtype=dtype, op=op,
+                inputs=[given for given, _ in pairs], outputs=[into for _, into in pairs],
+                counts=[given.count for given, _ in pairs], array_count=len(pairs),
+                **scaling(compression if dtype == _arrays.FLOAT32 else None, prescale, postscale)))
 
     def broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
         """Array of rank root becomes that of all ranks, in place. Root's own may be read-only."""
         found = _arrays.array(array, dtype) if root == self.rank else _arrays.output(array, dtype)
-        self.call("ls_broadcast", self.name("broadcast", name), root, found.dtype, found, found.count)
+        self.call("ls_broadcast", Broadcast(self.name("broadcast", name), found, found.count, found.dtype, root))
         return array
 
     def all_gather(self, array: Any, output: Any, *, counts: Optional[Sequence[int]] = None, name: Optional[str] = None,
@@ -362,7 +356,7 @@ class Communicator:
         if counts[self.rank] != given.count:
             raise _arrays.refuse(f"counts[{self.rank}] is {counts[self.rank]}, and the array of this rank has {given.count} elements")
         _same(given, into, sum(counts), "output")
-        self.call("ls_all_gather", self.name("all_gather", name), given.dtype, given, sizes(counts), into)
+        self.call("ls_all_gather", AllGather(self.name("all_gather", name), given, into, counts, given.dtype))
         return output
 
     def all_gather_rows(self, array: Any, make: Callable[[int], Any], *, name: Optional[str] = None) -> Any:
@@ -378,8 +372,8 @@ class Communicator:
         def work():
             rows = self.gather_counts(given.shape[0], called)
             made = make(sum(rows))
-            self.direct("ls_all_gather", called, _arrays.UINT8, given, sizes(count * row for count in rows),
-                        _arrays.output(made))
+            self.direct("ls_all_gather", AllGather(called, given, _arrays.output(made), [count * row for count in rows],
+                                                   _arrays.UINT8))
             return made
         return self.run(work)
 
@@ -391,8 +385,7 @@ class Communicator:
         if sum(counts) != given.count:
             raise _arrays.refuse(f"counts have {sum(counts)} elements together, and the array has {given.count}")
         _same(given, into, counts[self.rank], "output")
-        self.call("ls_reduce_scatter", self.name("reduce_scatter", name), op, given.dtype, given, sizes(counts),
-                  into)
+        self.call("ls_reduce_scatter", ReduceScatter(self.name("reduce_scatter", name), given, into, counts, given.dtype, op))
         return output
 
     def all_to_all(self, array: Any, counts: Optional[Sequence[int]] = None, *, name: Optional[str] = None,
@@ -411,12 +404,12 @@ class Communicator:
     def send(self, array: Any, to: int, *, name: Optional[str] = None, dtype: Optional[str] = None) -> None:
         """Returns when the array may be used again. A message waits until that rank waits in a receive or a send."""
         given = _arrays.array(array, dtype)
-        self.call("ls_send", (name or "message").encode(), to, given.dtype, given, given.count)
+        self.call("ls_send", Send((name or "message").encode(), given, given.count, given.dtype, to))
 
     def receive(self, array: Any, source: int, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
         """The oldest message of that rank with this name, which has the array's type and count, into the array."""
         into = _arrays.output(array, dtype)
-        self.call("ls_receive", (name or "message").encode(), source, into.dtype, into, into.count)
+        self.call("ls_receive", Receive((name or "message").encode(), into, into.count, into.dtype, source))
         return array
 
     def barrier(self, name: Optional[str] = None) -> None:
@@ -427,13 +420,13 @@ class Communicator:
         """From within work: an all-to-all of counts[rank] elements for each rank. Bytes, and how many elements came from
         each rank."""
         place, received = ctypes.c_void_p(), (ctypes.c_size_t * self.size)()
-        self.direct("ls_all_to_all", name, dtype, source, sizes(counts), ctypes.byref(place), received)
+        self.direct("ls_all_to_all", AllToAll(name, source, counts, ctypes.pointer(place), received, dtype))
         return _owned(self._lib, place.value, sum(received) * _arrays.SIZES[dtype]), list(received)
 
     def gather_counts(self, count: int, name: bytes) -> List[int]:
         """The numbers of all ranks, from within work."""
         own, counts = ctypes.c_int64(count), (ctypes.c_int64 * self.size)()
-        self.direct("ls_all_gather", name + b".counts", _arrays.INT64, ctypes.byref(own), sizes([1] * self.size), counts)
+        self.direct("ls_all_gather", AllGather(name + b".counts", own, counts, [1] * self.size, _arrays.INT64))
         return list(counts)
 
     def _counts(self, counts: Optional[Sequence[int]], default: List[int]) -> List[int]:
@@ -467,8 +460,8 @@ class Begun:
     """A call that the library itself runs: ls_pending. Its group holds it until it has ended."""
     error = None
 
-    def __init__(self, group: Communicator, handle: ctypes.c_void_p, arguments: Tuple):
-        self._group, self._handle, self._arguments = group, handle, arguments
+    def __init__(self, group: Communicator, handle: ctypes.c_void_p, options: Options):
+        self._group, self._handle, self._options = group, handle, options
 
     def done(self) -> bool:
         return self._group._lib.ls_pending_done(self._handle)

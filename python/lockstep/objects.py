@@ -8,7 +8,8 @@ import pickle
 from typing import Any, List, Optional
 
 from . import _arrays
-from .communicator import Communicator, sizes
+from ._library import AllGather, Broadcast
+from .communicator import Communicator
 from .process import world
 
 try:
@@ -30,10 +31,10 @@ def broadcast_object(thing: Any = None, root_rank: int = 0, name: Optional[str] 
 
     def work():
         count = ctypes.c_int64(len(data))
-        group.direct("ls_broadcast", called + b".size", root_rank, _arrays.INT64, ctypes.byref(count), 1)
+        group.direct("ls_broadcast", Broadcast(called + b".size", count, 1, _arrays.INT64, root_rank))
         buffer = ctypes.create_string_buffer(data, count.value + 1) if group.rank == root_rank else \
             ctypes.create_string_buffer(count.value + 1)
-        group.direct("ls_broadcast", called, root_rank, _arrays.UINT8, buffer, count.value)
+        group.direct("ls_broadcast", Broadcast(called, buffer, count.value, _arrays.UINT8, root_rank))
         return memoryview(buffer)[:count.value]
     found = group.run(work)
     return thing if group.rank == root_rank else pickle.loads(found)
@@ -49,7 +50,7 @@ def all_gather_object(thing: Any, name: Optional[str] = None, *,
     def work():
         counts = group.gather_counts(len(data), called)
         buffer = ctypes.create_string_buffer(sum(counts) + 1)
-        group.direct("ls_all_gather", called, _arrays.UINT8, data, sizes(counts), buffer)
+        group.direct("ls_all_gather", AllGather(called, data, buffer, counts, _arrays.UINT8))
         return memoryview(buffer), counts
     found, counts = group.run(work)
     begins = [sum(counts[:rank]) for rank in range(len(counts))]

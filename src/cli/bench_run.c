@@ -115,8 +115,8 @@ static unsigned char *result_of(const struct bench *bench, size_t count) {
 static ls_status send_receive(const struct bench *bench, size_t count) {
     ls_dtype dtype = bench->options->dtype;
     int next = (bench->rank + 1) % bench->size, before = (bench->rank + bench->size - 1) % bench->size;
-    ls_status status = ls_send(bench->communicator, "bench", next, dtype, bench->input, count);
-    return status ? status : ls_receive(bench->communicator, "bench", before, dtype, bench->output, count);
+    ls_status status = ls_send(bench->communicator, LS_SEND("bench", bench->input, count, dtype, next));
+    return status ? status : ls_receive(bench->communicator, LS_RECEIVE("bench", bench->output, count, dtype, before));
 }
 
 /* The counts that come are all those of this rank's part. */
@@ -125,8 +125,8 @@ static ls_status all_to_all(const struct bench *bench) {
     if (!received) return LS_RESOURCE_EXHAUSTED;
     ls_memory_free(*bench->made);
     *bench->made = NULL;
-    ls_status status = ls_all_to_all(bench->communicator, "bench", bench->options->dtype, bench->input, bench->counts,
-                                     bench->made, received);
+    ls_status status = ls_all_to_all(bench->communicator, LS_ALL_TO_ALL("bench", bench->input, bench->counts,
+                                                                        bench->made, received, bench->options->dtype));
     free(received);
     return status;
 }
@@ -136,23 +136,20 @@ static ls_status call(const struct bench *bench, size_t count) {
     if (bench->gpus) return ls_tools_gpus_all_reduce(bench->gpus, options->op, options->dtype, count);
     switch (options->collective) {
     case BENCH_BROADCAST:
-        return ls_broadcast(bench->communicator, "bench", 0, options->dtype, bench->output, count);
+        return ls_broadcast(bench->communicator, LS_BROADCAST("bench", bench->output, count, options->dtype));
     case BENCH_ALL_GATHER:
-        return ls_all_gather(bench->communicator, "bench", options->dtype, own_part(bench, count).data, bench->counts,
-                             bench->output);
+        return ls_all_gather(bench->communicator, LS_ALL_GATHER("bench", own_part(bench, count).data, bench->output,
+                                                                bench->counts, options->dtype));
     case BENCH_REDUCE_SCATTER:
-        return ls_reduce_scatter(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->counts,
-                                 result_of(bench, count));
+        return ls_reduce_scatter(bench->communicator, LS_REDUCE_SCATTER("bench", bench->input, result_of(bench, count),
+                                                                        bench->counts, options->dtype, options->op));
     case BENCH_ALL_TO_ALL:
         return all_to_all(bench);
     case BENCH_SEND_RECEIVE:
         return send_receive(bench, count);
     default:
-        if (!options->compression)
-            return ls_all_reduce(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->output,
-                                 count);
-        return ls_all_reduce_compressed(bench->communicator, "bench", options->op, options->dtype, options->compression,
-                                        bench->input, bench->output, count);
+        return ls_all_reduce(bench->communicator, LS_ALL_REDUCE("bench", bench->input, bench->output, count,
+                                                                options->dtype, options->op, options->compression));
     }
 }
 
@@ -160,7 +157,7 @@ static ls_status call(const struct bench *bench, size_t count) {
  * timed. */
 static ls_status meet(const struct bench *bench) {
     int32_t token = 1;
-    return ls_all_reduce(bench->communicator, "bench meets", LS_MAX, LS_INT32, &token, &token, 1);
+    return ls_all_reduce(bench->communicator, LS_ALL_REDUCE("bench meets", &token, &token, 1, LS_INT32, LS_MAX));
 }
 
 /* Small positive values of every type. Piece by piece, because one large memset goes past the caches. */
@@ -207,10 +204,11 @@ static ls_status time_calls(const struct bench *bench, size_t count, size_t iter
     double used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     if (!status) status = repeat(bench, count, iterations, times);
     used = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - used;
-    if (!status) status = ls_all_reduce(bench->communicator, "bench cpu", LS_SUM, LS_FLOAT64, &used, &used, 1);
+    if (!status) status = ls_all_reduce(bench->communicator, LS_ALL_REDUCE("bench cpu", &used, &used, 1, LS_FLOAT64));
     *cpu += used;
     return status ? status
-                  : ls_all_reduce(bench->communicator, "bench times", LS_MAX, LS_FLOAT64, times, times, iterations);
+                  : ls_all_reduce(bench->communicator,
+                                  LS_ALL_REDUCE("bench times", times, times, iterations, LS_FLOAT64, LS_MAX));
 }
 
 static int compare(const void *a, const void *b) {
@@ -291,9 +289,12 @@ static ls_status take_digest(const struct bench *bench, struct bench_row *row) {
     char first[sizeof(row->digest)];
     ls_status status = ls_tools_sha256(result_of(bench, row->count), row->bytes, row->digest);
     memcpy(first, row->digest, sizeof(first));
-    if (!status) status = ls_broadcast(bench->communicator, "bench digest", 0, LS_INT8, first, sizeof(first));
+    if (!status)
+        status = ls_broadcast(bench->communicator, LS_BROADCAST("bench digest", first, sizeof(first), LS_INT8));
     int32_t differs = memcmp(first, row->digest, sizeof(first)) != 0;
-    if (!status) status = ls_all_reduce(bench->communicator, "bench differs", LS_MAX, LS_INT32, &differs, &differs, 1);
+    if (!status)
+        status =
+            ls_all_reduce(bench->communicator, LS_ALL_REDUCE("bench differs", &differs, &differs, 1, LS_INT32, LS_MAX));
     row->apart = differs != 0;
     return status;
 }
@@ -315,7 +316,7 @@ static ls_status check(struct bench *bench, struct bench_row *row) {
         return LS_RESOURCE_EXHAUSTED;
     }
     if (bench->options->check) {
-        status = ls_all_reduce(bench->communicator, "bench wrong", LS_SUM, LS_INT64, &wrong, &wrong, 1);
+        status = ls_all_reduce(bench->communicator, LS_ALL_REDUCE("bench wrong", &wrong, &wrong, 1, LS_INT64));
         if (!status) row->wrong = wrong;
     }
     return status || !bench->options->digest ? status : take_digest(bench, row);

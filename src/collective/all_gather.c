@@ -171,31 +171,30 @@ static ls_status gather_in_memory(struct ls_group *group, const struct ls_call *
 
 /* ---- the call ---- */
 
-ls_status ls_group_all_gather_check(const struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                                    const size_t *counts, const void *output) {
+ls_status ls_group_all_gather_check(const struct ls_group *group, const ls_all_gather_options *what) {
     size_t total = 0;
-    ls_status status = ls_call_check_name(name);
-    if (!status) status = ls_call_sum_counts(group, name, dtype, counts, &total);
-    if (!status && ((counts[group->executor.rank] && !input) || (total && !output)))
-        status = ls_call_missing_memory(name, "input or output");
+    ls_status status = ls_call_check_name(what->name);
+    if (!status) status = ls_call_sum_counts(group, what->name, what->dtype, what->counts, &total);
+    if (!status && ((what->counts[group->executor.rank] && !what->input) || (total && !what->output)))
+        status = ls_call_missing_memory(what->name, "input or output");
     return status;
 }
 
-ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                              const size_t *counts, void *output) {
-    size_t total = 0;
-    int rank = group->executor.rank;
-    ls_status status = ls_group_all_gather_check(group, name, dtype, input, counts, output);
-    if (!status) status = ls_call_sum_counts(group, name, dtype, counts, &total);
+ls_status ls_group_all_gather(struct ls_group *group, const ls_all_gather_options *what) {
+    size_t total = 0, element = ls_dtype_size(what->dtype);
+    const size_t *counts = what->counts;
+    ls_status status = ls_group_all_gather_check(group, what);
+    if (!status) status = ls_call_sum_counts(group, what->name, what->dtype, counts, &total);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
-    struct ls_call call = ls_call_begin(group, LS_KIND_ALL_GATHER, name, dtype, counts[rank]);
+    struct ls_call call =
+        ls_call_begin(group, LS_KIND_ALL_GATHER, what->name, what->dtype, counts[group->executor.rank]);
     call.counts = counts;
     call.frame.total = total;
     for (int i = 0; i < group->executor.size; i++) call.frame.layout = ls_frame_digest(call.frame.layout, counts[i]);
     if (ls_group_is_one_host(group))
-        return ls_call_finish(group, gather_in_memory(group, &call, ls_dtype_size(dtype), input, output));
+        return ls_call_finish(group, gather_in_memory(group, &call, element, what->input, what->output));
     bool flat = group->executor.size <= LS_MEET_ALL;
-    if (total) (flat ? schedule_flat : schedule_round)(group, counts, ls_dtype_size(dtype), input, output);
+    if (total) (flat ? schedule_flat : schedule_round)(group, counts, element, what->input, what->output);
     return ls_call_finish(group, ls_call_run(group, &call));
 }

@@ -115,25 +115,23 @@ static ls_status broadcast(struct ls_group *group, struct ls_call *call, void *d
     return pass_on(&made);
 }
 
-ls_status ls_group_broadcast_check(const struct ls_group *group, const char *name, int root, ls_dtype dtype,
-                                   const void *data, size_t count) {
-    ls_status status = ls_call_check_name(name);
-    if (!status) status = ls_call_check_bytes(name, dtype, count);
-    if (!status && (root < 0 || root >= group->executor.size))
-        status = ls_fail(LS_INVALID_ARGUMENT, "broadcast '%s': root %d is no rank of a group of %d", name, root,
-                         group->executor.size);
-    if (!status && count && !data) status = ls_call_missing_memory(name, "data");
+ls_status ls_group_broadcast_check(const struct ls_group *group, const ls_broadcast_options *what) {
+    ls_status status = ls_call_check_name(what->name);
+    if (!status) status = ls_call_check_bytes(what->name, what->dtype, what->count);
+    if (!status && (what->root < 0 || what->root >= group->executor.size))
+        status = ls_fail(LS_INVALID_ARGUMENT, "broadcast '%s': root %d is no rank of a group of %d", what->name,
+                         what->root, group->executor.size);
+    if (!status && what->count && !what->data) status = ls_call_missing_memory(what->name, "data");
     return status;
 }
 
-ls_status ls_group_broadcast(struct ls_group *group, const char *name, int root, ls_dtype dtype, void *data,
-                             size_t count) {
-    ls_status status = ls_group_broadcast_check(group, name, root, dtype, data, count);
+ls_status ls_group_broadcast(struct ls_group *group, const ls_broadcast_options *what) {
+    ls_status status = ls_group_broadcast_check(group, what);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
-    struct ls_call call = ls_call_begin(group, LS_KIND_BROADCAST, name, dtype, count);
-    call.frame.root = root;
-    return ls_call_finish(group, broadcast(group, &call, data, count * ls_dtype_size(dtype)));
+    struct ls_call call = ls_call_begin(group, LS_KIND_BROADCAST, what->name, what->dtype, what->count);
+    call.frame.root = what->root;
+    return ls_call_finish(group, broadcast(group, &call, what->data, what->count * ls_dtype_size(what->dtype)));
 }
 
 /* Without shared memory. */
@@ -149,7 +147,7 @@ static void schedule_tell(struct ls_group *group, const struct ls_call *call, vo
 
 ls_status ls_group_broadcast_directly(struct ls_group *group, const char *name, ls_dtype dtype, void *data,
                                       size_t count) {
-    ls_status status = ls_group_broadcast_check(group, name, 0, dtype, data, count);
+    ls_status status = ls_group_broadcast_check(group, LS_BROADCAST(name, data, count, dtype));
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
     struct ls_call call = ls_call_begin(group, LS_KIND_BROADCAST, name, dtype, count);

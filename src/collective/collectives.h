@@ -14,11 +14,9 @@ ls_status ls_group_adasum(struct ls_group *group, const struct ls_all_reduce *ca
 /* All-gather. */
 
 /* INVALID_ARGUMENT for what this rank alone can see, as the call gives it. */
-ls_status ls_group_all_gather_check(const struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                                    const size_t *counts, const void *output);
-/* counts[size] elements from each rank, concatenated in rank order; input may be its own place in output. */
-ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                              const size_t *counts, void *output);
+ls_status ls_group_all_gather_check(const struct ls_group *group, const ls_all_gather_options *call);
+/* Of a call without allocated; input may be its own place in output. */
+ls_status ls_group_all_gather(struct ls_group *group, const ls_all_gather_options *call);
 
 /* All-reduce. */
 
@@ -52,27 +50,19 @@ ls_status ls_group_barrier(struct ls_group *group, const char *name);
 /* Broadcast. */
 
 /* INVALID_ARGUMENT for what this rank alone can see, as the call gives it. */
-ls_status ls_group_broadcast_check(const struct ls_group *group, const char *name, int root, ls_dtype dtype,
-                                   const void *data, size_t count);
+ls_status ls_group_broadcast_check(const struct ls_group *group, const ls_broadcast_options *call);
 /* Of rank 0, each rank hears from it directly, so that a parameter server finds its frame. In a group with servers. */
 ls_status ls_group_broadcast_directly(struct ls_group *group, const char *name, ls_dtype dtype, void *data,
                                       size_t count);
-/* Broadcasts size bytes from root's data to the data of all ranks. */
-ls_status ls_group_broadcast(struct ls_group *group, const char *name, int root, ls_dtype dtype, void *data,
-                             size_t count);
+/* Of a call without allocated. */
+ls_status ls_group_broadcast(struct ls_group *group, const ls_broadcast_options *call);
 
-/* Collectives of parts whose sizes only their senders know. Each is two calls under one name: the counts, then the
- * elements. The output is allocated here, for ls_free; it is not NULL, also for no elements. */
+/* Calls with allocated: of parts whose sizes only their senders know. Each is two calls under one name: the counts,
+ * then the elements. The output is allocated here, for ls_free; it is not NULL, also for no elements. */
 
-/* hvd.allgather of arrays with different first dimensions: counts, [size], of all ranks. */
-ls_status ls_ragged_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                               size_t count, void **output, size_t *counts);
-/* hvd.alltoall with splits: receive_counts, [size], are the received splits. */
-ls_status ls_ragged_all_to_all(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                               const size_t *send_counts, void **output, size_t *receive_counts);
-/* The bytes of root, whose input and size alone count. */
-ls_status ls_ragged_broadcast(struct ls_group *group, const char *name, int root, const void *input, size_t size,
-                              void **output, size_t *bytes);
+ls_status ls_ragged_all_gather(struct ls_group *group, const ls_all_gather_options *call);
+ls_status ls_ragged_all_to_all(struct ls_group *group, const ls_all_to_all_options *call);
+ls_status ls_ragged_broadcast(struct ls_group *group, const ls_broadcast_options *call);
 
 /* Reduce-scatter. */
 

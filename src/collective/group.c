@@ -229,9 +229,8 @@ static void describe_group(struct ls_group *group) {
                        ls_group_links(group));
 }
 
-static ls_status gather_group(void *context, const char *name, ls_dtype dtype, const void *input, const size_t *counts,
-                              void *output) {
-    return ls_group_all_gather(context, name, dtype, input, counts, output);
+static ls_status gather_group(void *context, const ls_all_gather_options *call) {
+    return ls_group_all_gather(context, call);
 }
 
 static struct ls_discover_ranks ranks_of(struct ls_group *group) {

@@ -43,53 +43,52 @@ static ls_status finish_ragged(struct ls_group *group, ls_status status, void *m
     return status ? ls_call_finish(group, status) : LS_OK;
 }
 
-ls_status ls_ragged_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                               size_t count, void **output, size_t *counts) {
+ls_status ls_ragged_all_gather(struct ls_group *group, const ls_all_gather_options *call) {
     void *made = NULL;
-    ls_status status = check_ragged(name, dtype, input, count);
+    ls_status status = check_ragged(call->name, call->dtype, call->input, call->count);
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) size_t *ones = list_of(group, 1), *found = list_of(group, 0);
     if (!ones || !found) return ls_call_finish(group, LS_RESOURCE_EXHAUSTED);
-    status = ls_group_all_gather(group, name, LS_INT64, &count, ones, found);
+    status = ls_group_all_gather(group, LS_ALL_GATHER(call->name, &call->count, found, ones, LS_INT64));
     if (status) return status;
-    status = make_output(group, name, dtype, found, &made);
-    if (!status) status = ls_group_all_gather(group, name, dtype, input, found, made);
-    if (!status) memcpy(counts, found, (size_t)ls_group_size(group) * sizeof(*counts));
-    return finish_ragged(group, status, made, output);
+    status = make_output(group, call->name, call->dtype, found, &made);
+    if (!status) status = ls_group_all_gather(group, LS_ALL_GATHER(call->name, call->input, made, found, call->dtype));
+    if (!status) memcpy(call->received, found, (size_t)ls_group_size(group) * sizeof(*found));
+    return finish_ragged(group, status, made, call->allocated);
 }
 
-ls_status ls_ragged_all_to_all(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                               const size_t *send_counts, void **output, size_t *receive_counts) {
+ls_status ls_ragged_all_to_all(struct ls_group *group, const ls_all_to_all_options *call) {
     void *made = NULL;
     size_t total = 0;
-    ls_status status = ls_call_check_name(name);
-    if (!status) status = ls_call_sum_counts(group, name, dtype, send_counts, &total);
-    if (!status) status = check_ragged(name, dtype, input, total);
+    ls_status status = ls_call_check_name(call->name);
+    if (!status) status = ls_call_sum_counts(group, call->name, call->dtype, call->counts, &total);
+    if (!status) status = check_ragged(call->name, call->dtype, call->input, total);
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) size_t *ones = list_of(group, 1), *found = list_of(group, 0);
     if (!ones || !found) return ls_call_finish(group, LS_RESOURCE_EXHAUSTED);
-    status = ls_group_all_to_all(group, &(struct ls_all_to_all){name, LS_INT64, send_counts, ones, found, ones});
+    const struct ls_all_to_all counts = {call->name, LS_INT64, call->counts, ones, found, ones};
+    status = ls_group_all_to_all(group, &counts);
     if (status) return status;
-    status = make_output(group, name, dtype, found, &made);
-    if (!status)
-        status = ls_group_all_to_all(group, &(struct ls_all_to_all){name, dtype, input, send_counts, made, found});
-    if (!status) memcpy(receive_counts, found, (size_t)ls_group_size(group) * sizeof(*receive_counts));
-    return finish_ragged(group, status, made, output);
+    status = make_output(group, call->name, call->dtype, found, &made);
+    const struct ls_all_to_all parts = {call->name, call->dtype, call->input, call->counts, made, found};
+    if (!status) status = ls_group_all_to_all(group, &parts);
+    if (!status) memcpy(call->received, found, (size_t)ls_group_size(group) * sizeof(*found));
+    return finish_ragged(group, status, made, call->allocated);
 }
 
-ls_status ls_ragged_broadcast(struct ls_group *group, const char *name, int root, const void *input, size_t size,
-                              void **output, size_t *bytes) {
-    bool gives = ls_group_rank(group) == root;
-    size_t found = gives ? size : 0;
-    ls_status status = check_ragged(name, LS_UINT8, input, found);
-    if (!status) status = ls_group_broadcast(group, name, root, LS_INT64, &found, 1);
+ls_status ls_ragged_broadcast(struct ls_group *group, const ls_broadcast_options *call) {
+    bool gives = ls_group_rank(group) == call->root;
+    size_t found = gives ? call->count : 0;
+    ls_status status = check_ragged(call->name, call->dtype, call->data, found);
+    if (!status) status = ls_group_broadcast(group, LS_BROADCAST(call->name, &found, 1, LS_INT64, call->root));
     if (status) return status;
     void *made = NULL;
-    status = ls_call_check_bytes(name, LS_UINT8, found);
-    if (!status && !(made = ls_alloc_aligned(found ? found : 1)))
-        status = ls_fail_memory("the output of a collective", found);
-    if (!status && gives && found) memcpy(made, input, found);
-    if (!status) status = ls_group_broadcast(group, name, root, LS_UINT8, made, found);
-    if (!status) *bytes = found;
-    return finish_ragged(group, status, made, output);
+    status = ls_call_check_bytes(call->name, call->dtype, found);
+    size_t bytes = found * ls_dtype_size(call->dtype);
+    if (!status && !(made = ls_alloc_aligned(bytes ? bytes : 1)))
+        status = ls_fail_memory("the output of a collective", bytes);
+    if (!status && gives && found) memcpy(made, call->data, bytes);
+    if (!status) status = ls_group_broadcast(group, LS_BROADCAST(call->name, made, found, call->dtype, call->root));
+    if (!status) *call->received = found;
+    return finish_ragged(group, status, made, call->allocated);
 }

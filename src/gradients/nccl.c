@@ -42,8 +42,8 @@ static ls_status hand_out_id(const struct ls_nccl *nccl, struct ticket *ticket) 
     ls_status made = nccl->runtime->rank == 0 ? nccl->ops->new_id(ticket->id) : LS_OK;
     struct ls_kept_error kept = ls_kept_error_of(made);
     ticket->made = !made;
-    ls_status status =
-        ls_group_broadcast(nccl->runtime->group, "nccl id", 0, LS_INT64, ticket, sizeof(*ticket) / sizeof(int64_t));
+    ls_status status = ls_group_broadcast(nccl->runtime->group,
+                                          LS_BROADCAST("nccl id", ticket, sizeof(*ticket) / sizeof(int64_t), LS_INT64));
     if (made) return ls_kept_error_raise(&kept);
     if (!status && !ticket->made) return ls_fail(LS_UNAVAILABLE, "rank 0 could not make an id for NCCL");
     return status;

@@ -35,7 +35,7 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
     if (copy.compression)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "compression %d is for a strategy's gradients; a communicator is told call by call: "
-                       "ls_all_reduce_compressed",
+                       "LS_ALL_REDUCE(.compression)",
                        copy.compression);
     if (copy.communication == LS_NCCL)
         return ls_fail(LS_UNIMPLEMENTED,
@@ -130,7 +130,7 @@ ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, v
     LS_NEED(communicator, memory);
     void *made = NULL;
     struct ls_operation operation = {
-        .kind = LS_OPERATION_SHARE, .name = "ls_communicator_allocate", .count = size ? size : 1, .only.output = &made};
+        .kind = LS_OPERATION_SHARE, .name = "ls_communicator_allocate", .bytes = size ? size : 1, .memory = &made};
     ls_status status = ls_communicator_make(communicator, &operation);
     if (!status) *memory = made;
     return status;
@@ -141,14 +141,13 @@ void ls_communicator_release(ls_communicator *communicator, void *memory) {
     ls_group_unshare(communicator->runtime->group, memory);
 }
 
-ls_status ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
-                               size_t bytes, ls_status status) {
+void ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
+                          size_t bytes) {
     char span[LS_FRAME_NAME + 32];
-    if (!communicator->track || !name) return status;
+    if (!communicator->track || !name) return;
     (void)snprintf(span, sizeof(span), "%s %.*s", kind, LS_FRAME_NAME, name);
     ls_track_end(communicator->track, begun, span,
                  (struct ls_span_facts){.step = ++communicator->calls, .bytes = bytes});
-    return status;
 }
 
 ls_status ls_communicator_make(ls_communicator *communicator, struct ls_operation *operation) {
@@ -162,8 +161,9 @@ ls_status ls_communicator_make(ls_communicator *communicator, struct ls_operatio
     }
     int64_t begun = ls_track_begin(communicator->track);
     ls_status status = ls_operation_run(operation, communicator->runtime->group, operation->name);
-    return ls_communicator_note(communicator, begun, ls_operation_span(operation), operation->name,
-                                ls_operation_bytes(operation, communicator->runtime), status);
+    ls_communicator_note(communicator, begun, ls_operation_span(operation), operation->name,
+                         ls_operation_bytes(operation, communicator->runtime));
+    return status;
 }
 
 ls_status ls_communicator_negotiate(ls_communicator *communicator) {

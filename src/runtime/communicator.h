@@ -21,9 +21,9 @@ struct ls_communicator {
     bool agrees;            /* this process knows the sets of the others */
 };
 
-/* Notes a call as a span of the timeline, whose step is the call's number. Returns status. */
-ls_status ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
-                               size_t bytes, ls_status status);
+/* Notes a call as a span of the timeline, whose step is the call's number. */
+void ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
+                          size_t bytes);
 /* Makes a call and returns when it has ended: at once, or where calls are matched by name when all ranks have begun it.
  */
 ls_status ls_communicator_make(ls_communicator *communicator, struct ls_operation *operation);

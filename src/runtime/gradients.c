@@ -25,8 +25,8 @@ struct pack {
 
 struct ls_gradients {
     ls_communicator *communicator; /* borrowed */
-    ls_gradients_options options;
-    uint32_t number; /* of those of the communicator */
+    ls_gradients_options options;  /* its lists are the program's: gone once this is made */
+    uint32_t number;               /* of those of the communicator */
     size_t count, pack_count;
     size_t *pack_of; /* [count] */
     bool *local;     /* [count] */
@@ -47,7 +47,10 @@ static struct pack *find_pack(struct ls_gradients *gradients, ls_dtype dtype) {
     return NULL;
 }
 
-static ls_status add_to_pack(struct ls_gradients *gradients, size_t index, void *array, size_t count, ls_dtype dtype) {
+static ls_status add_to_pack(struct ls_gradients *gradients, size_t index) {
+    const ls_gradients_options *options = &gradients->options;
+    ls_dtype dtype = options->dtypes[index];
+    size_t count = options->counts[index];
     struct pack *pack = find_pack(gradients, dtype);
     if (!pack) {
         pack = &gradients->packs[gradients->pack_count++];
@@ -56,7 +59,7 @@ static ls_status add_to_pack(struct ls_gradients *gradients, size_t index, void 
         pack->counts = ls_alloc_array(gradients->count, sizeof(size_t));
         if (!pack->arrays || !pack->counts) return ls_fail_memory("gradients", gradients->count * sizeof(void *));
     }
-    pack->arrays[pack->count] = array;
+    pack->arrays[pack->count] = options->arrays[index];
     pack->counts[pack->count++] = count;
     pack->bytes += count * ls_dtype_size(dtype);
     pack->missing = pack->count;
@@ -69,11 +72,13 @@ static ls_status begin_pack(struct ls_gradients *gradients, struct pack *pack) {
     const ls_gradients_options *options = &gradients->options;
     double divide = ls_scale_factor(options->predivide);
     (void)snprintf(name, sizeof(name), "gradients %u, pack %zu", gradients->number, (size_t)(pack - gradients->packs));
-    return ls_all_reduce_group_begin(
-        gradients->communicator, name, options->sum ? LS_SUM : LS_MEAN, pack->dtype,
-        LS_ALL_REDUCE(.compression = pack->dtype == LS_FLOAT32 ? options->compression : LS_COMPRESS_NONE,
-                      .prescale = 1 / divide, .postscale = divide),
-        (const void *const *)pack->arrays, pack->arrays, pack->counts, pack->count, &pack->pending);
+    return ls_all_reduce_begin(
+        gradients->communicator,
+        LS_ALL_REDUCE(name, .dtype = pack->dtype, .op = options->sum ? LS_SUM : LS_MEAN,
+                      .compression = pack->dtype == LS_FLOAT32 ? options->compression : LS_COMPRESS_NONE,
+                      .prescale = 1 / divide, .postscale = divide, .inputs = (const void *const *)pack->arrays,
+                      .outputs = pack->arrays, .counts = pack->counts, .array_count = pack->count),
+        &pack->pending);
 }
 
 /* ---- checks ---- */
@@ -89,11 +94,12 @@ static ls_status check_options(const ls_communicator *communicator, const ls_gra
     return LS_OK;
 }
 
-static ls_status check_array(const ls_gradients_options *options, void *const *arrays, const size_t *counts,
-                             const ls_dtype *dtypes, size_t index) {
-    ls_status status = ls_reduce_check(options->sum ? LS_SUM : LS_MEAN, dtypes[index]);
-    if (!status) status = ls_scale_check("predivide", options->predivide, dtypes[index]);
-    if (!status && counts[index] && !arrays[index]) status = ls_fail(LS_INVALID_ARGUMENT, "it is NULL");
+static ls_status check_array(const ls_gradients_options *options, size_t index) {
+    ls_dtype dtype = options->dtypes[index];
+    ls_status status = ls_reduce_check(options->sum ? LS_SUM : LS_MEAN, dtype);
+    if (!status) status = ls_scale_check("predivide", options->predivide, dtype);
+    if (!status && options->counts[index] && !options->arrays[index])
+        status = ls_fail(LS_INVALID_ARGUMENT, "it is NULL");
     return status ? ls_fail_context(status, "gradient %zu", index) : LS_OK;
 }
 
@@ -112,8 +118,7 @@ static void free_gradients(struct ls_gradients *gradients) {
     ls_free(gradients);
 }
 
-static ls_status fill_gradients(struct ls_gradients *gradients, void *const *arrays, const size_t *counts,
-                                const ls_dtype *dtypes) {
+static ls_status fill_gradients(struct ls_gradients *gradients) {
     size_t count = gradients->count;
     const bool *local = gradients->options.local;
     gradients->packs = ls_alloc_array(count + 1, sizeof(struct pack));
@@ -125,26 +130,27 @@ static ls_status fill_gradients(struct ls_gradients *gradients, void *const *arr
     ls_status status = LS_OK;
     for (size_t i = count; i-- > 0 && !status;) {
         gradients->local[i] = local && local[i];
-        status = check_array(&gradients->options, arrays, counts, dtypes, i);
-        if (!status && !gradients->local[i]) status = add_to_pack(gradients, i, arrays[i], counts[i], dtypes[i]);
+        status = check_array(&gradients->options, i);
+        if (!status && !gradients->local[i]) status = add_to_pack(gradients, i);
     }
-    gradients->options.local = NULL; /* the program's */
     return status;
 }
 
-ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_options *options, void *const *arrays,
-                           const size_t *counts, const ls_dtype *dtypes, size_t n, ls_gradients **gradients) {
-    LS_NEED(communicator, arrays, counts, dtypes, gradients);
+ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_options *options,
+                           ls_gradients **gradients) {
+    LS_NEED(communicator, options, gradients);
     ls_gradients_options copy;
     ls_status status = ls_options_copy("ls_gradients_options", &copy, sizeof(copy), options);
+    if (!status && !ls_need(__func__, "arrays, counts, dtypes", (const bool[]){copy.arrays, copy.counts, copy.dtypes}))
+        status = LS_INVALID_ARGUMENT;
     if (!status) status = check_options(communicator, &copy);
     if (status) return status;
     LS_NEW(ls_gradients, made, "gradients");
     made->communicator = communicator;
     made->options = copy;
     if (!made->options.passes) made->options.passes = 1;
-    made->count = n;
-    status = fill_gradients(made, arrays, counts, dtypes);
+    made->count = copy.array_count;
+    status = fill_gradients(made);
     if (!status) status = ls_monitor_init(&made->monitor);
     if (status) {
         free_gradients(made);

@@ -21,26 +21,31 @@ enum ls_operation_kind {
     LS_OPERATION_BROADCAST,
     LS_OPERATION_ALL_GATHER,
     LS_OPERATION_REDUCE_SCATTER,
-    LS_OPERATION_BARRIER,
     LS_OPERATION_ALL_TO_ALL,
-    LS_OPERATION_RAGGED_GATHER,
-    LS_OPERATION_RAGGED_BROADCAST,
+    LS_OPERATION_BARRIER,
     LS_OPERATION_SHARE, /* ls_communicator_allocate */
     LS_OPERATION_JOIN,
     LS_OPERATION_KINDS
 };
 struct ls_operation {
     enum ls_operation_kind kind;
-    const char *name;
-    struct ls_all_reduce reduce; /* of each part, but for count and arrays; its op and dtype are other kinds' too */
-    int root;
-    const size_t *counts;       /* [ranks], of gathers and scatters */
-    size_t count;               /* elements; of a share, bytes */
+    union { /* the program's struct; all begin alike */
+        struct {
+            size_t size;
+            const char *name;
+        };
+        ls_all_reduce_options all_reduce;
+        ls_broadcast_options broadcast;
+        ls_all_gather_options all_gather;
+        ls_reduce_scatter_options reduce_scatter;
+        ls_all_to_all_options all_to_all;
+    };
+    ls_communication communication; /* of reductions */
+    size_t bytes;                   /* of a share */
+    void **memory;
     struct ls_call_part *parts; /* [part_count]: one, several arrays of an all-reduce, none of a join */
     size_t part_count;
     struct ls_call_part only; /* where parts is one */
-    void **made;              /* of unequal parts: the output, and how much came */
-    size_t *made_counts;
     /* while it is under way; guarded by the monitor of struct ls_async */
     TAILQ_ENTRY(ls_operation) link;
     size_t told, left; /* parts that the other ranks know; that have not ended */
@@ -51,8 +56,12 @@ struct ls_operation {
 };
 TAILQ_HEAD(ls_operations, ls_operation);
 
-/* INVALID_ARGUMENT for what this rank alone can see. Then gives each part its fingerprint. counts, root and arrays are
- * set. */
+/* Copies the struct of a call of this kind, and makes parts of its arrays. INVALID_ARGUMENT names a field that is NULL.
+ */
+ls_status ls_operation_read(struct ls_operation *operation, const void *options);
+/* Frees the parts. */
+void ls_operation_free(struct ls_operation *operation);
+/* INVALID_ARGUMENT for what this rank alone can see. Then gives each part its fingerprint. */
 ls_status ls_operation_check(struct ls_operation *operation, const struct ls_group *group);
 /* Runs it by itself; the name is that of the call. */
 ls_status ls_operation_run(struct ls_operation *operation, struct ls_group *group, const char *name);

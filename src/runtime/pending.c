@@ -10,7 +10,7 @@
 
 static void free_pending(ls_pending *pending) {
     if (pending->async) ls_async_release(pending->async);
-    if (pending->operation.parts != &pending->operation.only) ls_free(pending->operation.parts);
+    ls_operation_free(&pending->operation);
     ls_free(pending->counts);
     ls_free(pending->name);
     ls_free(pending);
@@ -26,11 +26,11 @@ static ls_status fill_pending(ls_pending *pending, const ls_communicator *commun
     if (!operation->name) return ls_fail(LS_INVALID_ARGUMENT, "a collective needs a name");
     pending->operation.name = pending->name = ls_strdup(operation->name);
     if (!pending->name) return ls_fail_memory("a name", strlen(operation->name));
-    if (operation->kind == LS_OPERATION_ALL_GATHER) {
+    if (operation->kind == LS_OPERATION_ALL_GATHER && operation->all_gather.counts) {
         pending->counts = ls_alloc_array(ranks, sizeof(size_t));
         if (!pending->counts) return ls_fail_memory("counts", ranks * sizeof(size_t));
-        memcpy(pending->counts, operation->counts, ranks * sizeof(size_t));
-        pending->operation.counts = pending->counts;
+        memcpy(pending->counts, operation->all_gather.counts, ranks * sizeof(size_t));
+        pending->operation.all_gather.counts = pending->counts;
     }
     if (!communicator->async)
         return ls_fail(LS_FAILED_PRECONDITION,

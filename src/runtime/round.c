@@ -61,7 +61,7 @@ static ls_status gather_records(struct telling *telling) {
     if (telling->count)
         memcpy(record + LS_ROUND_HEADER, telling->own, (telling->count < FEW ? telling->count : FEW) * LS_FRAME_SIZE);
     for (int rank = 0; rank < ls_group_size(group); rank++) telling->counts[rank] = RECORD;
-    return ls_group_all_gather(group, name, LS_UINT8, record, telling->counts, telling->records);
+    return ls_group_all_gather(group, LS_ALL_GATHER(name, record, telling->records, telling->counts, LS_UINT8));
 }
 
 static ls_status read_record(const struct telling *telling, int rank, size_t *count, bool *joined) {
@@ -82,8 +82,8 @@ static ls_status gather_rest(struct telling *telling) {
     if (!telling->more) return LS_OK;
     telling->rest = ls_alloc(telling->more);
     if (!telling->rest) return ls_fail_memory("a round", telling->more);
-    return ls_group_all_gather(group, name, LS_UINT8, telling->own + (size_t)FEW * LS_FRAME_SIZE, telling->counts,
-                               telling->rest);
+    return ls_group_all_gather(group, LS_ALL_GATHER(name, telling->own + (size_t)FEW * LS_FRAME_SIZE, telling->rest,
+                                                    telling->counts, LS_UINT8));
 }
 
 /* Rank after rank, so that all ranks have the same table. */

@@ -54,7 +54,8 @@ static ls_status broadcast_part(struct ls_runtime *runtime, int source, const st
         part->bytes = (struct ls_bytes){part->made, size};
     }
     if (!part->bytes.data) return ls_fail_memory("the state of another worker", size);
-    ls_status status = ls_group_broadcast(runtime->group, "state", source, LS_INT64, part->bytes.data, words(size));
+    ls_status status =
+        ls_group_broadcast(runtime->group, LS_BROADCAST("state", part->bytes.data, words(size), LS_INT64, source));
     if (status || ls_crc32c(part->bytes.data, size) == heading->checksum) return status;
     return ls_fail(LS_DATA_LOSS, "the state of %zu bytes has changed on its way", size);
 }
@@ -80,8 +81,9 @@ ls_status ls_state_transfer_copy(struct ls_runtime *runtime, const struct ls_gen
     struct heading headings[LS_STATE_PARTS] = {0};
     struct part parts[LS_STATE_PARTS] = {0};
     if (runtime->rank == generation->source) describe_parts(runtime, parts, headings);
-    ls_status status = ls_group_broadcast(runtime->group, "headings of the state", generation->source, LS_INT64,
-                                          headings, WORDS_OF_HEADINGS);
+    ls_status status =
+        ls_group_broadcast(runtime->group, LS_BROADCAST("headings of the state", headings, WORDS_OF_HEADINGS, LS_INT64,
+                                                        generation->source));
     for (int i = 0; i < LS_STATE_PARTS && !status; i++)
         status = broadcast_part(runtime, generation->source, &headings[i], &parts[i]);
     if (!status && generation->lacks) keep_parts(runtime, generation, parts);

@@ -301,8 +301,9 @@ static ls_status gather_tables(const ls_communicator *parent, struct tables *tab
     if (!table || !tables->counts) return ls_fail_memory("the process sets", own * sizeof(*table));
     write_table(parent, table);
     void *all = NULL;
-    ls_status status =
-        ls_ragged_all_gather(parent->runtime->group, "process sets", LS_INT32, table, own, &all, tables->counts);
+    ls_status status = ls_ragged_all_gather(parent->runtime->group,
+                                            LS_ALL_GATHER("process sets", table, .dtype = LS_INT32, .count = own,
+                                                          .allocated = &all, .received = tables->counts));
     tables->all = all;
     return status;
 }

@@ -59,7 +59,8 @@ static ls_status tell_all(struct plan *plan) {
     plan->told = ls_alloc_array(size, sizeof(own));
     if (!counts || !plan->told) return ls_fail_memory("what the parameter servers have", size * sizeof(own));
     for (size_t i = 0; i < size; i++) counts[i] = TELL_ALL;
-    return ls_group_all_gather(handover->group, "what the parameter servers have", LS_INT64, own, counts, plan->told);
+    return ls_group_all_gather(handover->group,
+                               LS_ALL_GATHER("what the parameter servers have", own, plan->told, counts, LS_INT64));
 }
 
 /* ---- the plan ---- */
@@ -229,7 +230,8 @@ static ls_status take_range(struct plan *plan, int blob, int root, struct ls_ran
         if (!scratch) return ls_fail_memory("variables on their way to a parameter server", count * sizeof(float));
         if (own && ls_group_rank(handover->group) == root) memcpy(scratch, own, count * sizeof(float));
     }
-    ls_status status = ls_group_broadcast(handover->group, "to the parameter servers", root, LS_FLOAT32, at, count);
+    ls_status status =
+        ls_group_broadcast(handover->group, LS_BROADCAST("to the parameter servers", at, count, LS_FLOAT32, root));
     if (!status && plan->serves) ls_holding_put(plan->next, buckets, blob, range, at);
     return status;
 }
@@ -264,7 +266,8 @@ static ls_status take_moments(struct plan *plan) {
     int64_t given = handover->blobs[1] != NULL;
     ls_status status = LS_OK;
     if (plan->changed == LS_CHANGED_ALL)
-        status = ls_group_broadcast(handover->group, "moments are given", plan->root, LS_INT64, &given, 1);
+        status =
+            ls_group_broadcast(handover->group, LS_BROADCAST("moments are given", &given, 1, LS_INT64, plan->root));
     for (int m = 1; m <= handover->terms->moments && !status; m++) {
         if (plan->changed != LS_CHANGED_ALL)
             status = plan->stays ? LS_OK : take_from_servers(plan, m);
@@ -285,7 +288,8 @@ static ls_status take_tables(struct plan *plan) {
     if (!handover->terms->table_count) return LS_OK;
     if (plan->changed != LS_CHANGED_ALL)
         return plan->stays ? LS_OK : ls_handover_tables_from_servers(&move, &handover->moved);
-    ls_status status = ls_group_broadcast(handover->group, "tables are given", plan->root, LS_INT64, &source, 1);
+    ls_status status =
+        ls_group_broadcast(handover->group, LS_BROADCAST("tables are given", &source, 1, LS_INT64, plan->root));
     if (status) return status;
     if (source == 1) return ls_handover_tables_from_worker(&move, &handover->moved);
     if (source || plan->version) {

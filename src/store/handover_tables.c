@@ -24,8 +24,8 @@ static ls_status bring(const struct ls_table_move *move, const struct piece *pie
     if (piece->from && ls_group_rank(move->group) == piece->root)
         memcpy(scratch, piece->from, piece->count * width * sizeof(float));
     *moved += piece->count * width * sizeof(float);
-    ls_status status = ls_group_broadcast(move->group, "rows to the parameter servers", piece->root, LS_FLOAT32,
-                                          scratch, piece->count * width);
+    ls_status status = ls_group_broadcast(move->group, LS_BROADCAST("rows to the parameter servers", scratch,
+                                                                    piece->count * width, LS_FLOAT32, piece->root));
     for (size_t i = 0; i < piece->count && !status && move->next; i++)
         ls_table_put(move->next->tables[piece->table], piece->blob, piece->first + (int64_t)i * piece->stride,
                      scratch + i * width);

@@ -121,7 +121,7 @@ static ls_status receive_terms(struct ls_group *group, struct ls_terms_model *te
     if (count < 1 || count > MOST_WORDS)
         return ls_fail(LS_DATA_LOSS, "rank 0 tells of a model in %lld words", (long long)count);
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, words, (size_t)count, "the terms of a model");
-    status = ls_group_broadcast(group, LS_STORE_TERMS, 0, LS_INT64, words, (size_t)count);
+    status = ls_group_broadcast(group, LS_BROADCAST(LS_STORE_TERMS, words, (size_t)count, LS_INT64));
     return status ? status : ls_terms_decode(words, (size_t)count, terms);
 }
 

@@ -104,14 +104,15 @@ static ls_status tell_all(struct ls_group *group, struct ls_session_pushes *serv
     if (server) server->joined = target->generation;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, size, "versions of parameter servers");
     for (size_t i = 0; i < size; i++) counts[i] = TELL;
-    return ls_group_all_gather(group, "versions of parameter servers", LS_INT64, own, counts, told);
+    return ls_group_all_gather(group, LS_ALL_GATHER("versions of parameter servers", own, told, counts, LS_INT64));
 }
 
 static ls_status hear_decisions(struct ls_session_pushes *server, struct ls_group *group, int furthest, int64_t behind,
                                 int64_t *decisions) {
     if (!behind) return LS_OK;
     if (ls_group_rank(group) == furthest) write_decisions(server, behind, decisions);
-    return ls_group_broadcast(group, "decisions on pushes", furthest, LS_INT64, decisions, DECISION * (size_t)behind);
+    return ls_group_broadcast(
+        group, LS_BROADCAST("decisions on pushes", decisions, DECISION * (size_t)behind, LS_INT64, furthest));
 }
 
 static void take_session(struct ls_session_pushes *server, const struct ls_session *session,
@@ -132,8 +133,8 @@ static ls_status share_session(struct ls_session_pushes *server, struct ls_group
     struct ls_session_state state = {0};
     bool gives = ls_group_rank(group) == furthest;
     if (gives) ls_session_encode(&server->session, words);
-    ls_status status =
-        ls_group_broadcast(group, "the session of variables", furthest, LS_INT64, words, LS_SESSION_WORDS);
+    ls_status status = ls_group_broadcast(
+        group, LS_BROADCAST("the session of variables", words, LS_SESSION_WORDS, LS_INT64, furthest));
     if (!status) status = ls_session_decode(words, &session);
     if (status) return status;
     bool same = server && server->open && ls_session_is(&server->session, &session);

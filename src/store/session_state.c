@@ -32,7 +32,7 @@ static ls_status find_giver(struct ls_group *group, bool has, int *giver) {
     LS_CLEANUP(ls_free_pointer) int64_t *told = ls_alloc_array((size_t)size, sizeof(*told));
     if (!counts || !told) return ls_fail_memory("a session's servers", (size_t)size * sizeof(*told));
     for (int i = 0; i < size; i++) counts[i] = 1;
-    ls_status status = ls_group_all_gather(group, "who knows the session", LS_INT64, &own, counts, told);
+    ls_status status = ls_group_all_gather(group, LS_ALL_GATHER("who knows the session", &own, told, counts, LS_INT64));
     bool lacks = false;
     *giver = 0;
     for (int i = size - 1; i >= size - servers; i--) {
@@ -78,7 +78,7 @@ ls_status ls_session_state_share(struct ls_group *group, const struct ls_session
     if (status || giver < 0) return status;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, words, count, "a session's state");
     if (rank == giver) write_state(session, state, words);
-    status = ls_group_broadcast(group, "a session's state", giver, LS_INT64, words, count);
+    status = ls_group_broadcast(group, LS_BROADCAST("a session's state", words, count, LS_INT64, giver));
     bool takes = rank >= ls_group_size(group) - ls_group_serving(group) && !has;
     return status || !takes ? status : read_state(session, words, state);
 }

@@ -27,7 +27,7 @@ static ls_status tell_terms(const struct ls_store *store) {
     int64_t told = (int64_t)count;
     if (!status) status = ls_group_broadcast_directly(store->group, LS_STORE_TERMS, LS_INT64, &told, 1);
     if (!status && told != (int64_t)count) status = ls_fail(LS_DATA_LOSS, "rank 0 has another model");
-    return status ? status : ls_group_broadcast(store->group, LS_STORE_TERMS, 0, LS_INT64, words, count);
+    return status ? status : ls_group_broadcast(store->group, LS_BROADCAST(LS_STORE_TERMS, words, count, LS_INT64));
 }
 
 static ls_status meet(const struct ls_store *store, const struct ls_store_config *config) {

@@ -13,7 +13,8 @@ static ls_status exchange_norms(const struct ls_store_norms *norms, const double
     LS_CLEANUP(ls_free_pointer) double *made = ls_alloc_array(norms->total * (size_t)kinds + 1, sizeof(*made));
     if (!counts || !made) return ls_fail_memory("norms", norms->total * (size_t)kinds * sizeof(*made));
     for (size_t i = 0; i < size; i++) counts[i] = norms->counts[i] * (size_t)kinds;
-    ls_status status = ls_group_all_gather(norms->group, "norms", LS_FLOAT64, mine ? mine : made, counts, made);
+    ls_status status =
+        ls_group_all_gather(norms->group, LS_ALL_GATHER("norms", mine ? mine : made, made, counts, LS_FLOAT64));
     if (!status) *all = ls_steal(made);
     return status;
 }

@@ -48,7 +48,8 @@ static ls_status exchange_shapes(struct gathering *gathering, const ls_shape *sh
     for (int w = 0; w < workers; w++) counts[w] = words * (size_t)(strategy->first[w + 1] - strategy->first[w]);
     char name[64]; /* with the axis, so that another one elsewhere is an error */
     (void)snprintf(name, sizeof(name), "gather/shapes along axis %d", gathering->axis);
-    ls_status status = ls_group_all_gather(strategy->runtime->group, name, LS_INT64, shapes, counts, all);
+    ls_status status =
+        ls_group_all_gather(strategy->runtime->group, LS_ALL_GATHER(name, shapes, all, counts, LS_INT64));
     if (status) return status;
     gathering->shape = all[0];
     gathering->shape.dims[gathering->axis] = 0;
@@ -94,7 +95,8 @@ static ls_status gather_values(const struct gathering *gathering, const void *co
         if (bytes) memcpy(own, values[i], bytes);
         own += bytes;
     }
-    return ls_group_all_gather(strategy->runtime->group, "gather", gathering->dtype, flat + offset, counts, flat);
+    return ls_group_all_gather(strategy->runtime->group,
+                               LS_ALL_GATHER("gather", flat + offset, flat, counts, gathering->dtype));
 }
 
 /* Turns one value after the other into one row after the other. The all-gather brings whole values, one behind the

@@ -17,37 +17,38 @@ ls_communication ls_reduce_communication(const ls_strategy *strategy) {
     return communication == LS_NCCL ? LS_AUTO : communication;
 }
 
-ls_status ls_reduce_all_replicas(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                 const void *const *inputs, void *const *outputs, size_t count) {
+ls_status ls_reduce_all_replicas(ls_strategy *strategy, const ls_all_reduce_options *what) {
     const struct ls_all_reduce call = {
-        .name = name,
+        .name = what->name,
         .communication = ls_reduce_communication(strategy),
-        .op = op,
-        .dtype = dtype,
-        .count = count,
+        .op = what->op,
+        .dtype = what->dtype,
+        .count = what->count,
         .leaves = {strategy->first},
-        .inputs = inputs,
-        .outputs = outputs,
+        .inputs = what->inputs,
+        .outputs = what->outputs,
     };
     return ls_group_all_reduce(strategy->runtime->group, &call);
 }
 
-/* Reduces into one output. The outputs of the other local replicas go to scratch. */
-static ls_status reduce_into(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
-                             size_t count, void *output) {
-    size_t bytes = count * ls_dtype_size(dtype);
-    void *outputs[LS_MAX_LOCAL_DEVICES] = {output};
+/* Reduces inputs, one a local replica, into output. The outputs of the other local replicas go to scratch. */
+static ls_status reduce_into(ls_strategy *strategy, const ls_all_reduce_options *what) {
+    size_t bytes = what->count * ls_dtype_size(what->dtype);
+    void *outputs[LS_MAX_LOCAL_DEVICES] = {what->output};
     LS_CLEANUP(ls_free_pointer) char *scratch = NULL;
     if (strategy->local_count > 1 && !(scratch = ls_alloc_aligned(bytes))) return ls_fail_memory("a reduction", bytes);
     for (int i = 1; i < strategy->local_count; i++) outputs[i] = scratch; /* all receive the same bytes */
-    return ls_reduce_all_replicas(strategy, "reduce", op, dtype, values, outputs, count);
+    ls_all_reduce_options call = *what;
+    call.outputs = outputs;
+    return ls_reduce_all_replicas(strategy, &call);
 }
 
 ls_status ls_reduce(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values, size_t count,
                     void *output) {
     LS_NEED(strategy, values);
     ls_status status = ls_reduce_check(op, dtype);
-    return status ? status : reduce_into(strategy, op, dtype, values, count, output);
+    return status ? status
+                  : reduce_into(strategy, LS_ALL_REDUCE("reduce", NULL, output, count, dtype, op, .inputs = values));
 }
 
 /* A tensor seen along one axis: outer rows of extent times inner elements. */
@@ -88,7 +89,7 @@ static ls_status global_extent(ls_strategy *strategy, const ls_shape *shapes, in
         extents[i] = shapes[i].dims[axis];
         inputs[i] = &extents[i];
     }
-    return reduce_into(strategy, LS_SUM, LS_INT64, inputs, 1, total);
+    return reduce_into(strategy, LS_ALL_REDUCE("reduce", NULL, total, 1, LS_INT64, .inputs = inputs));
 }
 
 /* True of the result too, which has no axis: an extent of 0 makes a value of no bytes. */
@@ -141,12 +142,14 @@ ls_status ls_reduce_axis(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype,
         reduce_rows(op, dtype, &view, values[i], rows + (size_t)i * bytes);
         inputs[i] = rows + (size_t)i * bytes;
     }
-    if (op != LS_MEAN) return reduce_into(strategy, op, dtype, inputs, count, output);
+    const ls_all_reduce_options *sum =
+        LS_ALL_REDUCE("reduce", NULL, output, count, dtype, op == LS_MEAN ? LS_SUM : op, .inputs = inputs);
+    if (op != LS_MEAN) return reduce_into(strategy, sum);
     int64_t total = 0;
     status = global_extent(strategy, shapes, axis, &total);
     if (!status && total < 1)
         status = ls_fail(LS_INVALID_ARGUMENT, "no replica has elements along axis %d: mean of nothing", axis);
-    if (!status) status = reduce_into(strategy, LS_SUM, dtype, inputs, count, output);
+    if (!status) status = reduce_into(strategy, sum);
     if (!status) ls_reduce_divide(dtype, output, count, (int)total);
     return status;
 }

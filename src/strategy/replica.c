@@ -116,8 +116,9 @@ static ls_status reduce_calls(ls_strategy *strategy, void *context) {
     const struct ls_meeting_call *call = context, *calls = strategy->meeting.calls;
     void *arrays[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < strategy->local_count; i++) arrays[i] = calls[i].data;
-    return ls_reduce_all_replicas(strategy, reduce_name, call->op, call->dtype, (const void *const *)arrays, arrays,
-                                  call->count);
+    return ls_reduce_all_replicas(strategy,
+                                  LS_ALL_REDUCE(reduce_name, .count = call->count, .dtype = call->dtype, .op = call->op,
+                                                .inputs = (const void *const *)arrays, .outputs = arrays));
 }
 
 ls_status ls_replica_all_reduce(ls_replica *replica, ls_reduce_op op, ls_dtype dtype, void *data, size_t count) {

@@ -211,7 +211,8 @@ static ls_status broadcast_pending(ls_strategy *strategy) {
     char *place = flat;
     for (ls_variable *v = strategy->variables; v; place += v->pending ? padded(v) : 0, v = v->next)
         if (v->pending) memcpy(place, v->copies[0], v->bytes);
-    ls_status status = ls_group_broadcast(strategy->runtime->group, "variables", 0, LS_INT64, flat, bytes / 8);
+    ls_status status =
+        ls_group_broadcast(strategy->runtime->group, LS_BROADCAST("variables", flat, bytes / 8, LS_INT64));
     if (status) return status;
     place = flat;
     for (ls_variable *v = strategy->variables; v; v = v->next) {
@@ -288,11 +289,12 @@ static ls_status aggregate(ls_strategy *strategy, void *context) {
     ls_variable *variable = context;
     ls_dtype dtype = variable->options.dtype;
     if (variable->options.aggregation != LS_AGGREGATE_ONLY_FIRST_REPLICA)
-        return ls_reduce_all_replicas(strategy, variable->name,
-                                      variable->options.aggregation == LS_AGGREGATE_SUM ? LS_SUM : LS_MEAN, dtype,
-                                      (const void *const *)variable->scratch, variable->scratch, variable->count);
-    ls_status status =
-        ls_group_broadcast(strategy->runtime->group, variable->name, 0, dtype, variable->scratch[0], variable->count);
+        return ls_reduce_all_replicas(
+            strategy, LS_ALL_REDUCE(variable->name, .count = variable->count, .dtype = dtype,
+                                    .op = variable->options.aggregation == LS_AGGREGATE_SUM ? LS_SUM : LS_MEAN,
+                                    .inputs = (const void *const *)variable->scratch, .outputs = variable->scratch));
+    ls_status status = ls_group_broadcast(strategy->runtime->group,
+                                          LS_BROADCAST(variable->name, variable->scratch[0], variable->count, dtype));
     for (int i = 1; !status && i < strategy->local_count; i++)
         memcpy(variable->scratch[i], variable->scratch[0], variable->bytes);
     return status;
@@ -365,7 +367,7 @@ static ls_status read_combined(ls_variable *variable, void *output) {
         return ls_reduce(strategy, aggregation == LS_AGGREGATE_SUM ? LS_SUM : LS_MEAN, dtype,
                          (const void *const *)variable->copies, variable->count, output);
     memcpy(output, variable->copies[0], variable->bytes);
-    return ls_group_broadcast(strategy->runtime->group, variable->name, 0, dtype, output, variable->count);
+    return ls_group_broadcast(strategy->runtime->group, LS_BROADCAST(variable->name, output, variable->count, dtype));
 }
 
 ls_status ls_variable_read(ls_variable *variable, void *output) {

@@ -106,7 +106,7 @@ static ls_status share_text(ls_strategy *strategy, const char *path, ls_tools_ab
     if (chief && !status && weights.about) facts[0] = (int64_t)strlen(weights.about);
     if (chief && !status) facts[1] = count_outputs(&weights);
     struct ls_group *group = strategy->runtime->group;
-    if (!status) status = ls_group_broadcast(group, "facts of weights", 0, LS_INT64, facts, 2);
+    if (!status) status = ls_group_broadcast(group, LS_BROADCAST("facts of weights", facts, 2, LS_INT64));
     if (!status && facts[0] > LONGEST)
         status = ls_fail(LS_DATA_LOSS, "'%s' says %lld bytes of its model", path, (long long)facts[0]);
     about->outputs = facts[1] > 0 && facts[1] <= INT_MAX ? (int)facts[1] : 0;
@@ -114,7 +114,9 @@ static ls_status share_text(ls_strategy *strategy, const char *path, ls_tools_ab
         about->text = ls_alloc((size_t)facts[0] + 1);
         if (!about->text) status = ls_fail_memory("what weights say", (size_t)facts[0]);
         if (!status && chief) memcpy(about->text, weights.about, (size_t)facts[0]);
-        if (!status) status = ls_group_broadcast(group, "what weights say", 0, LS_UINT8, about->text, (size_t)facts[0]);
+        if (!status)
+            status =
+                ls_group_broadcast(group, LS_BROADCAST("what weights say", about->text, (size_t)facts[0], LS_UINT8));
     }
     ls_weights_free(&weights);
     return status;

@@ -267,8 +267,8 @@ static ls_status spread_state(struct ls_checkpointing *checkpointing, bool callb
     ls_model *model = checkpointing->model;
     ls_status status = checkpointing->state ? LS_OK : allocate_state(checkpointing);
     if (!status)
-        status = ls_group_broadcast(model->strategy->runtime->group, "checkpoint's state", 0, LS_FLOAT32,
-                                    checkpointing->state, checkpointing->floats);
+        status = ls_group_broadcast(model->strategy->runtime->group,
+                                    LS_BROADCAST("checkpoint's state", checkpointing->state, checkpointing->floats));
     if (!status && callbacks)
         ls_callback_list_set_state(checkpointing->callbacks, checkpointing->state + checkpointing->model_floats);
     if (!status) status = ls_model_state_set(model, checkpointing->state);

@@ -134,7 +134,8 @@ static void *exchange_fragment(void *argument) {
     struct ls_track *track = model->strategy->communicator_track;
     int64_t begun = ls_track_begin(track);
     ls_reached("fragment");
-    ls_status status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, REQUESTS, fragments->requests);
+    ls_status status = ls_meeting_add_up(
+        model, LS_ALL_REDUCE("meeting", fragments->requests, fragments->requests, REQUESTS, LS_FLOAT64));
     if (!status) status = ls_meeting_mean(model, count, before, fragments->now, count);
     ls_kept_error_set(&fragments->result, status);
     ls_track_end(track, begun, "fragment",

@@ -156,7 +156,8 @@ static ls_status mean_state(const ls_model *model, const float *before, float *n
     float *momentum = model->built.outer ? now + (1 + moments) * blob : NULL;
     ls_status status = ls_meeting_mean(model, trained, before, now, blob);
     if (!status)
-        status = ls_meeting_add_up(model, LS_MEAN, LS_FLOAT32, LS_COMPRESS_NONE, blob - trained, now + trained);
+        status = ls_meeting_add_up(
+            model, LS_ALL_REDUCE("meeting", now + trained, now + trained, blob - trained, .op = LS_MEAN));
     if (!status) ls_meeting_step_outer(model, trained, before, now, momentum);
     return status;
 }
@@ -177,7 +178,7 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
     write_numbers(fitting, numbers);
     ls_status status = ls_model_state_get(model, now);
     if (!status) status = check_rates(model);
-    if (!status) status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, COUNT, numbers);
+    if (!status) status = ls_meeting_add_up(model, LS_ALL_REDUCE("meeting", numbers, numbers, COUNT, LS_FLOAT64));
     if (!status) status = mean_state(model, before_meeting(fitting->local), now);
     if (!status) status = ls_model_state_set(model, now);
     if (status) return status;

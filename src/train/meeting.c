@@ -4,17 +4,16 @@
 #include "collective/collectives.h"
 #include "strategy/reduce.h"
 
-ls_status ls_meeting_add_up(const ls_model *model, ls_reduce_op op, ls_dtype dtype, ls_compression compression,
-                            size_t count, void *array) {
-    const struct ls_all_reduce call = {.name = "meeting",
+ls_status ls_meeting_add_up(const ls_model *model, const ls_all_reduce_options *what) {
+    const struct ls_all_reduce call = {.name = what->name,
                                        .communication = ls_reduce_communication(model->strategy),
-                                       .op = op,
-                                       .dtype = dtype,
-                                       .compression = compression,
-                                       .count = count,
-                                       .inputs = (const void *const[]){array},
-                                       .outputs = (void *const[]){array}};
-    return count ? ls_group_all_reduce(model->strategy->runtime->group, &call) : LS_OK;
+                                       .op = what->op,
+                                       .dtype = what->dtype,
+                                       .compression = what->compression,
+                                       .count = what->count,
+                                       .inputs = &what->input,
+                                       .outputs = &what->output};
+    return what->count ? ls_group_all_reduce(model->strategy->runtime->group, &call) : LS_OK;
 }
 
 int ls_meeting_moments(const ls_model *model) {
@@ -25,9 +24,11 @@ ls_status ls_meeting_mean(const ls_model *model, size_t count, const float *befo
     bool outer = model->strategy->local.outer_learning_rate > 0;
     int moments = ls_meeting_moments(model);
     for (size_t i = 0; outer && i < count; i++) now[i] = before[i] - now[i];
-    ls_status status = ls_meeting_add_up(model, LS_MEAN, LS_FLOAT32, model->strategy->options.compression, count, now);
+    ls_status status = ls_meeting_add_up(
+        model, LS_ALL_REDUCE("meeting", now, now, count, LS_FLOAT32, LS_MEAN, model->strategy->options.compression));
     for (size_t m = 1; !status && m <= (size_t)moments; m++)
-        status = ls_meeting_add_up(model, LS_MEAN, LS_FLOAT32, LS_COMPRESS_NONE, count, now + m * stride);
+        status = ls_meeting_add_up(model,
+                                   LS_ALL_REDUCE("meeting", now + m * stride, now + m * stride, count, .op = LS_MEAN));
     return status;
 }
 

@@ -3,9 +3,8 @@
 #pragma once
 #include "train/model.h"
 
-/* Adds up an array of all workers in place. */
-ls_status ls_meeting_add_up(const ls_model *model, ls_reduce_op op, ls_dtype dtype, ls_compression compression,
-                            size_t count, void *array);
+/* An all-reduce of one array over all workers. */
+ls_status ls_meeting_add_up(const ls_model *model, const ls_all_reduce_options *what);
 /* now: this worker's count variables, and behind stride floats each its moments of them; then the mean of all workers
  * in their place. The mean of the changes since before, with an outer learning rate. Moments stay with local_moments.
  */

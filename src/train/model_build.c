@@ -201,8 +201,8 @@ static ls_status broadcast_weights(ls_model *model, bool drawn) {
         if (!status) status = ls_initial_weights_take(model, blob, tables);
     }
     if (!status)
-        status = ls_group_broadcast(model->strategy->runtime->group, "initial weights", 0, LS_FLOAT32, blob,
-                                    model->built.blob_count);
+        status = ls_group_broadcast(model->strategy->runtime->group,
+                                    LS_BROADCAST("initial weights", blob, model->built.blob_count));
     if (!status) status = ls_model_state_set_parameters(model, blob);
     return status || !given ? status : ls_stored_give_tables(model, tables);
 }

@@ -63,7 +63,8 @@ ls_status ls_preemption_stop(ls_model *model, struct ls_checkpointing *checkpoin
     ls_status status = ls_group_barrier(runtime->group, "stop"); /* all have committed the step */
     while (!status && !word.status) {
         if (runtime->rank == 0) save(model, checkpointing, state, &word);
-        status = ls_group_broadcast(runtime->group, "stop", 0, LS_INT64, &word, sizeof(word) / sizeof(int64_t));
+        status =
+            ls_group_broadcast(runtime->group, LS_BROADCAST("stop", &word, sizeof(word) / sizeof(int64_t), LS_INT64));
     }
     if (status) ls_user_request_agree(runtime->user_request, false);
     if (status) return status;

@@ -54,7 +54,7 @@ ls_status ls_replica_check(ls_model *model) {
     LS_CLEANUP(ls_free_pointer) char *all = ls_alloc_array(workers, HEX);
     if (!counts || !all) return ls_fail_memory("digests", workers * HEX);
     for (size_t w = 0; w < workers; w++) counts[w] = HEX / sizeof(int64_t);
-    status = ls_group_all_gather(runtime->group, "weights digest", LS_INT64, hex, counts, all);
+    status = ls_group_all_gather(runtime->group, LS_ALL_GATHER("weights digest", hex, all, counts, LS_INT64));
     if (status) return status;
     for (size_t w = 1; w < workers; w++)
         if (memcmp(all, all + w * HEX, HEX) != 0)

@@ -17,7 +17,7 @@ ls_status ls_restored_broadcast(struct ls_group *group, struct ls_restored *rest
     words[0] = restored->status, words[1] = restored->found, words[2] = restored->callbacks;
     ls_training_progress_write(&restored->progress, PARTS, progress);
     memcpy(error, restored->error, LS_ERROR_SIZE);
-    ls_status status = ls_group_broadcast(group, "checkpoint", 0, LS_INT64, words, count);
+    ls_status status = ls_group_broadcast(group, LS_BROADCAST("checkpoint", words, count, LS_INT64));
     if (!status) status = ls_training_progress_read(progress, PARTS, &restored->progress);
     if (status) return status;
     restored->status = words[0], restored->found = words[1], restored->callbacks = words[2];

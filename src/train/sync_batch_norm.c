@@ -43,8 +43,8 @@ static ls_status add_all(ls_strategy *strategy, void *context) {
     if (!giving) return LS_OK; /* the end */
     if (giving != strategy->local_count) return ls_fail(LS_INTERNAL, "replicas came to different exchanges of a step");
     ls_reached("exchange");
-    return ls_reduce_all_replicas(strategy, "batch statistics", LS_SUM, LS_FLOAT64, (const void *const *)arrays, arrays,
-                                  count);
+    return ls_reduce_all_replicas(strategy, LS_ALL_REDUCE("batch statistics", .count = count, .dtype = LS_FLOAT64,
+                                                          .inputs = (const void *const *)arrays, .outputs = arrays));
 }
 
 static ls_status meet_sync_batch_norm(struct ls_model_exchange *own, double *values, size_t count) {

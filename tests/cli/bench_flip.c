@@ -19,61 +19,51 @@ static void flip(const ls_communicator *communicator, const char *name, ls_dtype
         last[-(ptrdiff_t)ls_dtype_size(dtype)] ^= 1;
 }
 
-LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                               const void *input, void *output, size_t count) {
-    ls_status (*real)(ls_communicator *, const char *, ls_reduce_op, ls_dtype, const void *, void *, size_t);
-    *(void **)&real = next("ls_all_reduce");
-    ls_status status = real(communicator, name, op, dtype, input, output, count);
-    if (!status) flip(communicator, name, dtype, output, count);
+/* The function that is preloaded over, on the same arguments. */
+#define REAL(name, type)                                                                                               \
+    ls_status (*real)(ls_communicator *, const type *);                                                                \
+    *(void **)&real = next(#name);                                                                                     \
+    ls_status status = real(communicator, call)
+
+LS_API ls_status ls_all_reduce(ls_communicator *communicator, const ls_all_reduce_options *call) {
+    REAL(ls_all_reduce, ls_all_reduce_options);
+    if (!status) flip(communicator, call->name, call->dtype, call->output, call->count);
     return status;
 }
 
-LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                   const void *input, const size_t *counts, void *output) {
-    ls_status (*real)(ls_communicator *, const char *, ls_reduce_op, ls_dtype, const void *, const size_t *, void *);
-    *(void **)&real = next("ls_reduce_scatter");
-    ls_status status = real(communicator, name, op, dtype, input, counts, output);
-    if (!status) flip(communicator, name, dtype, output, counts[ls_rank(communicator)]);
+LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const ls_reduce_scatter_options *call) {
+    REAL(ls_reduce_scatter, ls_reduce_scatter_options);
+    if (!status) flip(communicator, call->name, call->dtype, call->output, call->counts[ls_rank(communicator)]);
     return status;
 }
 
-LS_API ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
-                              size_t count) {
-    ls_status (*real)(ls_communicator *, const char *, int, ls_dtype, void *, size_t);
-    *(void **)&real = next("ls_broadcast");
-    ls_status status = real(communicator, name, root, dtype, data, count);
-    if (!status) flip(communicator, name, dtype, data, count);
+LS_API ls_status ls_broadcast(ls_communicator *communicator, const ls_broadcast_options *call) {
+    REAL(ls_broadcast, ls_broadcast_options);
+    if (!status) flip(communicator, call->name, call->dtype, call->data, call->count);
     return status;
 }
 
-LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
-                               const size_t *counts, void *output) {
-    ls_status (*real)(ls_communicator *, const char *, ls_dtype, const void *, const size_t *, void *);
-    *(void **)&real = next("ls_all_gather");
-    ls_status status = real(communicator, name, dtype, input, counts, output);
-    size_t count = 0;
-    for (int i = 0; i < ls_size(communicator); i++) count += counts[i];
-    if (!status) flip(communicator, name, dtype, output, count);
+static size_t sum_of(const ls_communicator *communicator, const size_t *counts) {
+    size_t sum = 0;
+    for (int i = 0; i < ls_size(communicator); i++) sum += counts[i];
+    return sum;
+}
+
+LS_API ls_status ls_all_gather(ls_communicator *communicator, const ls_all_gather_options *call) {
+    REAL(ls_all_gather, ls_all_gather_options);
+    if (!status) flip(communicator, call->name, call->dtype, call->output, sum_of(communicator, call->counts));
     return status;
 }
 
-LS_API ls_status ls_all_to_all(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
-                               const size_t *send_counts, void **output, size_t *receive_counts) {
-    ls_status (*real)(ls_communicator *, const char *, ls_dtype, const void *, const size_t *, void **, size_t *);
-    *(void **)&real = next("ls_all_to_all");
-    ls_status status = real(communicator, name, dtype, input, send_counts, output, receive_counts);
-    size_t count = 0;
-    for (int i = 0; i < ls_size(communicator); i++) count += receive_counts[i];
-    if (!status) flip(communicator, name, dtype, *output, count);
+LS_API ls_status ls_all_to_all(ls_communicator *communicator, const ls_all_to_all_options *call) {
+    REAL(ls_all_to_all, ls_all_to_all_options);
+    if (!status) flip(communicator, call->name, call->dtype, *call->allocated, sum_of(communicator, call->received));
     return status;
 }
 
-LS_API ls_status ls_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
-                            size_t count) {
-    ls_status (*real)(ls_communicator *, const char *, int, ls_dtype, void *, size_t);
-    *(void **)&real = next("ls_receive");
-    ls_status status = real(communicator, name, from, dtype, data, count);
-    if (!status) flip(communicator, name, dtype, data, count);
+LS_API ls_status ls_receive(ls_communicator *communicator, const ls_receive_options *call) {
+    REAL(ls_receive, ls_receive_options);
+    if (!status) flip(communicator, call->name, call->dtype, call->data, call->count);
     return status;
 }
 

@@ -19,7 +19,7 @@ static ls_status broadcast_once(struct rank *rank, int root, size_t count) {
     ck_assert_ptr_nonnull(data);
     for (size_t i = 0; i < count; i++) data[i] = pattern(rank->rank, i);
     data[count] = -77;
-    ls_status status = ls_group_broadcast(rank->group, "weights", root, LS_INT32, data, count);
+    ls_status status = ls_group_broadcast(rank->group, LS_BROADCAST("weights", data, count, LS_INT32, root));
     size_t wrong = 0; /* one assertion for all elements: each costs a write */
     for (size_t i = 0; !status && i < count; i++) wrong += data[i] != pattern(root, i);
     ck_assert_uint_eq(wrong, 0);
@@ -69,7 +69,7 @@ static ls_status gather_once(struct rank *rank, int shape, bool in_place) {
     int32_t *input = in_place ? output + before : own;
     for (size_t i = 0; i < parts[rank->rank]; i++) input[i] = pattern(rank->rank, i);
     output[total] = -77;
-    ls_status status = ls_group_all_gather(rank->group, "parts", LS_INT32, input, parts, output);
+    ls_status status = ls_group_all_gather(rank->group, LS_ALL_GATHER("parts", input, output, parts, LS_INT32));
     const int32_t *at = output;
     size_t wrong = 0;
     for (int source = 0; !status && source < rank->size; source++)

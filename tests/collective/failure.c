@@ -124,8 +124,9 @@ END_TEST
 static ls_status stalling(struct rank *rank) {
     char data[100000] = "";
     bool broadcasts = *(const bool *)rank->context;
-    ls_status status = broadcasts ? ls_group_broadcast(rank->group, "weights", 1, LS_FLOAT32, data, sizeof(data) / 4)
-                                  : reduce(rank, LS_AUTO, 30000);
+    ls_status status =
+        broadcasts ? ls_group_broadcast(rank->group, LS_BROADCAST("weights", data, sizeof(data) / 4, LS_FLOAT32, 1))
+                   : reduce(rank, LS_AUTO, 30000);
     (void)pthread_barrier_wait(rank->barrier);
     return status;
 }
@@ -282,10 +283,11 @@ START_TEST(bad_calls_of_the_others_are_named) {
     int32_t data[4] = {0};
     size_t counts[1] = {SIZE_MAX};
     struct alone alone = alone_new();
-    ck_assert_int_eq(ls_group_broadcast(alone.group, "x", 1, LS_INT32, data, 4), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_group_broadcast(alone.group, LS_BROADCAST("x", data, 4, LS_INT32, 1)), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "root 1"));
-    ck_assert_int_eq(ls_group_broadcast(alone.group, "x", -1, LS_INT32, data, 4), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_group_all_gather(alone.group, "x", LS_INT32, data, counts, data), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_group_broadcast(alone.group, LS_BROADCAST("x", data, 4, LS_INT32, -1)), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_group_all_gather(alone.group, LS_ALL_GATHER("x", data, data, counts, LS_INT32)),
+                     LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "count"));
     ck_assert_int_eq(ls_group_barrier(alone.group, NULL), LS_INVALID_ARGUMENT);
     assert_ok(ls_group_barrier(alone.group, "later"));

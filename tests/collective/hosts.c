@@ -198,7 +198,7 @@ static ls_status broadcast_once(struct rank *rank, int kind, int root, size_t co
     void *region;
     float *data = take(rank, kind, count, &region);
     for (size_t i = 0; i < count; i++) data[i] = value_of(rank->rank, i);
-    ls_status status = ls_group_broadcast(rank->group, "weights", root, LS_FLOAT32, data, count);
+    ls_status status = ls_group_broadcast(rank->group, LS_BROADCAST("weights", data, count, LS_FLOAT32, root));
     size_t wrong = 0;
     for (size_t i = 0; i < count; i++) wrong += data[i] != value_of(root, i);
     ck_assert(status || !wrong);
@@ -218,7 +218,7 @@ static ls_status gather_once(struct rank *rank, int kind, const size_t *counts) 
     float *data = take(rank, kind, own, &region), *output = malloc((total + 1) * sizeof(float));
     float *input = in_place ? output + start : data;
     for (size_t i = 0; i < own; i++) input[i] = value_of(rank->rank, i);
-    ls_status status = ls_group_all_gather(rank->group, "parts", LS_FLOAT32, input, counts, output);
+    ls_status status = ls_group_all_gather(rank->group, LS_ALL_GATHER("parts", input, output, counts));
     if (!in_place) memset(data, 0xEE, own * sizeof(float));
     const float *at = output;
     for (int i = 0; i < rank->size; i++)

@@ -186,9 +186,9 @@ static ls_status make(struct rank *rank, const struct call *call) {
     case ALL_REDUCE:
         return ls_group_all_reduce(rank->group, &reduction);
     case BROADCAST:
-        return ls_group_broadcast(rank->group, "x", call->root, LS_FLOAT32, data, 4 - call->fewer);
+        return ls_group_broadcast(rank->group, LS_BROADCAST("x", data, 4 - call->fewer, LS_FLOAT32, call->root));
     case ALL_GATHER:
-        return ls_group_all_gather(rank->group, "x", LS_FLOAT32, data, parts, results);
+        return ls_group_all_gather(rank->group, LS_ALL_GATHER("x", data, results, parts));
     default:
         return ls_group_barrier(rank->group, "x");
     }

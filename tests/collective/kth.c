@@ -80,10 +80,10 @@ static ls_status move(struct rank *rank, float *data, size_t count) {
     float gathered[5], own[3];
     for (int i = 0; i < 3; i++) own[i] = (float)rank->rank;
     for (size_t i = 0; i < count; i++) data[i] = (float)rank->rank;
-    ls_status status = ls_group_broadcast(rank->group, "weights", 2, LS_FLOAT32, data, count);
+    ls_status status = ls_group_broadcast(rank->group, LS_BROADCAST("weights", data, count, LS_FLOAT32, 2));
     if (status) return status;
     ck_assert(data[0] == 2 && data[count - 1] == 2);
-    status = ls_group_all_gather(rank->group, "counts", LS_FLOAT32, own, counts, gathered);
+    status = ls_group_all_gather(rank->group, LS_ALL_GATHER("counts", own, gathered, counts));
     if (status) return status;
     ck_assert(gathered[0] == 0 && gathered[2] == 0 && gathered[3] == 2 && gathered[4] == 2);
     const struct ls_reduce_scatter scatter = {.name = "shards", .counts = counts, .input = gathered, .output = own};

@@ -19,8 +19,8 @@ static struct world_options way_of(int way, int size) {
 
 static ls_status hand_on(struct rank *rank, int i, unsigned char *data) {
     if (rank->rank) memset(data, i, LETTER);
-    ls_status status = rank->rank ? ls_mail_send(rank->group, "flood", 0, LS_UINT8, data, LETTER)
-                                  : ls_mail_receive(rank->group, "flood", 2, LS_UINT8, data, LETTER);
+    ls_status status = rank->rank ? ls_mail_send(rank->group, LS_SEND("flood", data, LETTER, LS_UINT8))
+                                  : ls_mail_receive(rank->group, LS_RECEIVE("flood", data, LETTER, LS_UINT8, 2));
     if (!status) ck_assert(data[0] == i && !memcmp(data, data + 1, LETTER - 1));
     return status;
 }
@@ -32,9 +32,9 @@ static ls_status keep_few(struct rank *rank) {
     ls_status status = LS_OK;
     if (rank->rank == 1) {
         (void)poll(NULL, 0, 50);
-        return ls_mail_send(rank->group, "late", 0, LS_UINT8, data, 10);
+        return ls_mail_send(rank->group, LS_SEND("late", data, 10, LS_UINT8));
     }
-    if (!rank->rank) status = ls_mail_receive(rank->group, "late", 1, LS_UINT8, data, 10);
+    if (!rank->rank) status = ls_mail_receive(rank->group, LS_RECEIVE("late", data, 10, LS_UINT8, 1));
     ck_assert_uint_lt(*kept, LIMIT + LETTER + 1000);
     for (int i = 0; i < FLOOD && !status; i++) status = hand_on(rank, i, data);
     ck_assert_msg(status || !*kept, "%zu bytes are kept", *kept);
@@ -52,9 +52,9 @@ END_TEST
 static ls_status ask_for_the_last(struct rank *rank) {
     unsigned char data[LETTER] = {0};
     ls_status status = LS_OK;
-    if (!rank->rank) return ls_mail_receive(rank->group, "last", 1, LS_UINT8, data, LETTER);
+    if (!rank->rank) return ls_mail_receive(rank->group, LS_RECEIVE("last", data, LETTER, LS_UINT8, 1));
     for (int i = 0; i < 4 && !status; i++)
-        status = ls_mail_send(rank->group, i < 3 ? "early" : "last", 0, LS_UINT8, data, LETTER);
+        status = ls_mail_send(rank->group, LS_SEND(i < 3 ? "early" : "last", data, LETTER, LS_UINT8));
     return status;
 }
 
@@ -72,9 +72,9 @@ END_TEST
 /* ---- a receive that gives way ---- */
 
 static bool try_receive(const struct rank *rank, const char *name, int wake, unsigned char *data, ls_status *status) {
-    const struct ls_mail_letter letter = {name, 1, LS_UINT8, data, LETTER};
     bool received = false;
-    if (!*status) *status = ls_mail_try_receive(rank->group, &letter, wake, &received);
+    if (!*status)
+        *status = ls_mail_try_receive(rank->group, LS_RECEIVE(name, data, LETTER, LS_UINT8, 1), wake, &received);
     return received;
 }
 
@@ -86,11 +86,11 @@ static ls_status give_way(struct rank *rank, int in, int out) {
     ck_assert_int_eq(write(out, "x", 1), 1);
     ck_assert(!try_receive(rank, "wanted", in, data, &status));
     ck_assert_int_eq(read(in, data, 1), 1);
-    if (!status) status = ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+    if (!status) status = ls_mail_send(rank->group, LS_SEND("go on", data, 1, LS_UINT8, 1));
     ck_assert(!try_receive(rank, "wanted", in, data, &status));
     ck_assert(try_receive(rank, "another", -1, data, &status));
     ck_assert(status || data[LETTER - 1] == 1);
-    if (!status) status = ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+    if (!status) status = ls_mail_send(rank->group, LS_SEND("go on", data, 1, LS_UINT8, 1));
     while (!status && !try_receive(rank, "wanted", in, data, &status)) continue;
     ck_assert(status || (data[0] == 2 && data[LETTER - 1] == 2));
     return status;
@@ -101,9 +101,9 @@ static ls_status send_when_told(struct rank *rank) {
     unsigned char data[LETTER];
     ls_status status = LS_OK;
     for (int i = 0; i < 2 && !status; i++) {
-        status = ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
+        status = ls_mail_receive(rank->group, LS_RECEIVE("go on", data, 1, LS_UINT8));
         memset(data, i + 1, LETTER);
-        if (!status) status = ls_mail_send(rank->group, names[i], 0, LS_UINT8, data, LETTER);
+        if (!status) status = ls_mail_send(rank->group, LS_SEND(names[i], data, LETTER, LS_UINT8));
     }
     return status;
 }
@@ -114,16 +114,16 @@ static ls_status come_before_the_wait(struct rank *rank, int in, int out) {
     ls_status status = LS_OK;
     (void)out;
     if (rank->rank) {
-        status = ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
-        if (!status) status = ls_mail_send(rank->group, "another", 0, LS_UINT8, data, LETTER);
-        return status ? status : ls_mail_receive(rank->group, "go on", 0, LS_UINT8, data, 1);
+        status = ls_mail_receive(rank->group, LS_RECEIVE("go on", data, 1, LS_UINT8));
+        if (!status) status = ls_mail_send(rank->group, LS_SEND("another", data, LETTER, LS_UINT8));
+        return status ? status : ls_mail_receive(rank->group, LS_RECEIVE("go on", data, 1, LS_UINT8));
     }
     uint64_t come = rank->group->mailbox->come;
-    status = ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+    status = ls_mail_send(rank->group, LS_SEND("go on", data, 1, LS_UINT8, 1));
     while (!status && rank->group->mailbox->come == come) ck_assert(!try_receive(rank, "wanted", -1, data, &status));
     ck_assert(!try_receive(rank, "wanted", in, data, &status));
     ck_assert(try_receive(rank, "another", in, data, &status));
-    return status ? status : ls_mail_send(rank->group, "go on", 1, LS_UINT8, data, 1);
+    return status ? status : ls_mail_send(rank->group, LS_SEND("go on", data, 1, LS_UINT8, 1));
 }
 
 typedef ls_status with_pipe_fn(struct rank *rank, int in, int out);
@@ -165,12 +165,12 @@ END_TEST
 
 static ls_status try_alone(struct rank *rank) {
     unsigned char data[LETTER] = {0};
-    const struct ls_mail_letter letter = {"own", rank->rank, LS_UINT8, data, 3};
+    const ls_receive_options *letter = LS_RECEIVE("own", data, 3, LS_UINT8, rank->rank);
     bool received = true;
-    ls_status status = ls_mail_try_receive(rank->group, &letter, 0, &received);
+    ls_status status = ls_mail_try_receive(rank->group, letter, 0, &received);
     ck_assert(!received);
-    if (!status) status = ls_mail_send(rank->group, "own", rank->rank, LS_UINT8, "abc", 3);
-    if (!status) status = ls_mail_try_receive(rank->group, &letter, -1, &received);
+    if (!status) status = ls_mail_send(rank->group, LS_SEND("own", "abc", 3, LS_UINT8, rank->rank));
+    if (!status) status = ls_mail_try_receive(rank->group, letter, -1, &received);
     ck_assert(status || (received && !memcmp(data, "abc", 3)));
     return status;
 }

@@ -65,11 +65,11 @@ static ls_status use_board(struct ls_group *group) {
     for (size_t each = 1; each <= COUNT && !status; each = each * 10) {
         for (int i = 0; i < WORKERS; i++) counts[i] = each;
         const struct ls_reduce_scatter scatter = {.name = "parts", .counts = counts, .input = all, .output = data};
-        status = ls_group_all_gather(group, "gather", LS_FLOAT32, data, counts, all);
+        status = ls_group_all_gather(group, LS_ALL_GATHER("gather", data, all, counts));
         if (!status) status = ls_group_reduce_scatter(group, &scatter);
     }
     for (int root = 0; root < WORKERS && !status; root++)
-        status = ls_group_broadcast(group, "weights", root, LS_FLOAT32, data, COUNT);
+        status = ls_group_broadcast(group, LS_BROADCAST("weights", data, COUNT, LS_FLOAT32, root));
     if (!status) status = ls_group_barrier(group, "end");
     free(data);
     free(all);

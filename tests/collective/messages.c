@@ -106,7 +106,8 @@ static ls_status exchange_round(const struct rank *rank, int round) {
         at += sends[to] * element;
     }
     void *output = NULL;
-    ls_status status = ls_ragged_all_to_all(rank->group, "tokens", type_of(round), input, sends, &output, receives);
+    ls_status status =
+        ls_ragged_all_to_all(rank->group, LS_ALL_TO_ALL("tokens", input, sends, &output, receives, type_of(round)));
     at = 0;
     for (int from = 0; from < rank->size && !status; from++) {
         ck_assert_uint_eq(receives[from], count_of(round, from, rank->rank));
@@ -125,7 +126,9 @@ static ls_status gather_round(const struct rank *rank, int round) {
     ck_assert_ptr_nonnull(input);
     fill(input, own * element, round, rank->rank, MOST);
     void *output = NULL;
-    ls_status status = ls_ragged_all_gather(rank->group, "rows", type_of(round), input, own, &output, counts);
+    ls_status status =
+        ls_ragged_all_gather(rank->group, LS_ALL_GATHER("rows", input, .dtype = type_of(round), .count = own,
+                                                        .allocated = &output, .received = counts));
     for (int from = 0; from < rank->size && !status; from++) {
         ck_assert_uint_eq(counts[from], count_of(round, from, MOST - 1));
         expect((unsigned char *)output + at, counts[from] * element, round, from, MOST);
@@ -143,8 +146,9 @@ static ls_status broadcast_round(const struct rank *rank, int round) {
     ck_assert_ptr_nonnull(input);
     fill(input, size, round, root, MOST + 1);
     void *output = NULL;
-    ls_status status = ls_ragged_broadcast(rank->group, "object", root, rank->rank == root ? input : NULL,
-                                           rank->rank == root ? size : SIZE_MAX, &output, &got);
+    ls_status status = ls_ragged_broadcast(rank->group, LS_BROADCAST("object", rank->rank == root ? input : NULL,
+                                                                     rank->rank == root ? size : SIZE_MAX, LS_UINT8,
+                                                                     root, .allocated = &output, .received = &got));
     if (!status) {
         ck_assert_uint_eq(got, size);
         expect(output, size, round, root, MOST + 1);
@@ -204,7 +208,7 @@ static ls_status send_letter(const struct rank *rank, const struct letter *lette
     ck_assert_ptr_nonnull(data);
     fill(data, bytes, round + letter->number, letter->from, letter->to + letter->name);
     ls_status status =
-        ls_mail_send(rank->group, names[letter->name], letter->to, type_of(round), data, bytes / element);
+        ls_mail_send(rank->group, LS_SEND(names[letter->name], data, bytes / element, type_of(round), letter->to));
     free(data);
     return status;
 }
@@ -214,8 +218,8 @@ static ls_status receive_letter(const struct rank *rank, const struct letter *le
     size_t element = ls_dtype_size(type_of(round)), bytes = letter_count(letter, round) * element;
     unsigned char *data = malloc(bytes + 1);
     ck_assert_ptr_nonnull(data);
-    ls_status status =
-        ls_mail_receive(rank->group, names[letter->name], letter->from, type_of(round), data, bytes / element);
+    ls_status status = ls_mail_receive(
+        rank->group, LS_RECEIVE(names[letter->name], data, bytes / element, type_of(round), letter->from));
     if (!status) expect(data, bytes, round + letter->number, letter->from, letter->to + letter->name);
     free(data);
     return status;
@@ -291,11 +295,11 @@ static ls_status send_first(struct rank *rank) {
     for (int step = 1; step < rank->size && step < 3 && !status; step++) {
         int to = (rank->rank + step) % rank->size;
         fill(data, bytes, 5, rank->rank, to);
-        status = ls_mail_send(rank->group, "all at once", to, LS_UINT8, data, bytes);
+        status = ls_mail_send(rank->group, LS_SEND("all at once", data, bytes, LS_UINT8, to));
     }
     for (int step = 1; step < rank->size && step < 3 && !status; step++) {
         int from = (rank->rank + rank->size - step) % rank->size;
-        status = ls_mail_receive(rank->group, "all at once", from, LS_UINT8, data, bytes);
+        status = ls_mail_receive(rank->group, LS_RECEIVE("all at once", data, bytes, LS_UINT8, from));
         if (!status) expect(data, bytes, 5, from, rank->rank);
     }
     free(data);
@@ -326,9 +330,9 @@ struct slip {
 static ls_status receive_slip(struct rank *rank) {
     const struct slip *slip = rank->context;
     float data[8] = {0};
-    if (rank->rank == 0) return ls_mail_receive(rank->group, slip->name, 1, slip->dtype, data, slip->count);
+    if (rank->rank == 0) return ls_mail_receive(rank->group, LS_RECEIVE(slip->name, data, slip->count, slip->dtype, 1));
     ls_status status = LS_OK;
-    if (rank->rank == 1) status = ls_mail_send(rank->group, "layer", 0, LS_FLOAT32, data, 3);
+    if (rank->rank == 1) status = ls_mail_send(rank->group, LS_SEND("layer", data, 3));
     return status ? status : ls_group_barrier(rank->group, "after");
 }
 
@@ -351,8 +355,8 @@ END_TEST
 
 static ls_status receive_another(struct rank *rank) {
     float data[3] = {0};
-    if (rank->rank == 1) return ls_mail_send(rank->group, "layer", 0, LS_FLOAT32, data, 3);
-    return ls_mail_receive(rank->group, "layers", 1, LS_FLOAT32, data, 3);
+    if (rank->rank == 1) return ls_mail_send(rank->group, LS_SEND("layer", data, 3));
+    return ls_mail_receive(rank->group, LS_RECEIVE("layers", data, 3, LS_FLOAT32, 1));
 }
 
 START_TEST(a_message_that_does_not_come_has_a_deadline) {
@@ -371,9 +375,9 @@ END_TEST
 
 static ls_status send_much(struct rank *rank) {
     static unsigned char data[1 << 20];
-    if (rank->rank == 1) return ls_mail_send(rank->group, "much", 0, LS_UINT8, data, sizeof(data));
+    if (rank->rank == 1) return ls_mail_send(rank->group, LS_SEND("much", data, sizeof(data), LS_UINT8));
     unsigned char *got = malloc(sizeof(data));
-    ls_status status = ls_mail_receive(rank->group, "much", 1, LS_UINT8, got, sizeof(data));
+    ls_status status = ls_mail_receive(rank->group, LS_RECEIVE("much", got, sizeof(data), LS_UINT8, 1));
     free(got);
     return status;
 }
@@ -421,19 +425,22 @@ static ls_status slip_alone(struct rank *rank) {
     float data[2] = {0};
     size_t counts[2] = {1, 1}, huge[2] = {SIZE_MAX, 2};
     void *output = NULL;
-    ck_assert_int_eq(ls_mail_send(rank->group, "x", 2, LS_FLOAT32, data, 1), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_mail_send(rank->group, LS_SEND("x", data, 1, LS_FLOAT32, 2)), LS_INVALID_ARGUMENT);
     ck_assert_str_eq(ls_error(), "message 'x': rank 2 is no rank of a group of 2");
-    ck_assert_int_eq(ls_mail_receive(rank->group, "x", -1, LS_FLOAT32, data, 1), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_mail_send(rank->group, NULL, 0, LS_FLOAT32, data, 1), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_mail_send(rank->group, "x", 0, LS_FLOAT32, NULL, 1), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_mail_send(rank->group, "x", 0, (ls_dtype)99, data, 1), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_mail_send(rank->group, "x", 0, LS_FLOAT32, data, SIZE_MAX), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_mail_receive(rank->group, "x", rank->rank, LS_FLOAT32, data, 1), LS_FAILED_PRECONDITION);
-    ck_assert_int_eq(ls_ragged_all_to_all(rank->group, "x", LS_FLOAT32, NULL, counts, &output, counts),
+    ck_assert_int_eq(ls_mail_receive(rank->group, LS_RECEIVE("x", data, 1, LS_FLOAT32, -1)), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_mail_send(rank->group, LS_SEND(NULL, data, 1)), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_mail_send(rank->group, LS_SEND("x", NULL, 1)), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_mail_send(rank->group, LS_SEND("x", data, 1, (ls_dtype)99)), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_mail_send(rank->group, LS_SEND("x", data, SIZE_MAX)), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_mail_receive(rank->group, LS_RECEIVE("x", data, 1, LS_FLOAT32, rank->rank)),
+                     LS_FAILED_PRECONDITION);
+    ck_assert_int_eq(ls_ragged_all_to_all(rank->group, LS_ALL_TO_ALL("x", NULL, counts, &output, counts)),
                      LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_ragged_all_to_all(rank->group, "x", LS_FLOAT32, data, huge, &output, counts),
+    ck_assert_int_eq(ls_ragged_all_to_all(rank->group, LS_ALL_TO_ALL("x", data, huge, &output, counts)),
                      LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_ragged_all_gather(rank->group, "x", LS_FLOAT32, NULL, 1, &output, counts), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_ragged_all_gather(
+                         rank->group, LS_ALL_GATHER("x", NULL, .count = 1, .allocated = &output, .received = counts)),
+                     LS_INVALID_ARGUMENT);
     ck_assert_ptr_null(output);
     return ls_group_barrier(rank->group, "after");
 }

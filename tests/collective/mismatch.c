@@ -56,9 +56,9 @@ static ls_status make(struct ls_group *group, const struct call *call) {
     case ALL_REDUCE:
         return ls_group_all_reduce(group, &reduce);
     case BROADCAST:
-        return ls_group_broadcast(group, name_of(call), call->root, call->dtype, results, count);
+        return ls_group_broadcast(group, LS_BROADCAST(name_of(call), results, count, call->dtype, call->root));
     case ALL_GATHER:
-        return ls_group_all_gather(group, name_of(call), call->dtype, values, call->counts, results);
+        return ls_group_all_gather(group, LS_ALL_GATHER(name_of(call), values, results, call->counts, call->dtype));
     case REDUCE_SCATTER:
         return ls_group_reduce_scatter(group, &scatter);
     default:

@@ -44,7 +44,7 @@ static ls_status gather(struct rank *rank) {
     size_t counts[MAX_RANKS], at = 0;
     int32_t input[2] = {rank->rank, rank->rank}, output[2 * MAX_RANKS] = {0};
     for (int i = 0; i < rank->size; i++) counts[i] = (size_t)i % 3;
-    ls_status status = ls_group_all_gather(rank->group, "parts", LS_INT32, input, counts, output);
+    ls_status status = ls_group_all_gather(rank->group, LS_ALL_GATHER("parts", input, output, counts, LS_INT32));
     for (int i = 0; i < rank->size && !status; i++)
         for (size_t j = 0; j < counts[i]; j++) ck_assert_int_eq(output[at++], i);
     return status;
@@ -54,7 +54,7 @@ static ls_status broadcast(struct rank *rank, size_t count) {
     int32_t *values = calloc(count, sizeof(*values));
     ck_assert_ptr_nonnull(values);
     values[count - 1] = rank->rank == 5 ? 77 : 0;
-    ls_status status = ls_group_broadcast(rank->group, "weights", 5, LS_INT32, values, count);
+    ls_status status = ls_group_broadcast(rank->group, LS_BROADCAST("weights", values, count, LS_INT32, 5));
     ck_assert(status || values[count - 1] == 77);
     free(values);
     return status;

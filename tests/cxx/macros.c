@@ -158,21 +158,38 @@ static ls_status work(ls_strategy *strategy) {
     return st;
 }
 
+static ls_status move(ls_communicator *communicator, float *values) {
+    const size_t counts[1] = {2};
+    size_t received[1] = {0};
+    float copy[2] = {0};
+    void *made = NULL;
+    ls_status st = ls_broadcast(communicator, LS_BROADCAST("words", values, 2, LS_FLOAT32, 0));
+    if (!st) st = ls_all_gather(communicator, LS_ALL_GATHER("parts", values, copy, counts));
+    if (!st) st = ls_reduce_scatter(communicator, LS_REDUCE_SCATTER("shards", copy, copy, counts, .op = LS_MAX));
+    if (!st) st = ls_send(communicator, LS_SEND("own", copy, 2));
+    if (!st) st = ls_receive(communicator, LS_RECEIVE("own", values, 2, .from = 0));
+    if (!st) st = ls_all_to_all(communicator, LS_ALL_TO_ALL("tokens", values, counts, &made, received, LS_FLOAT32));
+    if (!st) (void)printf("moved %g %g, %zu\n", (double)values[0], (double)((float *)made)[1], received[0]);
+    ls_memory_free(made);
+    return st;
+}
+
 static ls_status add_up(void) {
     ls_communicator *communicator = NULL;
     float sum[2] = {1, -3};
     ls_status st = ls_communicator_new(LS_STRATEGY(.tf_config = "{}"), &communicator);
     if (!st)
-        st = ls_all_reduce_with(communicator, "sum", LS_PRODUCT, LS_FLOAT32,
-                                LS_ALL_REDUCE(.prescale = 0.5, .postscale = 3), sum, sum, 2);
+        st = ls_all_reduce(communicator,
+                           LS_ALL_REDUCE("sum", sum, sum, 2, LS_FLOAT32, LS_PRODUCT, .prescale = 0.5, .postscale = 3));
     if (!st) (void)printf("scaled %g %g\n", (double)sum[0], (double)sum[1]);
+    if (!st) st = move(communicator, sum);
     ls_gradients *gradients = NULL;
     void *const arrays[1] = {sum};
     const size_t counts[1] = {2};
     const ls_dtype dtypes[1] = {LS_FLOAT32};
     if (!st) st = ls_communicator_negotiate(communicator);
     if (!st)
-        st = ls_gradients_new(communicator, LS_GRADIENTS(.passes = 1, .predivide = 2), arrays, counts, dtypes, 1,
+        st = ls_gradients_new(communicator, LS_GRADIENTS(arrays, counts, dtypes, 1, .passes = 1, .predivide = 2),
                               &gradients);
     if (!st) st = ls_gradients_ready(gradients, 0);
     if (!st) st = ls_gradients_wait(gradients);

@@ -16,7 +16,7 @@ static ls_status call_all(ls_communicator *communicator, int skipped, bool named
         float value = 1;
         char name[32] = "gradients";
         if (named) (void)snprintf(name, sizeof(name), "gradients of layer %d", i);
-        if (i != skipped) status = ls_all_reduce(communicator, name, LS_SUM, LS_FLOAT32, &value, &value, 1);
+        if (i != skipped) status = ls_all_reduce(communicator, LS_ALL_REDUCE(name, &value, &value, 1));
     }
     return status;
 }

@@ -18,11 +18,11 @@ static ls_status make(ls_communicator *communicator, const struct call *call) {
     static float input[MOST], output[MOST];
     switch (call->kind) {
     case 0:
-        return ls_all_reduce(communicator, "call", LS_SUM, LS_FLOAT32, input, output, call->count);
+        return ls_all_reduce(communicator, LS_ALL_REDUCE("call", input, output, call->count));
     case 1:
         return ls_barrier(communicator, "call");
     default: /* the commonest, for a root sends to some and waits for nobody */
-        return ls_broadcast(communicator, "call", call->root, LS_FLOAT32, output, call->count);
+        return ls_broadcast(communicator, LS_BROADCAST("call", output, call->count, LS_FLOAT32, call->root));
     }
 }
 

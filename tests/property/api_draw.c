@@ -58,7 +58,7 @@ static ls_pending *new_pending(void) {
     ls_pending *pending = NULL;
     ls_communicator *communicator = new_communicator();
     must(ls_communicator_negotiate(communicator));
-    must(ls_all_reduce_begin(communicator, "one", LS_SUM, LS_FLOAT32, NULL, &number, &number, 1, &pending));
+    must(ls_all_reduce_begin(communicator, LS_ALL_REDUCE("one", &number, &number, 1), &pending));
     ls_communicator_free(communicator);
     return pending;
 }
@@ -71,7 +71,7 @@ static ls_gradients *new_gradients(void) {
     const size_t counts[1] = {1};
     const ls_dtype dtypes[1] = {LS_FLOAT32};
     ls_gradients *gradients = NULL;
-    must(ls_gradients_new(gradients_communicator, NULL, arrays, counts, dtypes, 1, &gradients));
+    must(ls_gradients_new(gradients_communicator, LS_GRADIENTS(arrays, counts, dtypes, 1), &gradients));
     return gradients;
 }
 
@@ -363,6 +363,43 @@ void *draw_options(struct draw *draw, void *options, size_t known) {
     if (way > 3) memset(options, 0, known), memcpy(options, &known, sizeof(known));
     if (way == 1) memcpy(options, &sizes[draw_below(draw, 4)], sizeof(size_t));
     return options;
+}
+
+/* Of one array, or of several that are few. */
+const ls_all_reduce_options *draw_const_ls_all_reduce_options_p(struct draw *draw) {
+    static ls_all_reduce_options options;
+    options = (ls_all_reduce_options){.size = sizeof(options),
+                                      .name = DRAW_OR_NULL(draw_const_char_p(draw)),
+                                      .dtype = draw_ls_dtype(draw),
+                                      .op = draw_ls_reduce_op(draw),
+                                      .compression = DRAW_OR_ZERO(draw_ls_compression(draw)),
+                                      .prescale = DRAW_OR_ZERO(draw_double(draw)),
+                                      .postscale = DRAW_OR_ZERO(draw_double(draw))};
+    if (draw_once_in(draw, 3)) {
+        options.inputs = DRAW_OR_NULL(draw_const_void_p_const_p(draw));
+        options.outputs = DRAW_OR_NULL(draw_void_p_const_p(draw));
+        options.counts = DRAW_OR_NULL(draw_const_size_t_p(draw));
+        options.array_count = draw_below(draw, 4);
+    }
+    if (!options.array_count || draw_once_in(draw, 8)) {
+        options.input = DRAW_OR_NULL(draw_void_p(draw));
+        options.output = DRAW_OR_NULL(draw_void_p(draw));
+        options.count = draw_size_t(draw);
+    }
+    return draw_once_in(draw, 4) ? draw_options(draw, &options, sizeof(options)) : &options;
+}
+
+const ls_gradients_options *draw_const_ls_gradients_options_p(struct draw *draw) {
+    static ls_gradients_options options;
+    options = (ls_gradients_options){.size = sizeof(options),
+                                     .arrays = DRAW_OR_NULL(draw_void_p_const_p(draw)),
+                                     .counts = DRAW_OR_NULL(draw_const_size_t_p(draw)),
+                                     .dtypes = DRAW_OR_NULL(draw_const_ls_dtype_p(draw)),
+                                     .array_count = draw_below(draw, 4),
+                                     .sum = draw_bool(draw),
+                                     .passes = DRAW_OR_ZERO(draw_int(draw)),
+                                     .predivide = DRAW_OR_ZERO(draw_double(draw))};
+    return draw_once_in(draw, 4) ? draw_options(draw, &options, sizeof(options)) : &options;
 }
 
 /* ---- what is to be freed ---- */

@@ -87,9 +87,6 @@ DRAW_ENUM(ls_consistency)
 DRAW_ENUM(ls_loss)
 DRAW_ENUM(ls_file_format)
 DRAW_NUMBER(ls_status, ls_exit__status, LS_OK)
-DRAW_NUMBER(size_t, ls_all_reduce_group__n, 0, 1, 3)
-DRAW_NUMBER(size_t, ls_gradients_new__n, 0, 1, 3)
-DRAW_NUMBER(size_t, ls_all_reduce_group_begin__n, 0, 1, 3)
 DRAW_NUMBER(double, ls_pending_wait__seconds, 0, -1, 0.01)
 DRAW_NUMBER(size_t, ls_tools_sha256__size, 0, 1, 100, 16384)
 DRAW_NUMBER(size_t, ls_tools_deadlines__count, 0, 1, 5)
@@ -183,9 +180,6 @@ static inline const ls_tools_plan_options *draw_const_ls_tools_plan_options_p(st
                                       .validates = draw_bool(draw)};
     return &options;
 }
-DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),
-             .postscale = draw_double(draw))
-DRAW_OPTIONS(ls_gradients_options, .sum = draw_bool(draw), .passes = draw_int(draw), .predivide = draw_double(draw))
 DRAW_OPTIONS(ls_application_options, .classes = draw_once_in(draw, 4) ? -1 : 3, .alpha = draw_float(draw))
 DRAW_OPTIONS(ls_load_options, .skip_mismatch = draw_bool(draw))
 DRAW_OPTIONS(ls_fit_options, .verbose = -1, .epochs = (int)draw_below(draw, 4) - 1,
@@ -214,6 +208,38 @@ DRAW_OPTIONS(ls_arrays, .count = draw_int64_t(draw), .features = draw_float_p(dr
              .sample_weights = draw_once_in(draw, 2) ? draw_float_p(draw) : NULL)
 DRAW_OPTIONS(ls_write_options, .name = draw_const_char_p(draw), .shards = (int)draw_below(draw, 4) - 1,
              .quality = draw_int(draw))
+
+/* ---- the structs of calls: mostly as drawn ---- */
+
+#define DRAW_OR_NULL(drawn)  (draw_once_in(draw, 8) ? NULL : (drawn))
+#define DRAW_OR_ZERO(drawn)  (draw_once_in(draw, 3) ? (drawn) : 0)
+#define DRAW_ALLOCATED(odds) (draw_once_in(draw, odds) ? &slots.memory : NULL)
+#define DRAW_CALL(type, ...)                                                                                           \
+    static inline const type *draw_const_##type##_p(struct draw *draw) {                                               \
+        static type options;                                                                                           \
+        options = (type){.size = sizeof(options), __VA_ARGS__};                                                        \
+        return draw_once_in(draw, 4) ? draw_options(draw, &options, sizeof(options)) : &options;                       \
+    }
+const ls_all_reduce_options *draw_const_ls_all_reduce_options_p(struct draw *draw);
+const ls_gradients_options *draw_const_ls_gradients_options_p(struct draw *draw);
+DRAW_CALL(ls_broadcast_options, .name = DRAW_OR_NULL(draw_const_char_p(draw)), .data = DRAW_OR_NULL(draw_void_p(draw)),
+          .count = draw_size_t(draw), .dtype = draw_ls_dtype(draw), .root = DRAW_OR_ZERO(draw_int(draw)),
+          .allocated = DRAW_ALLOCATED(3), .received = DRAW_OR_NULL(draw_size_t_p(draw)))
+DRAW_CALL(ls_all_gather_options, .name = DRAW_OR_NULL(draw_const_char_p(draw)),
+          .input = DRAW_OR_NULL(draw_void_p(draw)), .output = DRAW_OR_NULL(draw_void_p(draw)),
+          .counts = DRAW_OR_NULL(draw_const_size_t_p(draw)), .dtype = draw_ls_dtype(draw), .count = draw_size_t(draw),
+          .allocated = DRAW_ALLOCATED(3), .received = DRAW_OR_NULL(draw_size_t_p(draw)))
+DRAW_CALL(ls_reduce_scatter_options, .name = DRAW_OR_NULL(draw_const_char_p(draw)),
+          .input = DRAW_OR_NULL(draw_void_p(draw)), .output = DRAW_OR_NULL(draw_void_p(draw)),
+          .counts = DRAW_OR_NULL(draw_const_size_t_p(draw)), .dtype = draw_ls_dtype(draw),
+          .op = draw_ls_reduce_op(draw))
+DRAW_CALL(ls_all_to_all_options, .name = DRAW_OR_NULL(draw_const_char_p(draw)),
+          .input = DRAW_OR_NULL(draw_void_p(draw)), .counts = DRAW_OR_NULL(draw_const_size_t_p(draw)),
+          .allocated = DRAW_ALLOCATED(1), .received = DRAW_OR_NULL(draw_size_t_p(draw)), .dtype = draw_ls_dtype(draw))
+DRAW_CALL(ls_send_options, .name = DRAW_OR_NULL(draw_const_char_p(draw)), .data = DRAW_OR_NULL(draw_void_p(draw)),
+          .count = draw_size_t(draw), .dtype = draw_ls_dtype(draw), .to = draw_int(draw))
+DRAW_CALL(ls_receive_options, .name = DRAW_OR_NULL(draw_const_char_p(draw)), .data = DRAW_OR_NULL(draw_void_p(draw)),
+          .count = draw_size_t(draw), .dtype = draw_ls_dtype(draw), .from = draw_int(draw))
 
 /* ---- handles ---- */
 

@@ -156,7 +156,8 @@ static ls_status broadcast(struct making *making) {
     size_t bytes = call->count * making->element;
     struct array data = new_array(making, bytes);
     if (making->rank == call->root) memcpy(data.data, making->answers->leaves[call->root], bytes);
-    ls_status status = ls_group_broadcast(making->group, "broadcast", call->root, call->dtype, data.data, call->count);
+    ls_status status =
+        ls_group_broadcast(making->group, LS_BROADCAST("broadcast", data.data, call->count, call->dtype, call->root));
     if (!status) expect_same(making, making->answers->leaves[call->root], data.data, bytes, "the data");
     give_back(making, &data, "the data");
     return status;
@@ -181,7 +182,8 @@ static ls_status all_gather(struct making *making) {
     unsigned char *from = input.data;
     if (draw_once_in(&making->draw, 2)) from = output.data + part_start(making, making->rank);
     memcpy(from, making->answers->leaves[making->rank], own);
-    ls_status status = ls_group_all_gather(making->group, "all_gather", call->dtype, from, call->counts, output.data);
+    ls_status status =
+        ls_group_all_gather(making->group, LS_ALL_GATHER("all_gather", from, output.data, call->counts, call->dtype));
     if (!status) expect_parts(making, output.data);
     if (!status) expect_same(making, making->answers->leaves[making->rank], from, own, "the input, afterwards,");
     give_back(making, &input, "the input");
@@ -253,11 +255,12 @@ static ls_status make_slip(struct making *making) {
         reduce.count = SIZE_MAX;
         return ls_group_all_reduce(group, &reduce);
     case 3:
-        return ls_group_broadcast(group, "slip", draw_once_in(&making->draw, 2) ? -1 : size, LS_INT32, data, 1);
+        return ls_group_broadcast(group,
+                                  LS_BROADCAST("slip", data, 1, LS_INT32, draw_once_in(&making->draw, 2) ? -1 : size));
     case 4:
-        return ls_group_all_gather(group, "slip", LS_FLOAT64, data, NULL, data);
+        return ls_group_all_gather(group, LS_ALL_GATHER("slip", data, data, NULL, LS_FLOAT64));
     case 5:
-        return ls_group_all_gather(group, "slip", LS_FLOAT64, data, counts, data);
+        return ls_group_all_gather(group, LS_ALL_GATHER("slip", data, data, counts, LS_FLOAT64));
     case 6:
         return ls_group_reduce_scatter(group, &scatter);
     default:

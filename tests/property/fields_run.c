@@ -183,9 +183,12 @@ static struct digest all_reduce(ls_all_reduce_options options) {
     const float inputs[3] = {1, -2.5F, 3};
     float outputs[3] = {0};
     options.size = sizeof(options);
+    options.name = "sum";
+    options.input = inputs;
+    options.output = outputs;
+    options.count = COUNT_OF(outputs);
     assert_ok(ls_communicator_new(LS_STRATEGY(.tf_config = "{}"), &communicator));
-    ls_status status =
-        ls_all_reduce_with(communicator, "sum", LS_SUM, LS_FLOAT32, &options, inputs, outputs, COUNT_OF(outputs));
+    ls_status status = ls_all_reduce(communicator, &options);
     struct digest digest = status ? digest_refusal(status) : digest_bytes((struct digest){0}, outputs, sizeof(outputs));
     ls_communicator_free(communicator);
     return digest;
@@ -216,9 +219,13 @@ static struct digest add_gradients(ls_gradients_options options) {
     const ls_dtype dtypes[2] = {LS_FLOAT32, LS_FLOAT32};
     struct digest digest = {0};
     options.size = sizeof(options);
+    options.arrays = arrays;
+    options.counts = counts;
+    options.dtypes = dtypes;
+    options.array_count = COUNT_OF(arrays);
     assert_ok(ls_communicator_new(LS_STRATEGY(.tf_config = "{}"), &communicator));
     assert_ok(ls_communicator_negotiate(communicator));
-    ls_status status = ls_gradients_new(communicator, &options, arrays, counts, dtypes, 2, &gradients);
+    ls_status status = ls_gradients_new(communicator, &options, &gradients);
     for (int pass = 0; pass < PASSES && !status; pass++) {
         status = ls_gradients_ready(gradients, 0);
         digest = digest_bytes(digest, &status, sizeof(status));

@@ -4,7 +4,7 @@ import sys
 
 import lockstep
 from lockstep import _arrays
-from lockstep._library import Memories
+from lockstep._library import AllGather, AllReduce, Broadcast, ReduceScatter
 from watched import first, left, watched
 
 FLAG = sys.argv[1]
@@ -16,30 +16,30 @@ def memory(label, values):
     return _arrays.array(watched("q", values, label))
 
 
+def several(count, value):
+    return AllReduce(b"several", dtype=INT64, inputs=[memory(f"in {i}", [value + i]) for i in range(count)],
+                     outputs=[memory(f"out {i}", [0]) for i in range(count)], counts=[1] * count, array_count=count)
+
+
 def begin_all(world):
     """Begins a call of each function. work sees nothing but its arguments."""
     rank, size = world.rank, world.size
 
-    def begin(function, *arguments):
-        world.begin(function, lambda: world.direct(function, function.encode(), *arguments))
-    begin("ls_all_reduce", 0, INT64, memory("in", [rank] * 5), memory("out", [0] * 5), 5)
-    begin("ls_all_reduce_with", 0, INT64, None, memory("in with", [rank]), memory("out with", [0]), 1)
-    begin("ls_all_reduce_group", 0, INT64, None, Memories([memory(f"in {i}", [rank]) for i in range(3)]),
-          Memories([memory(f"out {i}", [0]) for i in range(3)]), lockstep.communicator.sizes([1] * 3), 3)
-    begin("ls_broadcast", size - 1, INT64, memory("broadcast", [rank]), 1)
-    begin("ls_all_gather", INT64, memory("mine", [rank]), lockstep.communicator.sizes([1] * size), memory("all", [0] * size))
-    begin("ls_reduce_scatter", 0, INT64, memory("parts", range(size)), lockstep.communicator.sizes([1] * size), memory("part", [0]))
+    def begin(function, call):
+        world.begin(call.name.decode(), lambda: world.direct(function, call))
+    begin("ls_all_reduce", AllReduce(b"one", memory("in", [rank] * 5), memory("out", [0] * 5), 5, INT64))
+    begin("ls_all_reduce", several(3, rank))
+    begin("ls_broadcast", Broadcast(b"word", memory("broadcast", [rank]), 1, INT64, size - 1))
+    begin("ls_all_gather", AllGather(b"rows", memory("mine", [rank]), memory("all", [0] * size), [1] * size, INT64))
+    begin("ls_reduce_scatter", ReduceScatter(b"shards", memory("parts", range(size)), memory("part", [0]), [1] * size, INT64))
     parts, ones = memory("exchanged", range(size)), [1] * size
     world.begin("exchange", lambda: world.exchange_parts(b"exchange", INT64, parts, ones))
 
 
 def begin_negotiated(group, numbers):
     for number in numbers:
-        group.begin_native("ls_all_reduce_begin", (b"%d" % number, 0, INT64, None, memory(f"source {number}", [number]),
-                                                   memory(f"place {number}", [0]), 1))
-    group.begin_native("ls_all_reduce_group_begin", (
-        b"several", 0, INT64, None, Memories([memory(f"in {i}", [i]) for i in range(2)]),
-        Memories([memory(f"out {i}", [0]) for i in range(2)]), lockstep.communicator.sizes([1] * 2), 2))
+        group.begin_native(AllReduce(b"%d" % number, memory(f"source {number}", [number]), memory(f"place {number}", [0]), 1, INT64))
+    group.begin_native(several(2, 0))
 
 
 def drop(begin, group, *arguments):
@@ -59,7 +59,7 @@ def drop(begin, group, *arguments):
 lockstep.init()
 drop(begin_all, lockstep.world())
 if lockstep.rank() == 0:
-    assert got[-1] == {"in", "out", "in with", "out with", *(f"{way} {i}" for way in ("in", "out") for i in range(3)), "broadcast",
+    assert got[-1] == {"in", "out", *(f"{way} {i}" for way in ("in", "out") for i in range(3)), "broadcast",
                        "mine", "all", "parts", "part", "exchanged"}, got[-1]
 lockstep.barrier()  # behind them all
 assert not left(), left()

@@ -6,6 +6,7 @@ import sys
 
 import lockstep
 from lockstep import LockstepError, Status, _arrays
+from lockstep._library import AllReduce, Broadcast
 
 
 class Interface:
@@ -108,13 +109,13 @@ def begun():
     world = lockstep.world()
     numbers = array.array("q", [1])
     memory = _arrays.array(numbers)
-    first = world.begin("first", lambda: world.direct("ls_all_reduce", b"first", 0, 5, memory, memory, 1))
-    again = world.begin("second", lambda: world.direct("ls_all_reduce", b"second", 0, 5, memory, memory, 1))
+    first = world.begin("first", lambda: world.direct("ls_all_reduce", AllReduce(b"first", memory, memory, 1, 5)))
+    again = world.begin("second", lambda: world.direct("ls_all_reduce", AllReduce(b"second", memory, memory, 1, 5)))
     lockstep.all_reduce(numbers)
     assert first.done() and again.done() and numbers[0] == lockstep.size() ** 3, numbers
-    refused(Status.INVALID_ARGUMENT, "argument 5 of ls_all_reduce is an address alone", world.direct, "ls_all_reduce", b"alone", 0, 5,
-            numbers.buffer_info()[0], memory, 1)
-    broken = world.begin("broken", lambda: world.direct("ls_broadcast", b"broken", -1, 5, memory, 1))
+    refused(Status.INVALID_ARGUMENT, "input of ls_all_reduce is an address alone", world.direct, "ls_all_reduce",
+            AllReduce(b"alone", numbers.buffer_info()[0], memory, 1, 5))
+    broken = world.begin("broken", lambda: world.direct("ls_broadcast", Broadcast(b"broken", memory, 1, 5, -1)))
     refused(Status.INVALID_ARGUMENT, "root", broken.wait)
 
 

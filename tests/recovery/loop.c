@@ -174,11 +174,11 @@ static int run_strategy(struct loop *loop) {
 /* step and sum of whoever is furthest, the lowest of them. */
 static ls_status share(ls_communicator *communicator, int64_t *step, double *sum) {
     int64_t furthest;
-    ls_status status = ls_all_reduce(communicator, "furthest", LS_MAX, LS_INT64, step, &furthest, 1);
+    ls_status status = ls_all_reduce(communicator, LS_ALL_REDUCE("furthest", step, &furthest, 1, LS_INT64, LS_MAX));
     int64_t own = *step == furthest ? ls_rank(communicator) : ls_size(communicator), lowest = 0;
-    if (!status) status = ls_all_reduce(communicator, "lowest", LS_MIN, LS_INT64, &own, &lowest, 1);
+    if (!status) status = ls_all_reduce(communicator, LS_ALL_REDUCE("lowest", &own, &lowest, 1, LS_INT64, LS_MIN));
     double given = *sum;
-    if (!status) status = ls_broadcast(communicator, "sum", (int)lowest, LS_FLOAT64, &given, 1);
+    if (!status) status = ls_broadcast(communicator, LS_BROADCAST("sum", &given, 1, LS_FLOAT64, (int)lowest));
     if (status) return status;
     *step = furthest;
     *sum = given;
@@ -208,11 +208,12 @@ static ls_status add_in_sets(ls_communicator *communicator, const struct sets *s
     int rank = ls_rank(communicator), size = ls_size(communicator);
     ls_status status = LS_OK;
     for (int i = 0; i < SETS && !status; i++)
-        if (sets->set[i]) status = ls_all_reduce(sets->set[i], "part", LS_SUM, LS_FLOAT64, value, &parts[i], 1);
+        if (sets->set[i]) status = ls_all_reduce(sets->set[i], LS_ALL_REDUCE("part", value, &parts[i], 1, LS_FLOAT64));
     ls_reached("reduced");
     for (int i = 0; i < SETS; i++) sum += parts[i];
-    if (!status) status = ls_send(communicator, "parts", (rank + 1) % size, LS_FLOAT64, &sum, 1);
-    return status ? status : ls_receive(communicator, "parts", (rank + size - 1) % size, LS_FLOAT64, value, 1);
+    if (!status) status = ls_send(communicator, LS_SEND("parts", &sum, 1, LS_FLOAT64, (rank + 1) % size));
+    return status ? status
+                  : ls_receive(communicator, LS_RECEIVE("parts", value, 1, LS_FLOAT64, (rank + size - 1) % size));
 }
 
 /* The sum of value over the ranks, from the sums of its multiples. */
@@ -224,8 +225,8 @@ static ls_status add_begun(ls_communicator *communicator, double value, double *
     for (int i = 0; i < BEGUN && !status; i++) {
         int which = (i + ls_rank(communicator)) % BEGUN;
         given[which] = value * (which + 1);
-        status = ls_all_reduce_begin(communicator, names[which], LS_SUM, LS_FLOAT64, NULL, &given[which], &sums[which],
-                                     1, &pending[which]);
+        status = ls_all_reduce_begin(
+            communicator, LS_ALL_REDUCE(names[which], &given[which], &sums[which], 1, LS_FLOAT64), &pending[which]);
         ls_reached("begun");
     }
     for (int i = 0; i < BEGUN; i++) {
@@ -244,7 +245,7 @@ static ls_status add(ls_communicator *communicator, const struct sets *sets, boo
     if (!status && begun)
         status = add_begun(communicator, value, &all);
     else if (!status)
-        status = ls_all_reduce(communicator, "value", LS_SUM, LS_FLOAT64, &value, &all, 1);
+        status = ls_all_reduce(communicator, LS_ALL_REDUCE("value", &value, &all, 1, LS_FLOAT64));
     if (status) return status;
     *sum += all;
     (*step)++;

@@ -88,7 +88,7 @@ static void check_step(const struct member *member, void *const *arrays, int ste
 }
 
 static ls_status train(struct member *member) {
-    const ls_gradients_options *options = member->context;
+    ls_gradients_options options = *(const ls_gradients_options *)member->context;
     void *arrays[ARRAYS];
     ls_dtype dtypes[ARRAYS];
     ls_gradients *gradients = NULL;
@@ -97,12 +97,16 @@ static ls_status train(struct member *member) {
         dtypes[k] = is_wide(k) ? LS_FLOAT64 : LS_FLOAT32;
     }
     ls_status status = ls_communicator_negotiate(member->communicator);
-    if (!status) status = ls_gradients_new(member->communicator, options, arrays, counts, dtypes, ARRAYS, &gradients);
+    options.arrays = arrays;
+    options.counts = counts;
+    options.dtypes = dtypes;
+    options.array_count = ARRAYS;
+    if (!status) status = ls_gradients_new(member->communicator, &options, &gradients);
     for (int step = 0; step < STEPS && !status; step++) {
         for (int k = 0; k < ARRAYS; k++) memset(arrays[k], 0, (counts[k] + 1) * sizeof(double));
         for (int pass = 0; pass < PASSES; pass++) run_pass(member, gradients, arrays, step, pass);
         status = ls_gradients_wait(gradients);
-        if (!status) check_step(member, arrays, step, options->sum);
+        if (!status) check_step(member, arrays, step, options.sum);
     }
     ls_gradients_free(gradients);
     for (int k = 0; k < ARRAYS; k++) free(arrays[k]);
@@ -111,9 +115,9 @@ static ls_status train(struct member *member) {
 
 START_TEST(gradients_become_ready_in_any_order) {
     const ls_gradients_options *options[] = {
-        LS_GRADIENTS(.passes = PASSES, .local = local),
-        LS_GRADIENTS(.passes = PASSES, .local = local, .sum = true, .bytes_per_pack = 1000, .predivide = 4),
-        LS_GRADIENTS(.passes = PASSES, .local = local, .bytes_per_pack = 1)};
+        LS_GRADIENTS(NULL, .passes = PASSES, .local = local),
+        LS_GRADIENTS(NULL, .passes = PASSES, .local = local, .sum = true, .bytes_per_pack = 1000, .predivide = 4),
+        LS_GRADIENTS(NULL, .passes = PASSES, .local = local, .bytes_per_pack = 1)};
     for (int size = 1; size <= 4; size *= 2)
         for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
             members_run_ok(&(struct members_options){size, transports[_i]}, train, (void *)(uintptr_t)options[i]);
@@ -128,8 +132,8 @@ static ls_status compress(struct member *member) {
     ls_gradients *gradients = NULL;
     ls_status status = ls_communicator_negotiate(member->communicator);
     if (!status)
-        status = ls_gradients_new(member->communicator, LS_GRADIENTS(.compression = LS_COMPRESS_BF16), arrays, one,
-                                  dtypes, 1, &gradients);
+        status = ls_gradients_new(member->communicator,
+                                  LS_GRADIENTS(arrays, one, dtypes, 1, .compression = LS_COMPRESS_BF16), &gradients);
     if (!status) status = ls_gradients_ready(gradients, 0);
     if (!status) status = ls_gradients_wait(gradients);
     ck_assert(status || value == 1); /* what crosses links is rounded */
@@ -149,20 +153,23 @@ static ls_status slip(struct member *member) {
     ls_dtype dtypes[2] = {LS_FLOAT32, LS_FLOAT32};
     ls_gradients *gradients = NULL;
     ls_communicator *communicator = member->communicator;
-    ck_assert_int_eq(ls_gradients_new(communicator, NULL, arrays, one, dtypes, 1, &gradients), LS_FAILED_PRECONDITION);
+    ck_assert_int_eq(ls_gradients_new(communicator, LS_GRADIENTS(arrays, one, dtypes, 1), &gradients),
+                     LS_FAILED_PRECONDITION);
     ck_assert_ptr_nonnull(strstr(ls_error(), "ls_communicator_negotiate"));
     assert_ok(ls_communicator_negotiate(communicator));
-    ck_assert_int_eq(ls_gradients_new(communicator, NULL, arrays, one, dtypes, 2, &gradients), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_gradients_new(communicator, LS_GRADIENTS(arrays, one, dtypes, 2), &gradients),
+                     LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "gradient 1"));
-    ck_assert_int_eq(ls_gradients_new(communicator, LS_GRADIENTS(.passes = -1), arrays, one, dtypes, 1, &gradients),
+    ck_assert_int_eq(ls_gradients_new(communicator, LS_GRADIENTS(arrays, one, dtypes, 1, .passes = -1), &gradients),
                      LS_INVALID_ARGUMENT);
     dtypes[0] = LS_BOOL;
-    ck_assert_int_eq(ls_gradients_new(communicator, NULL, arrays, one, dtypes, 1, &gradients), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_gradients_new(communicator, LS_GRADIENTS(arrays, one, dtypes, 1), &gradients),
+                     LS_INVALID_ARGUMENT);
     dtypes[0] = LS_INT32;
-    ck_assert_int_eq(ls_gradients_new(communicator, LS_GRADIENTS(.predivide = 2), arrays, one, dtypes, 1, &gradients),
+    ck_assert_int_eq(ls_gradients_new(communicator, LS_GRADIENTS(arrays, one, dtypes, 1, .predivide = 2), &gradients),
                      LS_INVALID_ARGUMENT);
     dtypes[0] = LS_FLOAT32;
-    assert_ok(ls_gradients_new(communicator, NULL, arrays, one, dtypes, 1, &gradients));
+    assert_ok(ls_gradients_new(communicator, LS_GRADIENTS(arrays, one, dtypes, 1), &gradients));
     ck_assert_int_eq(ls_gradients_ready(gradients, 1), LS_INVALID_ARGUMENT);
     assert_ok(ls_gradients_ready(gradients, 0));
     ck_assert_int_eq(ls_gradients_ready(gradients, 0), LS_FAILED_PRECONDITION);

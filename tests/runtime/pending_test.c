@@ -51,21 +51,23 @@ static struct begun draw_call(uint64_t seed, int number, int size) {
 }
 
 static ls_status begin(struct member *member, struct begun *call, int number) {
+    ls_communicator *communicator = member->communicator;
     size_t most = call->count * (size_t)member->size + 1;
     call->data = calloc(most, sizeof(double));
     call->output = calloc(most, sizeof(double));
     for (size_t i = 0; i < call->count; i++)
         call->data[i] = i < PERIOD ? given(number, member->rank, i) : call->data[i - PERIOD];
     if (call->kind == 0)
-        return ls_all_reduce_begin(member->communicator, call->name, call->op, LS_FLOAT64, NULL, call->data,
-                                   call->output, call->count, &call->pending);
+        return ls_all_reduce_begin(
+            communicator, LS_ALL_REDUCE(call->name, call->data, call->output, call->count, LS_FLOAT64, call->op),
+            &call->pending);
     if (call->kind == 1) {
         memcpy(call->output, call->data, call->count * sizeof(double));
-        return ls_broadcast_begin(member->communicator, call->name, call->root, LS_FLOAT64, call->output, call->count,
-                                  &call->pending);
+        return ls_broadcast_begin(
+            communicator, LS_BROADCAST(call->name, call->output, call->count, LS_FLOAT64, call->root), &call->pending);
     }
-    return ls_all_gather_begin(member->communicator, call->name, LS_FLOAT64, call->data, call->counts, call->output,
-                               &call->pending);
+    return ls_all_gather_begin(
+        communicator, LS_ALL_GATHER(call->name, call->data, call->output, call->counts, LS_FLOAT64), &call->pending);
 }
 
 static double reduced(const struct begun *call, int number, int size, size_t i) {
@@ -135,12 +137,10 @@ static ls_status crosswise(struct member *member) {
     ls_pending *first = NULL, *second = NULL;
     ls_communicator *communicator = member->communicator;
     ls_status status = ls_communicator_negotiate(communicator);
-    if (!member->rank && !status)
-        status = ls_all_reduce_begin(communicator, "b", LS_SUM, LS_FLOAT32, NULL, &b, &b, 1, &second);
-    if (!status) status = ls_all_reduce_begin(communicator, "a", LS_SUM, LS_FLOAT32, NULL, &a, &a, 1, &first);
+    if (!member->rank && !status) status = ls_all_reduce_begin(communicator, LS_ALL_REDUCE("b", &b, &b, 1), &second);
+    if (!status) status = ls_all_reduce_begin(communicator, LS_ALL_REDUCE("a", &a, &a, 1), &first);
     if (!status) status = ls_pending_wait(first, 0);
-    if (member->rank && !status)
-        status = ls_all_reduce_begin(communicator, "b", LS_SUM, LS_FLOAT32, NULL, &b, &b, 1, &second);
+    if (member->rank && !status) status = ls_all_reduce_begin(communicator, LS_ALL_REDUCE("b", &b, &b, 1), &second);
     if (!status) status = ls_pending_wait(second, 0);
     ls_pending_free(first);
     ls_pending_free(second);
@@ -168,9 +168,12 @@ static ls_status in_groups(struct member *member) {
             arrays[k] = malloc((counts[k] + 1) * sizeof(float));
             for (size_t i = 0; i < counts[k]; i++) arrays[k][i] = (float)given(k, member->rank, i);
         }
-        status = ls_all_reduce_group_begin(member->communicator, "group", LS_MEAN, LS_FLOAT32,
-                                           LS_ALL_REDUCE(.prescale = 2, .postscale = 0.5), (const void *const *)arrays,
-                                           (void *const *)arrays, counts, ARRAYS, &pending);
+        status =
+            ls_all_reduce_begin(member->communicator,
+                                LS_ALL_REDUCE("group", .op = LS_MEAN, .prescale = 2, .postscale = 0.5,
+                                              .inputs = (const void *const *)arrays, .outputs = (void *const *)arrays,
+                                              .counts = counts, .array_count = ARRAYS),
+                                &pending);
         if (!status && !way) status = ls_pending_wait(pending, 0);
         ls_pending_free(pending); /* waits */
         struct begun sum = {.op = LS_SUM};
@@ -196,7 +199,7 @@ static ls_status slip(struct member *member) {
     float data[4] = {1, 2, 3, 4};
     ls_pending *first = NULL, *second = NULL;
     ls_communicator *communicator = member->communicator;
-    ck_assert_int_eq(ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, data, data, 4, &first),
+    ck_assert_int_eq(ls_all_reduce_begin(communicator, LS_ALL_REDUCE("x", data, data, 4), &first),
                      LS_FAILED_PRECONDITION);
     ck_assert_ptr_nonnull(strstr(ls_error(), "ls_communicator_negotiate"));
     ck_assert_int_eq(ls_join(communicator, &(int){0}), LS_FAILED_PRECONDITION);
@@ -204,15 +207,14 @@ static ls_status slip(struct member *member) {
     if (!status) status = ls_barrier(communicator, "begin");
     if (member->rank) { /* waits for rank 0 */
         (void)usleep(100000);
-        return status ? status : ls_all_reduce(communicator, "x", LS_SUM, LS_FLOAT32, data, data, 4);
+        return status ? status : ls_all_reduce(communicator, LS_ALL_REDUCE("x", data, data, 4));
     }
-    ck_assert_int_eq(ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, NULL, data, 4, &first),
+    ck_assert_int_eq(ls_all_reduce_begin(communicator, LS_ALL_REDUCE("x", NULL, data, 4), &first), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_broadcast_begin(communicator, LS_BROADCAST("x", data, 4, .root = 9), &first),
                      LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_broadcast_begin(communicator, "x", 9, LS_FLOAT32, data, 4, &first), LS_INVALID_ARGUMENT);
     ck_assert_int_eq(ls_barrier(communicator, NULL), LS_INVALID_ARGUMENT);
-    if (!status) status = ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, data, data, 4, &first);
-    ck_assert_int_eq(ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, data, data, 4, &second),
-                     LS_ALREADY_EXISTS);
+    if (!status) status = ls_all_reduce_begin(communicator, LS_ALL_REDUCE("x", data, data, 4), &first);
+    ck_assert_int_eq(ls_all_reduce_begin(communicator, LS_ALL_REDUCE("x", data, data, 4), &second), LS_ALREADY_EXISTS);
     ck_assert_ptr_nonnull(strstr(ls_error(), "all-reduce 'x' is begun twice at once"));
     ck_assert_int_eq(ls_join(communicator, &(int){0}), LS_FAILED_PRECONDITION);
     ck_assert_int_eq(ls_pending_wait(first, -1), LS_INVALID_ARGUMENT);
@@ -230,14 +232,14 @@ START_TEST(a_slip_is_named_and_begins_nothing) {
 END_TEST
 
 static ls_status differ(struct member *member) {
+    ls_communicator *communicator = member->communicator;
     float data[4] = {0};
     ls_pending *other = NULL, *pending = NULL;
-    ls_status status = ls_communicator_negotiate(member->communicator);
+    ls_status status = ls_communicator_negotiate(communicator);
     if (!status)
-        status = ls_all_reduce_begin(member->communicator, "waits", LS_SUM, LS_FLOAT32, NULL, data, data,
-                                     member->rank == 1 ? 0 : 4, &other);
+        status = ls_all_reduce_begin(communicator, LS_ALL_REDUCE("odd", data, data, member->rank == 1 ? 0 : 4), &other);
     if (!status)
-        status = ls_broadcast_begin(member->communicator, "y", member->rank == 1, LS_FLOAT32, data, 4, &pending);
+        status = ls_broadcast_begin(communicator, LS_BROADCAST("y", data, 4, .root = member->rank == 1), &pending);
     if (!status) status = ls_pending_wait(pending, 0);
     ck_assert_int_eq(ls_pending_wait(other, 0), status);
     ls_pending_free(other);
@@ -281,9 +283,8 @@ static ls_status be_lonely(struct member *member) {
     (void)snprintf(name, sizeof(name), "own/%d", member->rank);
     ls_status status = ls_communicator_negotiate(member->communicator);
     if (!member->rank && !status)
-        status = ls_all_reduce_begin(member->communicator, "lonely", LS_SUM, LS_FLOAT32, NULL, &one, &one, 1, &lonely);
-    if (!status)
-        status = ls_all_reduce_begin(member->communicator, name, LS_SUM, LS_FLOAT32, NULL, &two, &two, 1, &own);
+        status = ls_all_reduce_begin(member->communicator, LS_ALL_REDUCE("lonely", &one, &one, 1), &lonely);
+    if (!status) status = ls_all_reduce_begin(member->communicator, LS_ALL_REDUCE(name, &two, &two, 1), &own);
     if (!status) status = ls_pending_wait(own, 0);
     ls_pending_free(lonely);
     ls_pending_free(own);
@@ -312,8 +313,7 @@ static ls_status abort_amid(struct member *member) {
     ls_status status = ls_communicator_negotiate(member->communicator);
     for (int i = 0; i < 2 && !status; i++) {
         (void)snprintf(name, sizeof(name), "%d/%d", member->rank, i);
-        status =
-            ls_all_reduce_begin(member->communicator, name, LS_SUM, LS_FLOAT32, NULL, values, values, 4, &pending[i]);
+        status = ls_all_reduce_begin(member->communicator, LS_ALL_REDUCE(name, values, values, 4), &pending[i]);
     }
     (void)usleep(50000);
     if (member->rank == 1) (void)ls_communicator_abort(member->communicator, "the sensor is gone");
@@ -322,8 +322,8 @@ static ls_status abort_amid(struct member *member) {
         ls_pending_free(pending[i]);
     }
     ls_pending *late = NULL;
-    ck_assert_int_eq(
-        ls_all_reduce_begin(member->communicator, "late", LS_SUM, LS_FLOAT32, NULL, values, values, 4, &late), status);
+    ck_assert_int_eq(ls_all_reduce_begin(member->communicator, LS_ALL_REDUCE("late", values, values, 4), &late),
+                     status);
     return status;
 }
 
@@ -349,14 +349,14 @@ static ls_status uneven(struct member *member) {
     for (int epoch = 0; epoch < 2 && !status; epoch++) {
         for (int step = 0; step <= member->rank && !status; step++) {
             float mean[300], least = (float)member->rank;
-            int8_t product = (int8_t)(1 + member->rank % 2);
+            int8_t times = (int8_t)(1 + member->rank % 2);
             bool any = false;
             for (int i = 0; i < 300; i++) mean[i] = i ? (float)(member->rank + i) : -0.0F;
-            status = ls_all_reduce_with(communicator, "mean", LS_MEAN, LS_FLOAT32, LS_ALL_REDUCE(.prescale = -1), mean,
-                                        mean, 300);
-            if (!status) status = ls_all_reduce(communicator, "least", LS_MIN, LS_FLOAT32, &least, &least, 1);
-            if (!status) status = ls_all_reduce(communicator, "product", LS_PRODUCT, LS_INT8, &product, &product, 1);
-            if (!status) status = ls_all_reduce(communicator, "any", LS_SUM, LS_BOOL, &any, &any, 1);
+            status = ls_all_reduce(communicator, LS_ALL_REDUCE("mean", mean, mean, 300, .op = LS_MEAN, .prescale = -1));
+            if (!status) status = ls_all_reduce(communicator, LS_ALL_REDUCE("least", &least, &least, 1, .op = LS_MIN));
+            if (!status)
+                status = ls_all_reduce(communicator, LS_ALL_REDUCE("times", &times, &times, 1, LS_INT8, LS_PRODUCT));
+            if (!status) status = ls_all_reduce(communicator, LS_ALL_REDUCE("any", &any, &any, 1, LS_BOOL));
             if (!status) status = ls_barrier(communicator, "step");
             if (status) return status;
             float sum = 0;
@@ -365,7 +365,7 @@ static ls_status uneven(struct member *member) {
             ck_assert(mean[5] == -sum / (float)(member->size - step));
             ck_assert(mean[0] == 0 && !signbit(mean[0]));
             ck_assert(least == (float)step);
-            ck_assert_int_eq(product, want);
+            ck_assert_int_eq(times, want);
             ck_assert(!any);
         }
         if (!status) status = ls_join(communicator, &last);
@@ -388,7 +388,7 @@ static ls_status join_amid(struct member *member) {
     ls_status status = ls_communicator_negotiate(member->communicator);
     if (status) return status;
     if (member->rank == 2) return ls_join(member->communicator, &last);
-    return ls_all_gather(member->communicator, "parts", LS_FLOAT32, values, counts, values);
+    return ls_all_gather(member->communicator, LS_ALL_GATHER("parts", values, values, counts));
 }
 
 START_TEST(other_calls_amid_a_join_are_named) {
@@ -406,7 +406,7 @@ END_TEST
 
 static ls_status sum_one(struct member *member, const char *name) {
     int32_t one = 1;
-    ls_status status = ls_all_reduce(member->communicator, name, LS_SUM, LS_INT32, &one, &one, 1);
+    ls_status status = ls_all_reduce(member->communicator, LS_ALL_REDUCE(name, &one, &one, 1, LS_INT32));
     if (!status) ck_assert_int_eq(one, member->size);
     return status;
 }
@@ -460,7 +460,7 @@ static ls_status start_amid_a_call(struct member *member) {
     ls_pending *pending = NULL;
     assert_ok(ls_communicator_negotiate(member->communicator));
     if (member->rank == 0) {
-        assert_ok(ls_all_reduce_begin(member->communicator, "slow", LS_SUM, LS_INT32, NULL, &one, &one, 1, &pending));
+        assert_ok(ls_all_reduce_begin(member->communicator, LS_ALL_REDUCE("slow", &one, &one, 1, LS_INT32), &pending));
         ck_assert_int_eq(ls_timeline_start(member->communicator, "/tmp/unwritten.json"), LS_FAILED_PRECONDITION);
         ck_assert_ptr_nonnull(strstr(ls_error(), "'slow' has not ended"));
         atomic_store(refused, true);

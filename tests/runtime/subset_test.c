@@ -42,7 +42,7 @@ static ls_status add_in(ls_communicator *set, const struct list *list, int rank,
     int64_t sum = 0;
     ck_assert_ptr_nonnull(values);
     for (size_t i = 0; i < count; i++) values[i] = (int64_t)i * 10 + rank;
-    ls_status status = ls_all_reduce(set, "sum", LS_SUM, LS_INT64, values, values, count);
+    ls_status status = ls_all_reduce(set, LS_ALL_REDUCE("sum", values, values, count, LS_INT64));
     for (int i = 0; i < list->count; i++) sum += list->ranks[i];
     for (size_t i = 0; i < count && !status; i++) ck_assert_int_eq(values[i], (int64_t)i * 10 * list->count + sum);
     free(values);
@@ -68,11 +68,11 @@ static ls_status use_set(ls_communicator *set, const struct list *list, int rank
     ls_status status = add_in(set, list, rank, 3);
     if (!status) status = add_in(set, list, rank, 1000);
     int32_t word = ls_rank(set) == list->count - 1 ? 77 : 0;
-    if (!status) status = ls_broadcast(set, "word", list->count - 1, LS_INT32, &word, 1);
+    if (!status) status = ls_broadcast(set, LS_BROADCAST("word", &word, 1, LS_INT32, list->count - 1));
     if (!status) ck_assert_int_eq(word, 77);
     int next = (ls_rank(set) + 1) % list->count, before = (ls_rank(set) + list->count - 1) % list->count;
-    if (!status) status = ls_send(set, "baton", next, LS_INT32, &rank, 1);
-    if (!status) status = ls_receive(set, "baton", before, LS_INT32, &word, 1);
+    if (!status) status = ls_send(set, LS_SEND("baton", &rank, 1, LS_INT32, next));
+    if (!status) status = ls_receive(set, LS_RECEIVE("baton", &word, 1, LS_INT32, before));
     if (!status) ck_assert_int_eq(word, list->ranks[before]);
     return status;
 }
@@ -90,7 +90,7 @@ static ls_status make_all(struct member *member) {
         if (set && bits % 3) status = ls_communicator_close(set, status); /* the others end with their parent */
     }
     int64_t one = 1;
-    if (!status) status = ls_all_reduce(member->communicator, "all", LS_SUM, LS_INT64, &one, &one, 1);
+    if (!status) status = ls_all_reduce(member->communicator, LS_ALL_REDUCE("all", &one, &one, 1, LS_INT64));
     if (!status) ck_assert_int_eq(one, member->size);
     return status;
 }
@@ -119,8 +119,9 @@ static void *call_often(void *argument) {
         calls->status = add_in(calls->communicator, calls->list, calls->rank, (size_t)(i % 7) * 400 + 1);
         int next = (ls_rank(calls->communicator) + 1) % calls->list->count;
         int before = (ls_rank(calls->communicator) + calls->list->count - 1) % calls->list->count, got = -1;
-        if (!calls->status) calls->status = ls_send(calls->communicator, "turn", next, LS_INT32, &i, 1);
-        if (!calls->status) calls->status = ls_receive(calls->communicator, "turn", before, LS_INT32, &got, 1);
+        if (!calls->status) calls->status = ls_send(calls->communicator, LS_SEND("turn", &i, 1, LS_INT32, next));
+        if (!calls->status)
+            calls->status = ls_receive(calls->communicator, LS_RECEIVE("turn", &got, 1, LS_INT32, before));
         if (!calls->status) ck_assert_int_eq(got, i);
     }
     (void)snprintf(calls->error, sizeof(calls->error), "%s", calls->status ? ls_error() : "");
@@ -223,8 +224,8 @@ static ls_status fail_in_set(struct member *member) {
     if (status) return status;
     ls_communicator *set = pair[member->rank / 2];
     if (member->rank < 2)
-        return ls_all_reduce(set, member->rank ? "gradients" : "weights", LS_SUM, LS_FLOAT32, &value, &value, 1);
-    while (!(status = ls_all_reduce(set, "long", LS_MAX, LS_FLOAT32, &value, &value, 1))) continue;
+        return ls_all_reduce(set, LS_ALL_REDUCE(member->rank ? "gradients" : "weights", &value, &value, 1));
+    while (!(status = ls_all_reduce(set, LS_ALL_REDUCE("long", &value, &value, 1, LS_FLOAT32, LS_MAX)))) continue;
     return status;
 }
 
@@ -241,10 +242,10 @@ static ls_status leave_early(struct member *member) {
     ls_communicator *set;
     float value = 1;
     ls_status status = ls_communicator_subset(member->communicator, (int[]){1, 0}, 2, &set);
-    if (!status) status = ls_all_reduce(set, "both", LS_SUM, LS_FLOAT32, &value, &value, 1);
+    if (!status) status = ls_all_reduce(set, LS_ALL_REDUCE("both", &value, &value, 1));
     if (status || member->rank == 1) return status;
-    return *(bool *)member->context ? ls_all_reduce(set, "one more", LS_SUM, LS_FLOAT32, &value, &value, 1)
-                                    : ls_receive(set, "one more", 0, LS_FLOAT32, &value, 1);
+    return *(bool *)member->context ? ls_all_reduce(set, LS_ALL_REDUCE("one more", &value, &value, 1))
+                                    : ls_receive(set, LS_RECEIVE("one more", &value, 1));
 }
 
 START_TEST(a_rank_that_has_finished_is_named) {

@@ -86,7 +86,8 @@ static ls_status all_reduce(struct member *member, const struct row *row, size_t
                             struct bytes *output) {
     void *to = output->data + output->size;
     output->size += count * ls_dtype_size(row->dtype);
-    return ls_all_reduce(member->communicator, "table", codes[row->operation], row->dtype, input, to, count);
+    return ls_all_reduce(member->communicator,
+                         LS_ALL_REDUCE("table", input, to, count, row->dtype, codes[row->operation]));
 }
 
 static ls_status reduce_scatter(struct member *member, const struct row *row, size_t count, const void *input,
@@ -95,16 +96,17 @@ static ls_status reduce_scatter(struct member *member, const struct row *row, si
     ls_status status = ls_split_counts(count, member->size, counts);
     void *to = output->data + output->size;
     output->size += counts[member->rank] * ls_dtype_size(row->dtype);
-    return status
-               ? status
-               : ls_reduce_scatter(member->communicator, "table", codes[row->operation], row->dtype, input, counts, to);
+    return status ? status
+                  : ls_reduce_scatter(member->communicator,
+                                      LS_REDUCE_SCATTER("table", input, to, counts, row->dtype, codes[row->operation]));
 }
 
 static ls_status broadcast(struct member *member, const struct row *row, size_t count, const void *input,
                            struct bytes *output) {
     void *to = output->data + output->size;
     append(output, input, count * ls_dtype_size(row->dtype));
-    return ls_broadcast(member->communicator, "table", (int)count % member->size, row->dtype, to, count);
+    return ls_broadcast(member->communicator,
+                        LS_BROADCAST("table", to, count, row->dtype, .root = (int)count % member->size));
 }
 
 static ls_status all_gather(struct member *member, const struct row *row, size_t count, const void *input,
@@ -113,7 +115,7 @@ static ls_status all_gather(struct member *member, const struct row *row, size_t
     for (int i = 0; i < member->size; i++) counts[i] = count;
     void *to = output->data + output->size;
     output->size += (size_t)member->size * count * ls_dtype_size(row->dtype);
-    return ls_all_gather(member->communicator, "table", row->dtype, input, counts, to);
+    return ls_all_gather(member->communicator, LS_ALL_GATHER("table", input, to, counts, row->dtype));
 }
 
 static ls_status append_made(const struct row *row, const size_t *counts, int size, void *made, struct bytes *output) {
@@ -132,7 +134,9 @@ static ls_status ragged(struct member *member, const struct row *row, size_t cou
     size_t counts[MAX_MEMBERS], mine = count + (size_t)member->rank;
     void *made = NULL;
     append_numbers(&own, row, member->size, member->rank, mine);
-    ls_status status = ls_all_gather_ragged(member->communicator, "table", row->dtype, own.data, mine, &made, counts);
+    ls_status status =
+        ls_all_gather(member->communicator, LS_ALL_GATHER("table", own.data, .dtype = row->dtype, .count = mine,
+                                                          .allocated = &made, .received = counts));
     return status ? status : append_made(row, counts, member->size, made, output);
 }
 
@@ -147,7 +151,8 @@ static ls_status all_to_all(struct member *member, const struct row *row, size_t
         counts[to] = count + (size_t)member->rank * (size_t)to;
         append_numbers(&own, row, member->size, member->rank + 3 * to, counts[to]);
     }
-    ls_status status = ls_all_to_all(member->communicator, "table", row->dtype, own.data, counts, &made, received);
+    ls_status status =
+        ls_all_to_all(member->communicator, LS_ALL_TO_ALL("table", own.data, counts, &made, received, row->dtype));
     free(own.data);
     return status ? status : append_made(row, received, member->size, made, output);
 }
@@ -174,7 +179,9 @@ static ls_status compare(struct member *member, const struct row *row, const str
     void *all = NULL;
     size_t sizes[MAX_MEMBERS], size = 0;
     char hex[65];
-    ls_status status = ls_all_gather_bytes(member->communicator, "outputs", output->data, output->size, &all, sizes);
+    ls_status status =
+        ls_all_gather(member->communicator, LS_ALL_GATHER("outputs", output->data, .dtype = LS_UINT8,
+                                                          .count = output->size, .allocated = &all, .received = sizes));
     if (status) return status;
     for (int i = 0; i < member->size; i++) size += sizes[i];
     assert_ok(ls_tools_sha256(all, size, hex));

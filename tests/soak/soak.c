@@ -134,8 +134,8 @@ static ls_status all_reduce(struct soak *soak, const struct call *call) {
     unsigned char *output = call->shared ? soak->shared : soak->private_memory[0];
     unsigned char *input = call->in_place ? output : soak->private_memory[1];
     for (size_t i = 0; i < call->count; i++) put(call->dtype, input, i, given(call, soak->rank, i));
-    ls_status status =
-        ls_all_reduce(soak->communicator, "soak reduce", call->op, call->dtype, input, output, call->count);
+    ls_status status = ls_all_reduce(soak->communicator,
+                                     LS_ALL_REDUCE("soak reduce", input, output, call->count, call->dtype, call->op));
     for (size_t i = 0; i < call->count && !status; i++)
         compare(soak, call, "all-reduce", output, i, expected(call, soak->size, i));
     return status;
@@ -145,7 +145,8 @@ static ls_status broadcast(struct soak *soak, const struct call *call) {
     unsigned char *data = call->shared ? soak->shared : soak->private_memory[0];
     int root = (int)(call->salt % (unsigned)soak->size);
     for (size_t i = 0; i < call->count; i++) put(call->dtype, data, i, given(call, soak->rank, i));
-    ls_status status = ls_broadcast(soak->communicator, "soak broadcast", root, call->dtype, data, call->count);
+    ls_status status =
+        ls_broadcast(soak->communicator, LS_BROADCAST("soak broadcast", data, call->count, call->dtype, root));
     for (size_t i = 0; i < call->count && !status; i++) compare(soak, call, "broadcast", data, i, given(call, root, i));
     return status;
 }
@@ -167,8 +168,8 @@ static ls_status reduce_scatter(struct soak *soak, const struct call *call) {
     size_t total, start = lay_out_parts(soak, call, &total);
     if (call->in_place) output = input + start * ls_dtype_size(call->dtype);
     for (size_t i = 0; i < total; i++) put(call->dtype, input, i, given(call, soak->rank, i));
-    ls_status status =
-        ls_reduce_scatter(soak->communicator, "soak scatter", call->op, call->dtype, input, soak->counts, output);
+    ls_status status = ls_reduce_scatter(
+        soak->communicator, LS_REDUCE_SCATTER("soak scatter", input, output, soak->counts, call->dtype, call->op));
     for (size_t i = 0; i < soak->counts[soak->rank] && !status; i++)
         compare(soak, call, "reduce-scatter", output, i, expected(call, soak->size, start + i));
     return status;
@@ -179,7 +180,8 @@ static ls_status all_gather(struct soak *soak, struct call *call) {
     size_t total, start = lay_out_parts(soak, call, &total);
     if (call->in_place) input = output + start * ls_dtype_size(call->dtype);
     for (size_t i = 0; i < soak->counts[soak->rank]; i++) put(call->dtype, input, i, given(call, soak->rank, i));
-    ls_status status = ls_all_gather(soak->communicator, "soak gather", call->dtype, input, soak->counts, output);
+    ls_status status =
+        ls_all_gather(soak->communicator, LS_ALL_GATHER("soak gather", input, output, soak->counts, call->dtype));
     size_t at = 0;
     for (int rank = 0; rank < soak->size && !status; rank++)
         for (size_t i = 0; i < soak->counts[rank]; i++)
@@ -247,7 +249,7 @@ static void check_leaks(struct soak *soak) {
 /* *over is true if the chief's clock says so. It is the same on every rank. */
 static ls_status is_over(struct soak *soak, time_t end, int32_t *over) {
     *over = time(NULL) >= end;
-    return ls_broadcast(soak->communicator, "soak over", 0, LS_INT32, over, 1);
+    return ls_broadcast(soak->communicator, LS_BROADCAST("soak over", over, 1, LS_INT32));
 }
 
 static ls_status run(struct soak *soak, time_t end) {

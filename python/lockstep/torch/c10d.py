@@ -16,8 +16,9 @@ import torch.distributed as dist
 
 from .. import _arrays, process
 from .._calls import Pending
+from .._library import AllGather, Broadcast, ReduceScatter
 from .._messages import Messages
-from ..communicator import Communicator, sizes
+from ..communicator import Communicator
 from ..errors import LockstepError, Status
 from . import ops
 from .handles import Call
@@ -204,7 +205,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         def work(name):
             for host in hosts:
                 kind, width = as_bytes(host)
-                self._group.direct("ls_broadcast", name, opts.rootRank, kind, Place(host), host.numel() * width)
+                self._group.direct("ls_broadcast", Broadcast(name, Place(host), host.numel() * width, kind, opts.rootRank))
         return self._begin("broadcast", work, lambda _: [give_back(*pair) for pair in zip(hosts, tensors)], tensors, opts)
 
     def _gather(self, kind: str, inputs: List[torch.Tensor], take: Callable[[int, List[torch.Tensor]], None], outputs: Any,
@@ -217,8 +218,8 @@ class ProcessGroupLockstep(dist.ProcessGroup):
             for host in hosts:
                 number, width = as_bytes(host)
                 all_ = torch.empty((self.size(), *host.shape), dtype=host.dtype)
-                self._group.direct("ls_all_gather", name, number, Place(host), sizes([host.numel() * width] * self.size()),
-                                   Place(all_))
+                self._group.direct("ls_all_gather", AllGather(name, Place(host), Place(all_),
+                                                              [host.numel() * width] * self.size(), number))
                 found.append(all_)
             return found
 
@@ -265,7 +266,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         kind, width = as_bytes(whole)
 
         def work(name):
-            self._group.direct("ls_broadcast", name, opts.rootRank, kind, Place(whole), whole.numel() * width)
+            self._group.direct("ls_broadcast", Broadcast(name, Place(whole), whole.numel() * width, kind, opts.rootRank))
         return self._begin("scatter", work, lambda _: first.detach().copy_(whole[self.rank()]), outputs, opts)
 
     def _reduce_scatter(self, outputs, wholes, opts):
@@ -277,8 +278,8 @@ class ProcessGroupLockstep(dist.ProcessGroup):
             found = []
             for host, output in zip(hosts, outputs):
                 part = torch.empty(output.numel(), dtype=host.dtype)
-                self._group.direct("ls_reduce_scatter", name, how.op, ops.code(host), Place(host),
-                                   sizes([part.numel()] * self.size()), Place(part))
+                self._group.direct("ls_reduce_scatter", ReduceScatter(name, Place(host), Place(part), [part.numel()] * self.size(),
+                                                                      ops.code(host), how.op))
                 found.append(part)
             return found
 

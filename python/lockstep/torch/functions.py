@@ -6,6 +6,7 @@ from typing import Any, Iterable, List, Optional, Tuple
 import torch
 
 from .. import _arrays, objects
+from .._library import Broadcast
 from ..process_sets import global_process_set
 from .memory import Place, as_bytes, give_back, to_host
 
@@ -45,8 +46,8 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set=global_pro
         for number, ((name, _), host) in enumerate(zip(pairs, hosts)):
             if host.numel() * host.element_size() > _SMALL:
                 kind, width = as_bytes(host)
-                group.direct("ls_broadcast", b"%s.%d.%s" % (called, number, name.encode()), root, kind, Place(host),
-                             host.numel() * width)
+                group.direct("ls_broadcast", Broadcast(b"%s.%d.%s" % (called, number, name.encode()), Place(host),
+                                                       host.numel() * width, kind, root))
     group.run(work)
     with torch.no_grad():
         for host, (_, tensor) in zip(hosts, pairs):
@@ -61,7 +62,7 @@ def _broadcast_together(group, root: int, called: bytes, tensors: List[torch.Ten
         return
     flat = [tensor.reshape(-1).view(torch.uint8) for tensor in tensors]
     packed = torch.cat(flat)
-    group.direct("ls_broadcast", called, root, _arrays.UINT8, Place(packed), packed.numel())
+    group.direct("ls_broadcast", Broadcast(called, Place(packed), packed.numel(), _arrays.UINT8, root))
     for part, own in zip(packed.split([len(part) for part in flat]), flat):
         own.copy_(part)
 

@@ -29,14 +29,14 @@ class Call:
     def __init__(self, group: Communicator, name: bytes, work: Callable[[], Any], finish: Callable[[Any], Any],
                  native: Any = None):
         self.group, self.name, self.work, self.finish = group, name, work, finish
-        self.native = native  # (function, arguments) of a call that the library can begin
+        self.native = native  # the options of an all-reduce that the library can begin
 
     def run(self) -> Any:
         return self.finish(self.group.run(self.work))
 
     def begin(self) -> Handle:
         if self.native and self.group.negotiates:
-            return Handle(self.group.begin_native(*self.native), self.finish)
+            return Handle(self.group.begin_native(self.native), self.finish)
         return Handle(self.group.begin(self.name.decode(), self.work), self.finish)
 
 

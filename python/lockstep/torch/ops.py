@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .. import _arrays
-from .._library import Memories
-from ..communicator import Communicator, all_reduce_options, sizes, split_evenly
+from .._library import AllGather, AllReduce, Broadcast, ReduceScatter
+from ..communicator import Communicator, scaling, split_evenly
 from ..errors import LockstepError, Status
 from ..process_sets import ProcessSet, global_process_set
 from .compression import Compression
@@ -75,17 +75,12 @@ class _Piece:
         return self.output
 
 
-def _arguments(name: bytes, how: Reduction, kind: Tuple[int, Optional[str]], pieces: List[_Piece]) -> Tuple[str, Tuple]:
-    """The function and its arguments for pieces of one kind."""
+def _options(name: bytes, how: Reduction, kind: Tuple[int, Optional[str]], pieces: List[_Piece]) -> AllReduce:
+    """The call of pieces of one kind."""
     dtype, wire = kind
-    options = all_reduce_options(wire, how.prescale, how.postscale)
-    if len(pieces) == 1:
-        piece = pieces[0]
-        return "ls_all_reduce_with", (name, how.op, dtype, options, Place(piece.source), Place(piece.place),
-                                      piece.source.numel())
-    return "ls_all_reduce_group", (name, how.op, dtype, options, Memories([Place(piece.source) for piece in pieces]),
-                                   Memories([Place(piece.place) for piece in pieces]),
-                                   sizes(piece.source.numel() for piece in pieces), len(pieces))
+    return AllReduce(name, dtype=dtype, op=how.op, inputs=[Place(piece.source) for piece in pieces],
+                     outputs=[Place(piece.place) for piece in pieces], counts=[piece.source.numel() for piece in pieces],
+                     array_count=len(pieces), **scaling(wire, how.prescale, how.postscale))
 
 
 def _all_reduce(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], name: Optional[str], how: Reduction) -> Call:
@@ -95,17 +90,13 @@ def _all_reduce(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
     kinds: Dict[Any, List[_Piece]] = {}
     for piece in pieces:
         kinds.setdefault(piece.kind, []).append(piece)
-    calls = [_arguments(called if len(kinds) == 1 else b"%s.%d" % (called, i), how, kind, some)
+    calls = [_options(called if len(kinds) == 1 else b"%s.%d" % (called, i), how, kind, some)
              for i, (kind, some) in enumerate(kinds.items())]
 
     def work():
-        for function, arguments in calls:
-            group.direct(function, *arguments)
-    native = None
-    if len(calls) == 1:
-        function, arguments = calls[0]
-        native = ("ls_all_reduce_begin" if function == "ls_all_reduce_with" else "ls_all_reduce_group_begin", arguments)
-    return Call(group, called, work, lambda _: [piece.finish(how) for piece in pieces], native)
+        for call in calls:
+            group.direct("ls_all_reduce", call)
+    return Call(group, called, work, lambda _: [piece.finish(how) for piece in pieces], calls[0] if len(calls) == 1 else None)
 
 
 def _plain(tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], how: Reduction) -> bool:
@@ -115,8 +106,8 @@ def _plain(tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], how:
     if (kind is None or how.compression is not Compression.none or how.prescale != 1 or how.postscale != 1
             or not how.group.idle or not is_plain(tensor)):
         return False
-    how.group.call("ls_all_reduce_with", how.group.name("allreduce", name), how.op, kind, None, tensor.data_ptr(),
-                   output.data_ptr(), tensor.numel())
+    how.group.call("ls_all_reduce", AllReduce(how.group.name("allreduce", name), tensor.data_ptr(), output.data_ptr(),
+                                              tensor.numel(), kind, how.op))
     return True
 
 
@@ -225,7 +216,7 @@ def _gather_one(group: Communicator, name: bytes, host: torch.Tensor) -> torch.T
     row = (flat.numel() // flat.shape[0] if flat.shape[0] else _row(flat)) * width
     rows = group.gather_counts(flat.shape[0], name)
     found = torch.empty((sum(rows), *flat.shape[1:]), dtype=flat.dtype)
-    group.direct("ls_all_gather", name, kind, Place(flat), sizes(count * row for count in rows), Place(found))
+    group.direct("ls_all_gather", AllGather(name, Place(flat), Place(found), [count * row for count in rows], kind))
     return found
 
 
@@ -300,7 +291,7 @@ def _broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name:
     kind, width = as_bytes(host)
 
     def work():
-        group.direct("ls_broadcast", called, root, kind, Place(host), host.numel() * width)
+        group.direct("ls_broadcast", Broadcast(called, Place(host), host.numel() * width, kind, root))
     return Call(group, called, work, lambda _: give_back(host, output))
 
 
@@ -356,8 +347,9 @@ def _reduce_scatter(tensors: Sequence[torch.Tensor], name: Optional[str], how: R
         rows = split_evenly(host.shape[0], group.size)
         found = torch.empty((rows[group.rank], *host.shape[1:]), dtype=host.dtype)
         row = _row(host)
-        group.direct("ls_reduce_scatter", called if len(hosts) == 1 else b"%s.%d" % (called, index), how.op, code(host),
-                     Place(host), sizes(count * row for count in rows), Place(found))
+        group.direct("ls_reduce_scatter", ReduceScatter(
+            called if len(hosts) == 1 else b"%s.%d" % (called, index), Place(host), Place(found), [count * row for count in rows],
+            code(host), how.op))
         return found if how.postscale == 1.0 else found.mul_(how.postscale)
 
     def finish(found):

@@ -143,15 +143,14 @@ static ls_status run_mail(struct mail *mail) {
     }
 }
 
-static ls_status check_mail(const struct ls_group *group, const char *name, int other, ls_dtype dtype, const void *data,
-                            size_t count) {
-    ls_status status = ls_call_check_name(name);
-    if (!status) status = ls_call_check_bytes(name, dtype, count);
+static ls_status check_mail(const struct ls_group *group, const ls_send_options *call) {
+    ls_status status = ls_call_check_name(call->name);
+    if (!status) status = ls_call_check_bytes(call->name, call->dtype, call->count);
     if (status) return status;
-    if (other < 0 || other >= group->executor.size)
-        return ls_fail(LS_INVALID_ARGUMENT, "message '%s': rank %d is no rank of a group of %d", name, other,
+    if (call->to < 0 || call->to >= group->executor.size)
+        return ls_fail(LS_INVALID_ARGUMENT, "message '%s': rank %d is no rank of a group of %d", call->name, call->to,
                        group->executor.size);
-    return count && !data ? ls_call_missing_memory(name, "data") : LS_OK;
+    return call->count && !call->data ? ls_call_missing_memory(call->name, "data") : LS_OK;
 }
 
 static struct mail begin_mail(struct ls_group *group, const char *name, int sender, ls_dtype dtype, size_t count) {
@@ -171,17 +170,18 @@ static struct mail begin_mail(struct ls_group *group, const char *name, int send
     return mail;
 }
 
-ls_status ls_mail_send(struct ls_group *group, const char *name, int to, ls_dtype dtype, const void *data,
-                       size_t count) {
-    ls_status status = check_mail(group, name, to, dtype, data, count);
+ls_status ls_mail_send(struct ls_group *group, const ls_send_options *call) {
+    int to = call->to;
+    ls_status status = check_mail(group, call);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
-    struct mail mail = begin_mail(group, name, group->executor.rank, dtype, count);
+    struct mail mail = begin_mail(group, call->name, group->executor.rank, call->dtype, call->count);
     mail.frame.sequence = group->mailbox->to[to].sequence++;
-    if (to == group->executor.rank) return ls_call_finish(group, ls_mailbox_keep(group->mailbox, &mail.frame, data));
+    if (to == group->executor.rank)
+        return ls_call_finish(group, ls_mailbox_keep(group->mailbox, &mail.frame, call->data));
     mail.to = to;
     mail.message = (struct ls_outgoing){
-        .front = mail.header, .front_size = LS_FRAME_SIZE, .body = data, .size = (size_t)mail.frame.bytes};
+        .front = mail.header, .front_size = LS_FRAME_SIZE, .body = call->data, .size = (size_t)mail.frame.bytes};
     ls_frame_encode(&mail.frame, mail.header);
     ls_pump_queue(group, to, &mail.message);
     status = run_mail(&mail);
@@ -195,16 +195,16 @@ static ls_status missing_mail(const struct mail *mail) {
                    mail->frame.name, mail->frame.rank);
 }
 
-static ls_status receive_mail(struct ls_group *group, const struct ls_mail_letter *letter, int wake, bool *received) {
-    ls_status status = check_mail(group, letter->name, letter->from, letter->dtype, letter->data, letter->count);
+static ls_status receive_mail(struct ls_group *group, const ls_receive_options *call, int wake, bool *received) {
+    ls_status status = check_mail(group, LS_SEND(call->name, call->data, call->count, call->dtype, call->from));
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
-    struct mail mail = begin_mail(group, letter->name, letter->from, letter->dtype, letter->count);
-    struct ls_mail_wanted wanted = {.from = letter->from, .frame = &mail.frame, .data = letter->data};
+    struct mail mail = begin_mail(group, call->name, call->from, call->dtype, call->count);
+    struct ls_mail_wanted wanted = {.from = call->from, .frame = &mail.frame, .data = call->data};
     mail.pump.wanted = &wanted;
     mail.pump.wake = wake;
     status = ls_mailbox_find(group->mailbox, &wanted);
-    bool own = letter->from == group->executor.rank;
+    bool own = call->from == group->executor.rank;
     if (own && !status && !wanted.done && wake == NEVER_GIVES_WAY) return missing_mail(&mail);
     if (!own && !status && !wanted.done) status = run_mail(&mail);
     if (wake != LOOKS_ONLY && wake != NEVER_GIVES_WAY && !wanted.done) group->mailbox->told = group->mailbox->come;
@@ -212,13 +212,11 @@ static ls_status receive_mail(struct ls_group *group, const struct ls_mail_lette
     return own ? status : ls_call_finish(group, status);
 }
 
-ls_status ls_mail_receive(struct ls_group *group, const char *name, int from, ls_dtype dtype, void *data,
-                          size_t count) {
-    const struct ls_mail_letter letter = {name, from, dtype, data, count};
+ls_status ls_mail_receive(struct ls_group *group, const ls_receive_options *call) {
     bool received = false;
-    return receive_mail(group, &letter, NEVER_GIVES_WAY, &received);
+    return receive_mail(group, call, NEVER_GIVES_WAY, &received);
 }
 
-ls_status ls_mail_try_receive(struct ls_group *group, const struct ls_mail_letter *letter, int wake, bool *received) {
-    return receive_mail(group, letter, wake < 0 ? LOOKS_ONLY : wake, received);
+ls_status ls_mail_try_receive(struct ls_group *group, const ls_receive_options *call, int wake, bool *received) {
+    return receive_mail(group, call, wake < 0 ? LOOKS_ONLY : wake, received);
 }

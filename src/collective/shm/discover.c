@@ -47,7 +47,7 @@ static ls_status gather_discover(const struct ls_discover *attempt, const char *
     const struct ls_discover_ranks *ranks = attempt->ranks;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, (size_t)ranks->size, "an attempt at shared memory");
     for (int i = 0; i < ranks->size; i++) counts[i] = !gives || gives[i] ? bytes / sizeof(int32_t) : 0;
-    return ranks->all_gather(ranks->context, name, LS_INT32, input, counts, output);
+    return ranks->all_gather(ranks->context, LS_ALL_GATHER(name, input, output, counts, LS_INT32));
 }
 
 ls_status ls_discover_gather(const struct ls_discover *attempt, const char *name, void *entries, size_t bytes) {

@@ -11,9 +11,7 @@
 /* The ranks of a group that cannot meet in memory yet, and how they tell each other. */
 struct ls_discover_ranks {
     int rank, size;
-    /* ls_group_all_gather's arguments; counts is [size]. */
-    ls_status (*all_gather)(void *context, const char *name, ls_dtype dtype, const void *input, const size_t *counts,
-                            void *output);
+    ls_status (*all_gather)(void *context, const ls_all_gather_options *call);
     void *context;
 };
 
