@@ -1,5 +1,5 @@
 /* The bytes that a training step of an application moves in a device's memory, by the ops of its plan
- * (model/plan_cost.h). It says nothing of caches, or of kernels that do better. One JSON line, with a part for each
+ * (model/plan.h). It says nothing of caches, or of kernels that do better. One JSON line, with a part for each
  * kind of op.
  *
  * usage: step_bytes MODEL SIDE BATCH float32|mixed_bfloat16 [again], such as step_bytes resnet50 224 256 mixed_bfloat16
@@ -14,7 +14,6 @@
 #include "model/network.h"
 #include "model/plan.h"
 #include "model/plan_builder.h"
-#include "model/plan_cost.h"
 
 /* A plan is made of addresses: nothing of it runs here. */
 static float nowhere[LS_BYTE_VALUES];

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/resource.h>
 
-#include "base/forked.h"
+#include "base/thread.h"
 
 #define TURN_MOST    64 /* connections of a turn */
 #define TURNS        4

@@ -1,5 +1,5 @@
 /* By the processor's instruction where it has one, else by a table of sixteen. */
-#include "base/crc32c.h"
+#include "base/record_frame.h"
 
 #include <string.h>
 

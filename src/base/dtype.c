@@ -1,5 +1,5 @@
 /* The table of element types. */
-#include "base/dtype.h"
+#include "base/shape.h"
 
 #include "base/status.h"
 

@@ -1,5 +1,5 @@
 /* libcrypto seeds its generator from the kernel. */
-#include "base/entropy.h"
+#include "base/random.h"
 
 #include <openssl/rand.h>
 

@@ -1,7 +1,7 @@
 /* The sockets that a child of fork closes: a table of inodes by descriptor, which is one of the library's globals, for
  * a handler of pthread_atfork has no argument. The handler calls what a signal handler may. A descriptor above the
  * table's end stays open in the child: the others then learn of this process's end by its silence. */
-#include "base/forked.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,11 +1,9 @@
 /* Finding the first field that differs; of several with one name the first is compared with the first, and so on.
  * Fields are few enough for a plain search. */
-#include "base/line_difference.h"
+#include "base/difference.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "base/difference.h"
 
 struct line {
     const char *text;

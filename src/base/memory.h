@@ -4,7 +4,9 @@
  *     ...
  *     *output = ls_steal(text); */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define LS_ALIGNMENT 64 /* of every tensor and blob: a cache line, the widest vector */
 
@@ -32,3 +34,14 @@ static inline void *ls_steal_pointer(void **pointer) {
 }
 #define LS_CLEANUP(function) __attribute__((cleanup(function)))
 #define ls_steal(variable)   ((__typeof__(variable))ls_steal_pointer((void **)&(variable)))
+
+/* The memory that this process may have: the least of what the user sets, its cgroups allow, and the machine has. */
+
+struct ls_memory_limit {
+    size_t bytes;
+    int of; /* for ls_memory_limit_name */
+};
+/* "LOCKSTEP_MEMORY_LIMIT", "its cgroup", "the machine"; that for any other number too. */
+const char *ls_memory_limit_name(int64_t of);
+/* set: what the user says, 0: nothing. root precedes the paths of /proc and /sys: "" but in tests. */
+struct ls_memory_limit ls_memory_limit_find(int64_t set, const char *root);

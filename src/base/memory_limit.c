@@ -1,7 +1,7 @@
 /* A cgroup's limit counts for all below it. /proc/self/cgroup says where the process is: a line "0::/path" of version
  * 2, "4:memory:/path" of version 1. In a container the path may be that of the host, which is not there: then the top
  * of what is mounted is the container's own. */
-#include "base/memory_limit.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Names of the values of the public enums. */
-#include "base/option_names.h"
+#include "base/options.h"
 
 #include "base/status.h"
 

@@ -1,8 +1,6 @@
 /* Little-endian numbers and masked checksums. */
 #include "base/record_frame.h"
 
-#include "base/crc32c.h"
-
 static uint64_t read_record_frame_number(const uint8_t *bytes, int size) {
     uint64_t value = 0;
     for (int i = size; i-- > 0;) value = value << 8 | bytes[i];

@@ -13,3 +13,9 @@ void ls_record_frame_footer(const void *bytes, size_t size, uint8_t footer[LS_RE
 /* The length that a header tells; false where its checksum is wrong. */
 bool ls_record_frame_header_read(const uint8_t header[LS_RECORD_HEADER], uint64_t *length);
 bool ls_record_frame_footer_fits(const uint8_t footer[LS_RECORD_FOOTER], const void *bytes, size_t size);
+
+/* CRC-32C (Castagnoli), the checksum of TFRecord files. */
+
+uint32_t ls_crc32c(const void *bytes, size_t size);
+/* As TFRecord stores it: rotated and offset, so that a checksum of data that holds checksums is a good one. */
+uint32_t ls_crc32c_masked(const void *bytes, size_t size);

@@ -1,6 +1,8 @@
 /* Settings: one table of environment variables, read once into a struct that hangs from a handle. */
 #pragma once
 #include <lockstep/lockstep.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /* Between workers. */
 enum ls_transport {
@@ -79,3 +81,15 @@ struct ls_setting_info {
 const char *ls_settings_name(size_t index);
 /* The index-th row of the table, for people; false past the end. */
 bool ls_settings_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info);
+
+/* Variables of the environment that look like settings and are none, such as LOCKSTEP_LGO. */
+
+#define LS_UNKNOWN_NAME 96
+
+struct ls_unknown {
+    char name[LS_UNKNOWN_NAME];
+    const char *nearest; /* a setting whose name is like it, or NULL */
+};
+/* The next such variable; *at begins with 0. Returns false at the end. Variables that Kubernetes sets for a service of
+ * this name, and those of this project's tests, are not counted. */
+bool ls_unknown_next(size_t *at, struct ls_unknown *unknown);

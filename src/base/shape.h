@@ -7,3 +7,8 @@ int64_t ls_shape_count(const ls_shape *shape);
 bool ls_shape_equal(const ls_shape *a, const ls_shape *b);
 /* "(28, 28, 1)" in text; "of rank 9" of one that is none. */
 void ls_shape_text(const ls_shape *shape, char *text, size_t size);
+
+/* Element types: sizes and names. */
+
+/* INVALID_ARGUMENT for a value that is no ls_dtype. */
+ls_status ls_dtype_check(ls_dtype dtype);

@@ -1,10 +1,8 @@
 /* Names are compared by their edit distance: of letters that are changed, left out or put in. */
-#include "base/unknown.h"
+#include "base/settings.h"
 
 #include <string.h>
 #include <unistd.h>
-
-#include "base/settings.h"
 
 #define PREFIX "LOCKSTEP_"
 #define FAR    4 /* edits of a name that is another one */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/status.h"
 
 #define DIGITS   16

@@ -9,7 +9,7 @@
 #include <lockstep/tools.h>
 
 #include "cli/bench.h"
-#include "cli/serve.h"
+#include "cli/commands.h"
 
 enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 20000 }; /* unless --iterations says how many */
 #define SECONDS_A_SIZE 0.5

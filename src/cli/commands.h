@@ -1,6 +1,11 @@
 /* The commands of lockstep: one file each, one row each in the table of main.c. An entry takes its own name as argv[0],
  * prints its own --help, and returns the exit status: 0 success, 2 a bad command line or configuration. */
 #pragma once
+#include <lockstep/lockstep.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/saved_model.h"
 
 #define LS_CHECK_SECONDS 5.0 /* for answers to check --connect: default */
 
@@ -23,3 +28,50 @@ int evaluate_main(int argc, char **argv);
 int predict_main(int argc, char **argv);
 int serve_main(int argc, char **argv);
 int info_main(int argc, char **argv);
+
+/* From a model's outputs to probabilities and classes. */
+
+/* Turns rows of width outputs, trained with a loss of that name (NULL: unknown), into probabilities: by softmax, or by
+ * sigmoid after a binary loss. False, and nothing is done, after the loss of a regression. */
+bool ls_outputs_probable(const char *loss, float *values, int64_t rows, int64_t width);
+/* The probability of a class in a row of width probabilities. */
+double ls_outputs_probability(const float *values, int64_t width, int64_t class);
+/* The likeliest class of a row of width values. A single one is that of the second class: of probabilities, or raw. */
+int64_t ls_outputs_class(const float *values, int64_t width, bool raw);
+
+/* A ps task serves, whatever its command would do in a worker. */
+
+/* Returns true if the environment makes this process a parameter server. */
+bool ls_serve_is_due(void);
+/* Serves until the workers have finished. Returns the exit status. */
+int ls_serve_run(void);
+
+/* The terminal of standard output. */
+
+/* True if the locale has UTF-8, as setlocale would find it. */
+bool ls_terminal_is_utf8(void);
+/* The size; 0 and 0 where standard output is no terminal, or has none. */
+void ls_terminal_size(int *columns, int *lines);
+
+/* Checks of lockstep train on the data that it has opened. */
+
+/* INVALID_ARGUMENT where the examples are not what --image-size, --image-channels or --symmetric ask for: their source
+ * passes over them. */
+ls_status ls_check_pictures(const char *dataset, const ls_dataset_options *options, bool symmetric,
+                            const ls_dataset *data);
+/* Warns where all examples are of one class: --limit of a folder takes the first ones. */
+void ls_tell_one_class(const ls_dataset *data);
+
+/* lockstep evaluate behind its options; lockstep train comes here as the evaluator of TF_CONFIG. */
+
+struct ls_evaluation {
+    bool json;
+    bool report;             /* by class, too */
+    bool watch;              /* each checkpoint of the folder as it appears */
+    bool evaluator;          /* of TF_CONFIG */
+    double timeout;          /* seconds for which watching waits for a new one; 0 sets no limit */
+    const char *tensorboard; /* the folder of event files that watching writes; NULL for none */
+    bool warn_only;          /* where these cannot be written */
+};
+/* Measures and prints; the exit status. */
+int ls_evaluation_run(struct ls_saved_model *saved, const struct ls_evaluation *evaluation);

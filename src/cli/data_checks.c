@@ -1,5 +1,5 @@
 /* The options, compared with what the source has made of them. */
-#include "cli/data_checks.h"
+#include "cli/commands.h"
 
 #include <lockstep/tools.h>
 #include <stdio.h>

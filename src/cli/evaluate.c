@@ -1,6 +1,6 @@
 /* lockstep evaluate: loss and accuracy of a saved model, or of each checkpoint of a training that goes on
  * (Keras' SidecarEvaluator). */
-#include "cli/evaluate.h"
+#include "cli/commands.h"
 
 #include <errno.h>
 #include <lockstep/lockstep.h>
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/outputs.h"
-#include "cli/commands.h"
 #include "cli/config.h"
 #include "cli/report.h"
 #include "cli/signals.h"

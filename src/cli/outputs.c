@@ -1,5 +1,5 @@
 /* Softmax, sigmoid, and the greatest. */
-#include "cli/outputs.h"
+#include "cli/commands.h"
 
 #include <math.h>
 #include <string.h>

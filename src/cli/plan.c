@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/train_data.h"
+#include "cli/train_options.h"
 
 struct plan_command {
     struct ls_train_options training; /* first: its tables begin there */

@@ -9,7 +9,6 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
 
 static const char about[] =
     "lockstep plot: draw the curves of CSV logs, or a timeline\n"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/outputs.h"
 #include "cli/commands.h"
 #include "cli/config.h"
 #include "cli/saved_model.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/outputs.h"
+#include "cli/commands.h"
 
 struct scored {
     float score;

@@ -1,5 +1,5 @@
 /* lockstep serve: a parameter server without a model. lockstep train does the same in a ps task. */
-#include "cli/serve.h"
+#include "cli/commands.h"
 
 #include <lockstep/lockstep.h>
 #include <lockstep/tools.h>
@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/signals.h"
 

@@ -1,6 +1,6 @@
 /* The terminal, as the environment and the system tell of it. */
 #define _GNU_SOURCE
-#include "cli/terminal.h"
+#include "cli/commands.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
 
 static const char about[] =
     "lockstep top: what the workers of a running training are doing\n"

@@ -12,10 +12,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/evaluate.h"
-#include "cli/serve.h"
 #include "cli/signals.h"
-#include "cli/train_data.h"
 #include "cli/train_options.h"
 
 static ls_status make_strategy(const struct ls_train_options *training, ls_strategy **strategy) {

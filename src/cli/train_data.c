@@ -1,10 +1,10 @@
 /* The training split with its augmentation, and the one beside it. */
-#include "cli/train_data.h"
+#include "cli/train_options.h"
 
 #include <lockstep/tools.h>
 #include <stdio.h>
 
-#include "cli/data_checks.h"
+#include "cli/commands.h"
 
 void ls_train_data_validates(ls_dataset_options *options) {
     options->split = LS_VALIDATION;

@@ -1,13 +1,13 @@
 /* Agreeing on lines "field=value\n": an exchange of digests, and where two differ a second exchange that fetches the
  * two texts. So N workers that agree move 65 N bytes each, however long the lines are. */
-#include "cluster/agree.h"
+#include "cluster/join.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/digest.h"
 #include "base/kept_error.h"
-#include "base/line_difference.h"
+#include "base/difference.h"
 #include "base/new.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"

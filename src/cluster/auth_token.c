@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/auth_tls.h"

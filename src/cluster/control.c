@@ -1,6 +1,6 @@
 /* All that arrives on control streams: messages and ends (the poller's callbacks, with the monitor held). A message
  * counts only from the process that the stream's Hello named. */
-#include "cluster/control.h"
+#include "cluster/heartbeat.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,14 +13,13 @@
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
-#include "cluster/handshake.h"
+#include "cluster/join.h"
 #include "cluster/loss.h"
 #include "cluster/message.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
 #include "cluster/servers.h"
-#include "cluster/stall.h"
 #include "cluster/star.h"
 #include "cluster/rpc/rpc_stream.h"
 

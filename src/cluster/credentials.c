@@ -10,7 +10,7 @@
 #include "base/read_file.h"
 #include "base/status.h"
 #include "cluster/net/address.h"
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 #include "base/plain.h"
 
 #define TOKEN_MIN    16        /* bytes: shorter ones can be guessed from one proof */

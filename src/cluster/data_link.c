@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/status.h"
@@ -20,7 +20,7 @@
 #include "cluster/data_channel.h"
 #include "cluster/net/address.h"
 #include "collective/link/shm.h"
-#include "collective/link/tcp.h"
+#include "collective/link/socket.h"
 #include "resolver/cluster_view.h"
 
 static bool is_server(const struct ls_cluster *cluster, int rank) {

@@ -14,7 +14,7 @@
 #include "cluster/data_channel.h"
 #include "cluster/data_link.h"
 #include "cluster/moved.h"
-#include "collective/link/tcp.h"
+#include "collective/link/socket.h"
 #include "resolver/cluster_view.h"
 
 /* ---- opening ---- */

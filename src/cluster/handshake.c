@@ -1,14 +1,14 @@
 /* The handshake: who may join. A Hello is compared with what this worker knows; a difference ends the join on both
  * sides with one and the same text, which names the lower rank first. Only while joining: once the group runs, a
  * stranger is refused and nobody else hears of it. */
-#include "cluster/handshake.h"
+#include "cluster/join.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/line_difference.h"
+#include "base/difference.h"
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
 #include "cluster/cluster_private.h"

@@ -1,6 +1,7 @@
 /* Forming a generation, the first or the one after a loss. */
 #pragma once
 #include "cluster/cluster.h"
+#include "cluster/cluster_private.h"
 
 /* A generation is accepted by all who hold its state and have its links: form, take the links, copy the state, accept.
  * When one of these fails and ls_join_may_recover says so, all begin again with form, as after a loss. While it
@@ -21,3 +22,18 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
 void ls_join_give_up(struct ls_cluster *cluster, ls_status status);
 /* All of the above for who has no state: returns when the first generation has begun. */
 ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **cluster);
+
+/* The handshake. */
+
+/* The handshake, with the monitor held */
+void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message);
+void ls_handshake_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
+/* Takes a second reply: the workers have finished before they took this parameter server in. Returns false if the
+ * message is no such reply. */
+bool ls_handshake_ended(struct ls_cluster *cluster, const struct ls_message *message);
+
+/* Agreement of all workers on lines of text. */
+
+/* Compares lines "field=value\n" between all workers; the first difference is one INVALID_ARGUMENT error, the same on
+ * every worker, that names the field, both values and both ranks. */
+ls_status ls_agree_lines(struct ls_cluster *cluster, const char *name, const char *lines, double timeout);

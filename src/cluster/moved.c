@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/new.h"
 #include "base/read_file.h"
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 
 #define READ_PAUSE (200 * LS_MILLISECOND)
 #define FILE_MOST  (512 << 10)

@@ -2,7 +2,7 @@
  * A member that waits long tells the coordinator. That says the first word about each collective to all members, and
  * each compares it with its own calls. A member that has made another call ends the generation with an error, as if it
  * had seen the difference itself. So N members that wait cost 2 N messages a collective. */
-#include "cluster/stall.h"
+#include "cluster/loss.h"
 
 #include <stdio.h>
 

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/denormal.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/half.h"
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
-#include "collective/schedule/meet.h"
-#include "collective/schedule/scale.h"
+#include "collective/schedule/schedules.h"
+#include "collective/schedule/reduce.h"
 
 enum { LANES = 8 };
 

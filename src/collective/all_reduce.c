@@ -5,11 +5,11 @@
 #include <stdint.h>
 
 #include "base/denormal.h"
-#include "base/option_names.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
 #include "collective/call.h"
-#include "collective/schedule/scale.h"
+#include "collective/schedule/reduce.h"
 #include "collective/tuner.h"
 #include "collective/group_private.h"
 

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
-#include "collective/schedule/meet.h"
+#include "collective/schedule/schedules.h"
 #include "collective/shm/shm_calls.h"
 
 static size_t offset_of(const size_t *counts, int rank, size_t element) {

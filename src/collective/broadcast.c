@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "collective/call.h"
-#include "collective/schedule/meet.h"
+#include "collective/schedule/schedules.h"
 #include "collective/shm/shm_calls.h"
 #include "collective/group_private.h"
 

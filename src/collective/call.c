@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
-#include "base/option_names.h"
+#include "base/shape.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "collective/group_private.h"
 #include "collective/run/failure_frame.h"
 #include "collective/run/wait.h"
-#include "collective/schedule/meet.h"
+#include "collective/schedule/schedules.h"
 #include "collective/schedule/reduce.h"
 #include "collective/shm/notice.h"
 

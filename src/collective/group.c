@@ -14,7 +14,6 @@
 #include "collective/shm/notice.h"
 #include "collective/shm/shared.h"
 #include "collective/group_private.h"
-#include "collective/schedule/meet.h"
 #include "collective/schedule/schedules.h"
 
 enum { MIN_SEGMENT = 64, DEFAULT_SEGMENT = 256 * 1024, DEFAULT_DIRECT = 32 };

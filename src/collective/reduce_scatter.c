@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/denormal.h"
-#include "base/option_names.h"
+#include "base/options.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/call.h"

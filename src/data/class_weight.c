@@ -1,5 +1,5 @@
 /* A list ends with a negative class. */
-#include "data/class_weight.h"
+#include "data/dataset.h"
 
 #include <math.h>
 

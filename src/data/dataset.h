@@ -3,6 +3,7 @@
 #include <lockstep/lockstep.h>
 #include <stdatomic.h>
 
+#include "data/column.h"
 #include "data/map.h"
 #include "data/targets.h"
 
@@ -98,3 +99,32 @@ ls_status ls_dataset_read_bytes(const ls_dataset *dataset, const struct ls_row *
                                 uint8_t *features, const struct ls_targets *targets);
 /* Checks options and fills the defaults in; NULL means all defaults. INVALID_ARGUMENT names the field and the value. */
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled);
+
+/* Weights by class: what fit makes of its class_weight for each example of a batch. */
+
+/* INVALID_ARGUMENT naming the class that the dataset does not have, is there twice or has no good weight, or a dataset
+ * that has sample weights. */
+ls_status ls_class_weight_check(const ls_class_weight *list, const ls_dataset *dataset);
+/* The weights of rows whose targets are there, as Keras' class_weight_to_sample_weights: 1 for a class that is not in
+ * the list; the class of numbers is the place of the largest one, of a single one the nearest whole number. */
+void ls_class_weight_apply(const ls_class_weight *list, const struct ls_target_kind *kind, int64_t rows,
+                           const struct ls_targets *targets);
+
+/* Describes a dataset for comparison between workers. */
+
+/* Lines "field=value\n" of all that must be equal on every worker. Freed with ls_free. */
+ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines);
+
+/* The features that a table's columns become, as a text that is saved with a model: one JSON object. "columns" has for
+ * each its "name" and "mean" and "deviation", or "categories". "target" has a "name" and, for classes, their
+ * "categories". */
+
+struct ls_transform {
+    struct ls_column *columns; /* own: [count] */
+    int64_t count;
+    struct ls_column target; /* name NULL: none is known */
+};
+ls_status ls_transform_write(const struct ls_transform *transform, char **text);
+/* Columns get all but their place and their rows. INVALID_ARGUMENT where text is none. */
+ls_status ls_transform_read(const char *text, struct ls_transform *transform);
+void ls_transform_free(struct ls_transform *transform);

@@ -1,5 +1,5 @@
 /* Describes a dataset for comparison between workers: options, and a digest of some examples. */
-#include "data/describe.h"
+#include "data/dataset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "data/dataset.h"
 #include "base/plain.h"
 #include "data/role.h"
 

@@ -7,7 +7,7 @@
 #include "base/need.h"
 #include "base/new.h"
 #include "base/random.h"
-#include "data/draw.h"
+#include "data/image.h"
 #include "data/pixels.h"
 #include "data/sources.h"
 #include "data/dataset.h"

@@ -1,7 +1,7 @@
 /* A pen that writes digits. A glyph's control points are shaken, bent by a random affine map, joined by Catmull-Rom
  * curves and inked by distance; paper noise comes last. Every number drawn is Philox at (seed, stream, example, draw)
  * and all arithmetic is +, -, *, / and square root in float32 without contraction, which IEEE 754 fixes to the bit. */
-#include "data/draw.h"
+#include "data/image.h"
 
 #include <math.h>
 

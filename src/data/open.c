@@ -9,7 +9,6 @@
 #include "data/images.h"
 #include "data/reader.h"
 #include "data/dataset.h"
-#include "data/table_files.h"
 #include "data/role.h"
 
 static bool ends_with(const char *text, const char *end) {

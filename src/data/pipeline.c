@@ -10,7 +10,7 @@
 #include "base/new.h"
 #include "base/shape.h"
 #include "base/random.h"
-#include "data/class_weight.h"
+#include "data/dataset.h"
 #include "data/division.h"
 #include "data/order.h"
 #include "data/read_ahead.h"

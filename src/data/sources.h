@@ -111,3 +111,13 @@ ls_status ls_picture_read(const char *name, const uint8_t *bytes, size_t size, c
 ls_status ls_picture_check(const char *name, const uint8_t *bytes, size_t size);
 /* By ls_pixels_from_unit. */
 ls_status ls_picture_from_unit(const float *features, const ls_shape *shape, struct ls_image *image);
+
+/* The CSV files of a folder, one a split. */
+
+/* True for a name that ends in .csv or .tsv, or in .csv.gz or .tsv.gz. */
+bool ls_table_files_name(const char *path);
+/* *present: the folder has a CSV file of a split. */
+ls_status ls_table_files_present(const char *folder, bool *present);
+/* *path, freed with ls_free, becomes that of the split, or of the one that stands in for it: *split. NOT_FOUND without
+ * one. */
+ls_status ls_table_files_find(const char *folder, ls_split *split, char **path);

@@ -10,8 +10,7 @@
 #include "data/files.h"
 #include "data/reader.h"
 #include "data/role.h"
-#include "data/table_files.h"
-#include "data/transform.h"
+#include "data/dataset.h"
 
 struct table {
     struct ls_source source;

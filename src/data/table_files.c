@@ -1,5 +1,5 @@
 /* A file's whole name is the word of its split: train.csv, and val.csv.gz. */
-#include "data/table_files.h"
+#include "data/sources.h"
 
 #include <string.h>
 

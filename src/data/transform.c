@@ -1,5 +1,5 @@
 /* Numbers are written with all their digits: what is read back scales to the same bits. */
-#include "data/transform.h"
+#include "data/dataset.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The limits of ids, and the error. */
-#include "device/ids.h"
+#include "device/labels.h"
 
 #include <math.h>
 

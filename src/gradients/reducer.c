@@ -12,7 +12,6 @@
 #include "base/thread.h"
 #include "collective/collectives.h"
 #include "store/store.h"
-#include "strategy/reduce.h"
 #include "strategy/strategy.h"
 
 struct progress {

@@ -10,7 +10,7 @@
 #include "base/grow.h"
 #include "base/new.h"
 #include "base/shape.h"
-#include "device/ids.h"
+#include "device/labels.h"
 #include "model/layer.h"
 #include "model/layer_fields.h"
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/option_names.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "device/labels.h"

@@ -79,3 +79,14 @@ ls_status ls_arena_reserve(struct ls_arena *arena, size_t size); /* what was in 
 void ls_arena_release(struct ls_arena *arena);
 /* Gives each used buffer an offset, largest first; *floats is where the last one ends. */
 ls_status ls_arena_place(struct ls_plan_buffer *buffers, size_t count, size_t *floats);
+
+/* The costs of a plan before it is made: memory, and bytes that a run moves. */
+
+struct ls_plan_cost {
+    size_t arena; /* bytes, without what ops need beside */
+    double moved; /* bytes between memory and the device's arithmetic, at least */
+};
+/* keeps: outputs that backward can make again are kept since forward. */
+ls_status ls_plan_cost(const struct ls_plan_config *config, bool keeps, struct ls_plan_cost *cost);
+/* Of one op: each tensor once, but twice what it reads for statistics of the batch before it writes anything. */
+double ls_plan_cost_moved(const struct ls_op *op);

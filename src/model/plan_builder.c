@@ -10,7 +10,7 @@
 
 #include "base/grow.h"
 #include "base/new.h"
-#include "base/option_names.h"
+#include "base/options.h"
 #include "base/shape.h"
 #include "model/plan.h"
 #include "model/network.h"

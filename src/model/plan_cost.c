@@ -1,9 +1,8 @@
 /* The costs of a plan that is only laid out: nothing of it is built. */
-#include "model/plan_cost.h"
+#include "model/plan.h"
 
 #include "base/memory.h"
 #include "base/shape.h"
-#include "model/plan.h"
 #include "model/plan_builder.h"
 
 static double size_of(const struct ls_op *op, int place) {

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "resolver/tf_config_json.h"
-#include "resolver/tf_config_syntax.h"
+#include "resolver/tf_config.h"
 
 #define SAGEMAKER_PORT 7777 /* of its own torchrun */
 

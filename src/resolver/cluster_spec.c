@@ -12,9 +12,7 @@
 #include "base/new.h"
 #include "base/text.h"
 #include "resolver/tf_config.h"
-#include "resolver/tf_config_address.h"
 #include "resolver/tf_config_json.h"
-#include "resolver/tf_config_syntax.h"
 
 #define INDEX_LIMIT 999999999
 

@@ -6,7 +6,7 @@
 
 #include "base/new.h"
 #include "base/text.h"
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 
 static const char *const names[LS_TASK_TYPES] = {
     [LS_TASK_NONE] = "", [LS_TASK_CHIEF] = "chief",         [LS_TASK_WORKER] = "worker",

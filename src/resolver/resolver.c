@@ -10,7 +10,6 @@
 #include "base/random.h"
 #include "resolver/readers.h"
 #include "resolver/tf_config.h"
-#include "resolver/tf_config_address.h"
 
 enum level { OWN, HOROVOD, TORCHRUN, MPI, STEP, SERVICE };
 

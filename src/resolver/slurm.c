@@ -10,7 +10,6 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "resolver/slurm_nodes.h"
 
 #define PORTS_A_STEP 16
 

@@ -1,6 +1,6 @@
 /* Slurm's short lists: "rack[0-1]_n[01-03],login" and "2(x3),1" (srun(1), SLURM_STEP_NODELIST and
  * SLURM_STEP_TASKS_PER_NODE). Leading zeros fix the digits. Several brackets multiply, the last one fastest. */
-#include "resolver/slurm_nodes.h"
+#include "resolver/readers.h"
 
 #include <ctype.h>
 #include <errno.h>

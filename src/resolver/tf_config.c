@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "base/new.h"
-#include "resolver/tf_config_address.h"
 #include "resolver/tf_config_private.h"
-#include "resolver/tf_config_syntax.h"
 
 #define TEXT_LIMIT ((size_t)16 << 20) /* bytes; the job key of some emitters holds a whole job description */
 

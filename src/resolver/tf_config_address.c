@@ -1,6 +1,6 @@
 /* Addresses of tasks. TensorFlow only looks for a number after the last colon, and what is wrong ends as a hang; here
  * each mistake is told from the text alone. No name is looked up. */
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

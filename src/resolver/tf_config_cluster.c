@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/new.h"
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 
 static ls_status take_address(struct ls_tf_reader *reader, enum ls_task_type type, int index,
                               const struct ls_tf_config_json *value) {

@@ -1,7 +1,7 @@
 /* A scanner over RFC 8259's grammar. It builds nothing: cJSON makes the tree. It is here because cJSON gives no reason
  * and lets pass what Python's json module refuses (control bytes, 01, 1.), and because most broken TF_CONFIGs come from
  * a shell or a Python print and can be recognised. */
-#include "resolver/tf_config_syntax.h"
+#include "resolver/tf_config.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 #include "base/plain.h"
 
 #define WARNING_LIMIT 16 /* more of them would not be read */

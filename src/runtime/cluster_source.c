@@ -1,12 +1,12 @@
 /* The source of the cluster that this process is in, and the lines of the log about it. */
-#include "runtime/cluster_source.h"
+#include "runtime/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "base/unknown.h"
+#include "base/settings.h"
 #include "resolver/resolver.h"
 #include "resolver/readers.h"
 

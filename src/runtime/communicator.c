@@ -6,7 +6,7 @@
 #include "base/new.h"
 #include "base/options.h"
 #include "collective/link/abort.h"
-#include "runtime/runtime_trace.h"
+#include "runtime/runtime.h"
 #include "runtime/communicator.h"
 #include "runtime/subset.h"
 

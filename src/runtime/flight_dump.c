@@ -1,5 +1,5 @@
 /* From the group's ring to observe's file. */
-#include "runtime/flight_dump.h"
+#include "runtime/runtime.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "base/new.h"
 #include "base/options.h"
 #include "collective/schedule/reduce.h"
-#include "collective/schedule/scale.h"
 #include "runtime/communicator.h"
 
 enum { FIRST_PACK = 1024 * 1024, PACK = 25 * 1024 * 1024 };

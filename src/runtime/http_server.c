@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/forked.h"
+#include "base/thread.h"
 #include "base/monitor.h"
 #include "base/new.h"
-#include "base/thread.h"
 #include "base/whole_file.h"
 #include "observe/metrics.h"
 #include "resolver/launcher.h"

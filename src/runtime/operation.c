@@ -6,7 +6,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "collective/collectives.h"
-#include "collective/schedule/scale.h"
+#include "collective/schedule/reduce.h"
 #include "runtime/runtime.h"
 
 /* INVALID_ARGUMENT, naming the first field of names that is NULL. */

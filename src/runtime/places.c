@@ -1,5 +1,5 @@
 /* Counting over a table of hosts, which the members of a generation have in common. */
-#include "runtime/places.h"
+#include "runtime/runtime.h"
 
 #include "base/need.h"
 #include "runtime/communicator.h"

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "cluster/cluster.h"
-#include "collective/tuner.h"
 #include "collective/group.h"
+#include "collective/tuner.h"
 
 /* The parts of a process's state, in the order in which recovery copies them. Each has one source. */
 enum ls_state_part {
@@ -122,3 +122,36 @@ ls_status ls_runtime_exchange(struct ls_runtime *runtime, const char *name, int6
 ls_status ls_runtime_draw(struct ls_runtime *runtime, const char *name, uint64_t *number);
 /* Calls ls_exchange_agree. A worker alone agrees. */
 ls_status ls_runtime_agree(struct ls_runtime *runtime, const char *name, const char *lines);
+
+/* The timeline of a runtime. */
+
+/* Opens the timeline, of LOCKSTEP_TRACE where path is NULL. *trace stays NULL without path and setting. */
+struct ls_trace;
+ls_status ls_runtime_trace_open(const struct ls_runtime *runtime, const char *path, struct ls_trace **trace);
+/* Writes the timeline. Returns status, whose message stays, or the error of writing. */
+ls_status ls_runtime_trace_close(struct ls_trace *trace, ls_status status);
+
+/* Writes the record of a group's last collectives. */
+
+/* After a failure, with its message in ls_error, which stays: writes the flight record into the folder of the setting,
+ * or says how to get one. The first time only; from the thread that makes the calls, or when there are no more. */
+void ls_flight_dump(struct ls_runtime *runtime);
+
+/* The hosts of a communicator's ranks: Horovod's local and cross ranks. */
+
+struct ls_places {
+    int local_rank, local_size; /* among the ranks on this host */
+    int cross_rank, cross_size; /* among the hosts that have a rank of this local rank, by their first ranks */
+    bool homogeneous;           /* all hosts have as many ranks */
+};
+/* Of place own of a list of count ranks of the runtime's group; NULL: of all its ranks. */
+struct ls_places ls_places_find(const struct ls_runtime *runtime, const int *ranks, int count, int own);
+
+/* The source of the cluster that this process is in. */
+
+/* Reads tf_config, or the environment where it is NULL, into runtime->config. Tells the source where it is not
+ * TF_CONFIG, and warns of what is probably not meant. INVALID_ARGUMENT: the resolver's, or LOCKSTEP_REQUIRE_CLUSTER's.
+ */
+ls_status ls_cluster_source_read(struct ls_runtime *runtime, const char *tf_config);
+/* Warns of variables that look like settings and are none. first: of all workers, this one speaks. */
+void ls_cluster_source_warn(const struct ls_runtime *runtime, bool first);

@@ -1,5 +1,5 @@
 /* One file for each task. */
-#include "runtime/runtime_trace.h"
+#include "runtime/runtime.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* The word to the service manager. The thread that says that the process runs shows that it is not frozen; each wait of
  * the process has its own deadline. */
-#include "runtime/service_notify.h"
+#include "runtime/serving.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -18,7 +18,6 @@
 #include "collective/servers/assist.h"
 #include "collective/servers/serve.h"
 #include "runtime/http_server.h"
-#include "runtime/service_notify.h"
 #include "store/keeper.h"
 #include "base/plain.h"
 

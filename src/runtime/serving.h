@@ -1,5 +1,7 @@
 /* This process as a parameter server, and the group of workers and servers that both sides make. */
 #pragma once
+#include <lockstep/lockstep.h>
+
 #include "runtime/runtime.h"
 
 /* INVALID_ARGUMENT for a runtime that needs servers, and cannot have any. */
@@ -23,3 +25,17 @@ void ls_serving_stop(struct ls_serving *server);
 void ls_serving_retire(struct ls_serving *server, int64_t since);
 /* Stops it and frees; NULL is ignored. */
 void ls_serving_free(struct ls_serving *server);
+
+/* The word to the service manager that has started this process (systemd's sd_notify(3)): a datagram to NOTIFY_SOCKET.
+ */
+
+struct ls_service_notify;
+/* *notify is NULL where no manager listens. With WATCHDOG_USEC a thread says twice in that time that the process runs.
+ * A socket that cannot be reached is no error: the manager sees that nothing comes. */
+ls_status ls_service_notify_new(struct ls_service_notify **notify);
+/* Says that the worker has joined (READY), and what it does, in a line. */
+void ls_service_notify_ready(struct ls_service_notify *notify, const char *text);
+/* Says what it does. notify may be NULL, here as above. */
+void ls_service_notify_status(struct ls_service_notify *notify, const char *text);
+/* Says that it stops. */
+void ls_service_notify_free(struct ls_service_notify *notify);

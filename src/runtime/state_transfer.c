@@ -3,8 +3,8 @@
  * tears nothing. */
 #include "runtime/state_transfer.h"
 
-#include "base/crc32c.h"
-#include "base/line_difference.h"
+#include "base/record_frame.h"
+#include "base/difference.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/collectives.h"

@@ -13,7 +13,7 @@
 #include "base/need.h"
 #include "base/new.h"
 #include "collective/collectives.h"
-#include "runtime/places.h"
+#include "runtime/runtime.h"
 
 static void free_set(struct ls_subset *set) {
     ls_group_free(set->runtime.group);

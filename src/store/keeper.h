@@ -1,7 +1,7 @@
 /* A parameter server's side: it keeps the variables and moments of models, its part of each, over generations. */
 #pragma once
 #include "base/log.h"
-#include "base/memory_limit.h"
+#include "base/memory.h"
 #include "collective/servers/serve.h"
 
 struct ls_keeper;

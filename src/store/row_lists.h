@@ -1,7 +1,7 @@
 /* Which rows leaves want in a step: ids of a batch, each once, those of a server together; as words on the way to it;
  * and the sums of their gradients in the order of the tree. No I/O. */
 #pragma once
-#include "device/ids.h"
+#include "device/labels.h"
 
 /* A replica's part of a step. All tables of a model have the same ids, those of its examples. */
 struct ls_row_leaf {

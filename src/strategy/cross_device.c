@@ -1,12 +1,10 @@
 /* Cross-device ops within one worker (tf.distribute.CrossDeviceOps) decide which device adds which part. All fold the
  * same tree, so the choice never changes the bits. Any device count is right, odd ones too. */
-#include "strategy/cross_device.h"
+#include "strategy/strategy.h"
 
 #include "base/denormal.h"
 #include "collective/schedule/fold.h"
 #include "collective/schedule/reduce.h"
-#include "strategy/replica.h"
-#include "strategy/strategy.h"
 
 #include <string.h>
 

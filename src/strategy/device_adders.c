@@ -6,7 +6,7 @@
 
 #include "base/new.h"
 #include "device/gpu.h"
-#include "strategy/reduce.h"
+#include "strategy/strategy.h"
 
 /* ---- in the node ---- */
 

@@ -1,7 +1,6 @@
 /* Strategy.gather: all replicas' values, concatenated in replica order along an axis. */
-#include "base/dtype.h"
-#include "base/new.h"
 #include "base/shape.h"
+#include "base/new.h"
 #include "base/need.h"
 #include "collective/collectives.h"
 #include "collective/group.h"

@@ -7,7 +7,7 @@
 #include "base/new.h"
 #include "base/shape.h"
 #include "base/need.h"
-#include "data/describe.h"
+#include "data/dataset.h"
 #include "data/pipeline.h"
 #include "strategy/elastic_state.h"
 #include "strategy/strategy.h"

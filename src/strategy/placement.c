@@ -12,7 +12,6 @@
 #include "device/gpu.h"
 #include "runtime/device_strings.h"
 #include "strategy/participant.h"
-#include "strategy/replica.h"
 #include "strategy/strategy.h"
 #include "strategy/variable.h"
 #include "base/plain.h"

@@ -1,14 +1,13 @@
 /* Strategy.reduce: over all replicas of all workers, and with an axis. */
-#include "strategy/reduce.h"
+#include "strategy/strategy.h"
 
-#include "base/option_names.h"
+#include "base/options.h"
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/need.h"
 #include "collective/collectives.h"
 #include "collective/group.h"
 #include "collective/schedule/reduce.h"
-#include "strategy/strategy.h"
 
 #include <string.h>
 

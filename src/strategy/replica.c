@@ -2,7 +2,7 @@
  * opens the start gate; every thread calls the function and then comes to the last meeting of the run. In between,
  * replicas meet where they need each other (tf.distribute's merge_call): a meeting succeeds only if all local replicas
  * come to the same one. */
-#include "strategy/replica.h"
+#include "strategy/strategy.h"
 
 #include <string.h>
 
@@ -10,8 +10,6 @@
 #include "base/kept_error.h"
 #include "base/need.h"
 #include "base/thread.h"
-#include "strategy/reduce.h"
-#include "strategy/strategy.h"
 #include "strategy/variable.h"
 
 enum meeting_kind { MEET_END = 0, MEET_CALL };

@@ -7,20 +7,16 @@
 #include <string.h>
 
 #include "base/new.h"
-#include "base/option_names.h"
-#include "base/need.h"
 #include "base/options.h"
+#include "base/need.h"
 #include "base/point.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
 #include "collective/collectives.h"
-#include "runtime/runtime_trace.h"
-#include "strategy/cross_device.h"
+#include "runtime/runtime.h"
 #include "strategy/device_adders.h"
 #include "strategy/elastic_state.h"
 #include "strategy/placement.h"
-#include "strategy/reduce.h"
-#include "strategy/replica.h"
 #include "base/plain.h"
 
 enum { MOST_COPIES = 16, MOST_DELAY = 64 };

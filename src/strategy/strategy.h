@@ -144,3 +144,23 @@ struct ls_registration {
 
 /* dataset as this worker's replicas see it */
 struct ls_pipeline;
+
+/* Replicas. */
+
+/* Threads, runs, meetings */
+ls_status ls_replicas_start(ls_strategy *strategy);
+void ls_replicas_stop(ls_strategy *strategy);
+ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context);
+
+/* Strategy.reduce. */
+
+/* The communication that adds arrays in host memory. NCCL adds gradients on GPUs only. */
+ls_communication ls_reduce_communication(const ls_strategy *strategy);
+/* Reduces over all replicas of all workers. inputs and outputs have one array of count elements a local replica. */
+ls_status ls_reduce_all_replicas(ls_strategy *strategy, const ls_all_reduce_options *what);
+
+/* Cross-device ops within one worker (tf.distribute.CrossDeviceOps). */
+
+const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops); /* NULL if there is no such kind */
+/* All replica threads of the only worker call it. They meet, add their shares, and meet again. */
+ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls_cross_device_call *call);

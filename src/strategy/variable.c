@@ -6,17 +6,14 @@
 #include <string.h>
 
 #include "base/denormal.h"
-#include "base/dtype.h"
-#include "base/new.h"
 #include "base/shape.h"
+#include "base/new.h"
 #include "base/need.h"
 #include "base/options.h"
 #include "collective/collectives.h"
 #include "collective/group.h"
 #include "collective/schedule/reduce.h"
 #include "runtime/state_transfer.h"
-#include "strategy/reduce.h"
-#include "strategy/replica.h"
 #include "strategy/strategy.h"
 
 struct ls_variable {

@@ -10,7 +10,6 @@
 #include "collective/collectives.h"
 #include "data/files.h"
 #include "data/sources.h"
-#include "data/table_files.h"
 #include "strategy/strategy.h"
 #include "weights/weights.h"
 #include "base/plain.h"

@@ -5,7 +5,6 @@
 #include "base/new.h"
 #include "runtime/communicator.h"
 #include "gradients/nccl.h"
-#include "strategy/reduce.h"
 #include "strategy/strategy.h"
 
 struct ls_tools_gpus {

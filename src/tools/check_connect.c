@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
-#include "base/line_difference.h"
+#include "base/difference.h"
 #include "base/text.h"
 #include "cluster/message.h"
 #include "resolver/cluster_view.h"

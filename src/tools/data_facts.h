@@ -3,7 +3,7 @@
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 
-#include "data/transform.h"
+#include "data/dataset.h"
 
 /* Numbers that were looked at. */
 struct ls_data_numbers {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/need.h"
 #include "base/new.h"
 #include "observe/event_file.h"

@@ -14,7 +14,7 @@
 #include "base/read_file.h"
 #include "base/status.h"
 #include "lockstep/tools.h"
-#include "resolver/slurm_nodes.h"
+#include "resolver/readers.h"
 #include "base/plain.h"
 
 #define SLOTS_MOST 1024

@@ -20,10 +20,10 @@
 #include "train/fragments.h"
 #include "train/input.h"
 #include "train/meeting.h"
-#include "train/memory_report.h"
+#include "train/fit.h"
 #include "train/model_build.h"
 #include "train/model_state.h"
-#include "train/plan_slots.h"
+#include "train/step.h"
 #include "train/sparse.h"
 #include "train/stored.h"
 

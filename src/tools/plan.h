@@ -4,7 +4,7 @@
 #include <lockstep/tools.h>
 
 #include "collective/servers/traffic.h"
-#include "model/plan_cost.h"
+#include "model/plan.h"
 #include "resolver/cluster_view.h"
 #include "store/terms.h"
 #include "train/model.h"

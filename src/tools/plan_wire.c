@@ -10,7 +10,7 @@
 #include "store/stripes.h"
 #include "train/fragments.h"
 #include "train/meeting.h"
-#include "train/result.h"
+#include "train/training_state.h"
 
 /* ---- one call ---- */
 

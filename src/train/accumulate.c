@@ -5,7 +5,7 @@
  * Of moving statistics each batch gives (1 - momentum) (its own - those before the step); since a statistic after k
  * batches is linear in theirs, the changes add up as change = momentum change + the next, to what step by step gives.
  */
-#include "train/accumulate.h"
+#include "train/step.h"
 
 #include "base/memory.h"
 #include "train/model.h"

@@ -11,15 +11,12 @@
 
 #include "base/new.h"
 #include "store/store.h"
-#include "train/accumulate.h"
+#include "train/step.h"
 #include "train/delayed.h"
 #include "train/early.h"
 #include "train/input.h"
 #include "train/model.h"
-#include "train/plan_slots.h"
-#include "train/precision.h"
 #include "train/stored.h"
-#include "train/sync_batch_norm.h"
 
 static bool is_far(const struct ls_model_replica *replica) {
     return !replica->device->host_memory;

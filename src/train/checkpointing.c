@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/clock.h"
 #include "base/kept_error.h"
 #include "base/new.h"

@@ -10,8 +10,8 @@
 #include "train/delayed.h"
 #include "train/fit.h"
 #include "train/model_state.h"
-#include "train/result.h"
-#include "train/sync_batch_norm.h"
+#include "train/training_state.h"
+#include "train/step.h"
 
 struct ls_delayed_steps {
     float *state; /* as of ls_model_state_get_here */

@@ -1,5 +1,5 @@
 /* The sums of an evaluation are those of all replicas of all workers, added once at its end. */
-#include "train/evaluate.h"
+#include "train/fit.h"
 
 #include <math.h>
 
@@ -11,10 +11,9 @@
 #include "train/fingerprint.h"
 #include "train/input.h"
 #include "train/model_build.h"
-#include "train/result.h"
+#include "train/training_state.h"
 #include "train/sparse.h"
 #include "train/step.h"
-#include "train/training_state.h"
 
 /* The replicas' sums over a whole evaluation, added over all replicas. */
 static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {

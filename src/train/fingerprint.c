@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "base/new.h"
-#include "base/option_names.h"
 #include "base/options.h"
 #include "base/text.h"
-#include "data/describe.h"
+#include "data/dataset.h"
 #include "train/training_state.h"
 #include "base/plain.h"
 

@@ -19,7 +19,6 @@
 #include "train/about.h"
 #include "train/fit.h"
 #include "train/delayed_steps.h"
-#include "train/evaluate.h"
 #include "train/local_steps.h"
 #include "runtime/user_request.h"
 #include "runtime/state_transfer.h"
@@ -27,8 +26,7 @@
 #include "train/bind.h"
 #include "train/model_build.h"
 #include "train/input.h"
-#include "train/memory_report.h"
-#include "train/result.h"
+#include "train/training_state.h"
 #include "train/step.h"
 
 /* After a committed step, or an epoch that is done. A request to stop comes first. */

@@ -109,3 +109,27 @@ void ls_early_steps_free(struct ls_early_steps *steps);
 
 /* The session after the fit's position. Collective, with the servers. */
 ls_status ls_sessions_run(struct ls_fitting *fitting);
+
+/* Evaluation of a built model (tf.keras.Model.evaluate): a call of its own, and a fit's validation. */
+
+/* Over the pipeline's whole data: *sums are those of all replicas. Collective. */
+ls_status ls_evaluate_run(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums);
+/* The call of fit or evaluate on a parameter server, until the workers end: the numbers are theirs, and *result is
+ * empty.
+ */
+ls_status ls_evaluate_serve(ls_strategy *strategy, const ls_result *empty, ls_result *result);
+
+/* Device memory of training. */
+
+/* RESOURCE_EXHAUSTED where this worker may not have the host memory of a model whose network is made. */
+ls_status ls_memory_report_check(const ls_model *model);
+/* Fills what result tells of it; and a line for people, where the device has told. */
+void ls_memory_report_fill(const ls_model *model, ls_result *result);
+void ls_memory_report_log(const ls_model *model, const ls_result *result);
+
+/* A model that begins with weights from a file, by Keras' names. */
+
+/* Copies the file's weights over the initial values in a blob, and in sparse tables, NULL without any. Does nothing
+ * without a file. */
+ls_status ls_initial_weights_take(const ls_model *model, float *blob, float *tables);
+void ls_initial_weights_free(struct ls_initial_weights *initial);

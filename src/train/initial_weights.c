@@ -1,5 +1,5 @@
 /* A model that begins with weights from a file, by Keras' names: the chief reads it, the others take the chief's. */
-#include "train/initial_weights.h"
+#include "train/fit.h"
 
 #include "base/new.h"
 #include "weights/weights.h"

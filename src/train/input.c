@@ -7,7 +7,7 @@
 
 #include "base/shape.h"
 #include "train/model.h"
-#include "train/plan_slots.h"
+#include "train/step.h"
 #include "train/sparse.h"
 
 static bool is_far(const struct ls_model_replica *replica) {

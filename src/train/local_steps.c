@@ -12,8 +12,8 @@
 #include "train/fragments.h"
 #include "train/meeting.h"
 #include "train/model_state.h"
-#include "train/result.h"
-#include "train/sync_batch_norm.h"
+#include "train/training_state.h"
+#include "train/step.h"
 
 struct ls_local_steps {
     float *state; /* of the last meeting, as of ls_model_state_get; its variables are what changes are counted from */

@@ -2,7 +2,7 @@
 #include "train/meeting.h"
 
 #include "collective/collectives.h"
-#include "strategy/reduce.h"
+#include "strategy/strategy.h"
 
 ls_status ls_meeting_add_up(const ls_model *model, const ls_all_reduce_options *what) {
     const struct ls_all_reduce call = {.name = what->name,

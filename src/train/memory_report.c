@@ -1,8 +1,8 @@
 /* Device memory of training: the planned size, and the measured peak where the device reports it. Both are of the
  * worker's first replica. */
-#include "train/memory_report.h"
+#include "train/fit.h"
 
-#include "base/memory_limit.h"
+#include "base/memory.h"
 #include "base/shape.h"
 #include "train/model.h"
 #include "train/stored.h"

@@ -10,10 +10,10 @@
 #include "model/optimizer.h"
 #include "model/summary.h"
 #include "train/model_build.h"
-#include "train/initial_weights.h"
+#include "train/fit.h"
 #include "train/model_state.h"
 #include "train/sparse.h"
-#include "train/precision.h"
+#include "train/step.h"
 
 #define NAMES (2 + LS_MAX_OTHER_INPUTS) /* in a layer */
 

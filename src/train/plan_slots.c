@@ -1,5 +1,5 @@
 /* The newest plans of a replica are kept; the one that was used longest ago gives way. */
-#include "train/plan_slots.h"
+#include "train/step.h"
 
 #include <string.h>
 

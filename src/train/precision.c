@@ -1,9 +1,9 @@
 /* Mixed precision in training: whether the devices have it, and the loss scale of float16. A step's gradients are
  * looked at when they are summed over all replicas: then all see the same numbers, and all apply them or none does. The
  * scale is part of the model's state; it moves when the step commits. */
-#include "train/precision.h"
+#include "train/step.h"
 
-#include "base/option_names.h"
+#include "base/options.h"
 #include "base/memory.h"
 #include "train/model.h"
 

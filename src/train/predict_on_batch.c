@@ -7,7 +7,7 @@
 #include "model/plan_run.h"
 #include "train/input.h"
 #include "train/model_build.h"
-#include "train/plan_slots.h"
+#include "train/step.h"
 #include "train/sparse.h"
 
 static void free_dataset(ls_dataset **dataset) {

@@ -1,5 +1,5 @@
 /* From sums over examples to what people see. */
-#include "train/result.h"
+#include "train/training_state.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "store/tickets.h"
 #include "train/checkpointing.h"
 #include "train/input.h"
-#include "train/result.h"
+#include "train/training_state.h"
 #include "train/stored.h"
 
 /* A push brings so many numbers: sums, and requests. */

@@ -12,7 +12,7 @@
 #include "data/dataset.h"
 #include "model/network.h"
 #include "store/store.h"
-#include "strategy/replica.h"
+#include "strategy/strategy.h"
 #include "train/stored.h"
 
 struct ls_sparse {

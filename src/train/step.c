@@ -18,18 +18,13 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "model/plan_run.h"
-#include "strategy/cross_device.h"
-#include "strategy/replica.h"
-#include "train/accumulate.h"
+#include "strategy/strategy.h"
 #include "train/input.h"
 #include "train/model.h"
 #include "train/delayed.h"
 #include "train/device_times.h"
 #include "train/early.h"
-#include "train/plan_slots.h"
-#include "train/precision.h"
 #include "train/sparse.h"
-#include "train/sync_batch_norm.h"
 
 /* A replica's part in a training step, as the readiness callback sees it. */
 struct training {

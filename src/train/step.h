@@ -1,5 +1,6 @@
 /* One step on all replicas. */
 #pragma once
+#include "model/plan.h"
 #include "train/model.h"
 
 /* The pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
@@ -22,3 +23,49 @@ void ls_step_report_write_rate(float rate, float bytes[4]);
 ls_status ls_step_report_check_rate(const ls_model *model, float rate, const float *extras);
 /* The sums of loss and metrics; the requests become the model's. penalty: of one example. */
 void ls_step_report_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums);
+
+/* Gradient accumulation (Keras' gradient_accumulation_steps). */
+
+/* Allocates the replica's accumulator and builds its ops if the optimizer takes several batches a step. The replica has
+ * its gradients already. */
+ls_status ls_accumulate_build(const ls_model *model, struct ls_model_replica *replica);
+void ls_accumulate_release(struct ls_model_replica *replica);
+/* In the replica's thread, after batches before this one: what was gathered is added in all buckets (one, where the
+ * model is not reduced) that begin at offset or behind it, and before end. */
+ls_status ls_accumulate_merge(const struct ls_model_replica *replica, size_t offset, size_t end);
+/* This batch is gathered; merged where it is not the first. */
+ls_status ls_accumulate_keep(const ls_model *model, struct ls_model_replica *replica, bool first);
+
+/* Sums over all replicas in the middle of a step. */
+
+/* UNIMPLEMENTED for a layer of the kind: "<subject>: layer 1 is a synchronized batch normalization, <why>". */
+ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, const char *why);
+/* For the present generation. */
+void ls_sync_batch_norm_attach(ls_model *model);
+/* When a replica's step is computed, or has failed: the worker's other replicas, who may wait for it in an exchange,
+ * give up the step too. Returns status, or ABORTED for another one's failure. */
+ls_status ls_sync_batch_norm_end(ls_model *model, int local, ls_status status);
+
+/* Mixed precision in training. */
+
+/* UNIMPLEMENTED where a local device has no ops of that precision. */
+ls_status ls_precision_try(const ls_strategy *strategy, ls_precision precision);
+/* Builds the replica's ops for a scaled loss. The replica has its gradients already. */
+ls_status ls_precision_scaling_build(const ls_model *model, struct ls_model_replica *replica);
+void ls_precision_scaling_begin(ls_model *model); /* a batch of the next step, whose loss_scale is set */
+/* In the replica's thread, when the gradients are summed: looks whether all are finite numbers, and waits for the
+ * answer. */
+ls_status ls_precision_scaling_look(const struct ls_model_replica *replica);
+/* The answer of the last look; true if the loss is not scaled. */
+bool ls_precision_scaling_is_finite(const struct ls_model_replica *replica);
+
+/* A replica's plans: kept, since only a few row counts occur. */
+
+/* The plan for so many rows of the present batch's kind, which without a pipeline has labels; made where there is none.
+ * Of the replica's own thread. */
+ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan);
+/* The costs of a training step's plan for so many rows, where outputs that backward can make again are made again, and
+ * where they are kept. Of the replica's own thread. */
+ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, struct ls_plan_cost costs[2]);
+/* Frees all. */
+void ls_plan_slots_drop(struct ls_model_replica *replica);

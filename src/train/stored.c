@@ -8,7 +8,7 @@
 #include "store/store.h"
 #include "train/model_build.h"
 #include "train/sparse.h"
-#include "train/sync_batch_norm.h"
+#include "train/step.h"
 
 bool ls_stored_is(const ls_model *model) {
     return ls_strategy_stores(model->strategy);

@@ -2,14 +2,13 @@
  * backward. Every replica comes to every exchange, in the order of the plan; the last one of a worker to come adds for
  * all of them, in the tree over replica ids. A replica that fails comes once more, to the next exchange or to the end,
  * with its error in place of values: so nobody waits for it. An exchange that fails has failed for the whole worker. */
-#include "train/sync_batch_norm.h"
+#include "train/step.h"
 
 #include <string.h>
 
 #include "base/point.h"
 #include "base/status.h"
-#include "strategy/reduce.h"
-#include "strategy/replica.h"
+#include "strategy/strategy.h"
 #include "train/model.h"
 
 ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, const char *why) {

@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/crc32c.h"
+#include "base/record_frame.h"
 #include "base/status.h"
 
 #define AT(member) offsetof(struct ls_training_progress, member)

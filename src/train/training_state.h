@@ -3,6 +3,7 @@
  * program comes to the call that the others are in. */
 #pragma once
 #include "train/checkpointing.h"
+#include "train/model.h"
 #include "train/predict_cache.h"
 #include "train/training.h"
 
@@ -19,3 +20,13 @@ enum ls_call_stand {
 /* Takes up what was inherited, as far as the call can. A fit that has started is inside, with the state that it has. */
 ls_status ls_training_state_resume(const struct ls_training_call *call, struct ls_fit_state *state,
                                    enum ls_call_stand *stand);
+
+/* From sums over examples to what people see. */
+
+/* Sums as numbers that replicas or workers add up, and back: counts up to 2^53 are exact in float64. */
+enum { LS_RESULT_NUMBERS = 5 + LS_MAX_METRICS };
+void ls_result_write_sums(const struct ls_loss_sums *sums, double numbers[LS_RESULT_NUMBERS]);
+void ls_result_read_sums(const double numbers[LS_RESULT_NUMBERS], struct ls_loss_sums *sums);
+/* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */
+void ls_result_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
+                     double *metrics);

@@ -1,9 +1,8 @@
 /* Tests of base/dtype: the 16-bit conversions over every value and every rounding boundary, against formulas in double;
  * shapes. */
-#include "base/dtype.h"
-#include "base/half.h"
-#include "base/option_names.h"
 #include "base/shape.h"
+#include "base/half.h"
+#include "base/options.h"
 
 #include <math.h>
 #include <string.h>

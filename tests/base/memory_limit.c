@@ -1,6 +1,6 @@
 /* Tests of base/memory_limit: the least limit of the cgroups above a process, in made trees of both versions. */
 #define _GNU_SOURCE /* nftw */
-#include "base/memory_limit.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <string.h>

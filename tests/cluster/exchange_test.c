@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "cluster/agree.h"
+#include "cluster/join.h"
 #include "cluster/exchange.h"
 #include "cluster/message.h"
 #include "cluster/worker.h"

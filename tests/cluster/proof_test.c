@@ -1,5 +1,5 @@
 /* Tests of base/proof: HMAC-SHA256 as in RFC 4231, and comparing. */
-#include "base/entropy.h"
+#include "base/random.h"
 #include "cluster/security/proof.h"
 
 #include <string.h>

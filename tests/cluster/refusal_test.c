@@ -9,7 +9,7 @@
 #include "base/deadlines.h"
 #include "base/digest.h"
 #include "base/memory.h"
-#include "base/line_difference.h"
+#include "base/difference.h"
 #include "cluster/message.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "cluster/stranger.h"

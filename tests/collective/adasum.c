@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/half.h"
 #include "base/random.h"
 #include "collective/world.h"

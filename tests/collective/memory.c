@@ -9,7 +9,7 @@
 
 #include "collective/collectives.h"
 #include "collective/given.h"
-#include "collective/link/local.h"
+#include "collective/link/socket.h"
 #include "collective/shm/shared.h"
 #include "harness.h"
 

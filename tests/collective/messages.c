@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "collective/collectives.h"

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "collective/collectives.h"
-#include "collective/link/local.h"
+#include "collective/link/socket.h"
 #include "collective/shm/segment.h"
 #include "collective/given.h"
 #include "collective/world.h"

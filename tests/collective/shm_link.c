@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "collective/link/local.h"
+#include "collective/link/socket.h"
 #include "collective/link/shm.h"
 #include "harness.h"
 

@@ -17,9 +17,8 @@
 #include "collective/given.h"
 #include "collective/servers/assist.h"
 #include "collective/servers/serve.h"
-#include "collective/link/local.h"
+#include "collective/link/socket.h"
 #include "collective/link/shm.h"
-#include "collective/link/tcp.h"
 
 /* ---- a link that moves few bytes, or breaks ---- */
 

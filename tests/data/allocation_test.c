@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "data/describe.h"
+#include "data/dataset.h"
 #include "data/fixture.h"
 #include "data/pipeline.h"
 #include "harness.h"

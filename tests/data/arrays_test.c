@@ -4,7 +4,6 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "data/describe.h"
 #include "data/fixture.h"
 #include "harness.h"
 

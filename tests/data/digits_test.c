@@ -5,7 +5,7 @@
 
 #include "base/digest.h"
 #include "data/dataset.h"
-#include "data/draw.h"
+#include "data/image.h"
 #include "data/fixture.h"
 #include "harness.h"
 

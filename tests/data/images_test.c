@@ -6,7 +6,6 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "data/describe.h"
 #include "data/fixture.h"
 #include "data/image.h"
 #include "harness.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/crc32c.h"
+#include "base/record_frame.h"
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/example.h"

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "cluster/net/http2_frames.h"
-#include "base/line_difference.h"
+#include "base/difference.h"
 #include "cluster/message.h"
 #include "cluster/net/preface.h"
 #include "cluster/rendezvous/meet.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "data/transform.h"
+#include "data/dataset.h"
 #include "fuzz/fuzz.h"
 
 static void require(bool condition) {

@@ -32,7 +32,8 @@ ROOMS = {
     "cli": ["launch"],
 }
 # single headers of another room
-HEADERS = {"cluster": ["collective/link/link_source.h", "collective/link/transport.h", "collective/link/abort.h", "collective/link/tcp.h", "collective/link/shm.h"]}
+HEADERS = {"cluster": ["collective/link/link_source.h", "collective/link/transport.h", "collective/link/abort.h", "collective/link/shm.h",
+                       "collective/link/socket.h"]}
 # what the command shares with the tests
 ORACLE = ("src/cli/bench_check.c", "bench/oracle.h")
 # rooms below which folders are private to the room

@@ -1,7 +1,7 @@
 /* Plans in 16 bits: which tensors are of them, where they are converted, that kernels are the variables' copies, and
  * that the numbers are those of float32 but for rounding; what scaling the loss is for. */
 #include "harness.h"
-#include "base/option_names.h"
+#include "base/options.h"
 #include "model/plan_run.h"
 #include "model/rounding_device.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/memory.h"
 #include "base/monitor.h"
 #include "base/status.h"

@@ -1,5 +1,5 @@
 /* A simulated process: its memory, its threads and its descriptors, which end with it. The functions of base/memory.h,
- * base/monitor.h, base/thread.h and base/entropy.h stand in for the library's own, and some of libc's are wrapped. */
+ * base/monitor.h, base/thread.h and base/random.h stand in for the library's own, and some of libc's are wrapped. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "harness.h"
 #include "ports.h"
-#include "strategy/cross_device.h"
 
 static ls_strategy *mirrored_on(const char *devices) {
     ls_strategy *strategy = NULL;

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/option_names.h"
+#include "base/options.h"
 #include "harness.h"
 #include "model/rounding_device.h"
-#include "strategy/replica.h"
+#include "strategy/strategy.h"
 #include "train/model.h"
 #include "strategy/workers.h"
 

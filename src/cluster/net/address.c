@@ -17,10 +17,10 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/forked.h"
+#include "base/thread.h"
 #include "base/status.h"
 #include "cluster/net/name_lookup.h"
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 
 #define BACKLOG 1024
 

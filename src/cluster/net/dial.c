@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/forked.h"
+#include "base/thread.h"
 #include "base/status.h"
 #include "cluster/net/preface.h"
 #include "cluster/net/name_lookup.h"

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "resolver/tf_config_address.h"
+#include "resolver/tf_config.h"
 
 #define ROSTER_MOST ((size_t)LS_MAX_WORKERS * 300)
 #define MAGIC       8

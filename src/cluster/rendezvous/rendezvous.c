@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/kept_error.h"
 #include "base/memory.h"
 #include "cluster/auth_tls.h"

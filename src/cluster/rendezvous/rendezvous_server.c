@@ -18,7 +18,7 @@
 #include "base/accept.h"
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/kept_error.h"
 #include "base/monitor.h"
 #include "base/new.h"

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/forked.h"
+#include "base/thread.h"
 #include "base/deadlines.h"
 #include "base/new.h"
 #include "cluster/rpc/rpc_private.h"

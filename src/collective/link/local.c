@@ -1,6 +1,6 @@
 /* Links between ranks that are threads of one process: a pair of connected Unix sockets, so that a wait is the same
  * poll() as between hosts. */
-#include "collective/link/local.h"
+#include "collective/link/socket.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "collective/link/socket.h"
 
 static const struct ls_link_ops local_ops = {
     .name = "local",

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/forked.h"
+#include "base/thread.h"
 #include "base/memory.h"
 #include "collective/shm/segment.h"
 

@@ -9,3 +9,14 @@ void ls_socket_wake_at(struct ls_link *link, size_t bytes);
 void ls_socket_close(struct ls_link *link);
 /* Makes a link of fd with the given table, whose slots are the functions above. Takes fd on success. */
 ls_status ls_socket_link_new(const struct ls_link_ops *ops, int fd, struct ls_link **link);
+
+/* Links over TCP. */
+
+/* Takes a connected stream socket (on success; on failure it stays the caller's): sets it non-blocking, no delay.
+ */
+ls_status ls_tcp_link_new(int fd, struct ls_link **link);
+
+/* Links between ranks that are threads of one process. */
+
+/* Two ends of one in-process link, for ranks that are threads of one process. */
+ls_status ls_local_link_pair(struct ls_link *ends[2]);

@@ -1,11 +1,9 @@
 /* Links over TCP. Socket buffers are left to the kernel's autotuning, which measured as fast as any fixed size. */
-#include "collective/link/tcp.h"
+#include "collective/link/socket.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-
-#include "collective/link/socket.h"
 
 static const struct ls_link_ops tcp_ops = {
     .name = "tcp",

@@ -10,7 +10,7 @@
 #include "collective/run/failure_frame.h"
 #include "collective/run/wait.h"
 #include "collective/schedule/fold.h"
-#include "collective/schedule/meet.h"
+#include "collective/schedule/schedules.h"
 
 enum { GRAIN = 64 * 1024, PIECES = 8, FOLDED = 16 * 1024 }; /* bytes, but for PIECES */
 

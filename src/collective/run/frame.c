@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/float_bits.h"
-#include "base/option_names.h"
+#include "base/options.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "collective/schedule/reduction.h"

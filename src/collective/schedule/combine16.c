@@ -1,5 +1,5 @@
 /* Loops over float16 and bfloat16. bfloat16 converts inline, so that the loop vectorizes; float16 uses the processor's
- * conversions where it has them (they round as base/dtype.h does) and base's otherwise. MIN and MAX choose one of the
+ * conversions where it has them (they round as base/half.h does) and base's otherwise. MIN and MAX choose one of the
  * two operands and so never round. */
 #include "collective/schedule/reduce.h"
 
@@ -8,7 +8,6 @@
 #include "base/clones.h"
 #include "base/float_bits.h"
 #include "base/half.h"
-#include "collective/schedule/vectorize.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 
 #include "base/clones.h"
 #include "base/half.h"
-#include "collective/schedule/vectorize.h"
+#include "collective/schedule/reduce.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

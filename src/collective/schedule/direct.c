@@ -15,7 +15,6 @@
 
 #include <stdlib.h>
 
-#include "collective/schedule/blocks.h"
 #include "collective/schedule/wire.h"
 
 #define STRIPE 64                  /* bytes: of whole elements of every type */

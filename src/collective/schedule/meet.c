@@ -1,6 +1,6 @@
 /* The dissemination barrier of Hensgen, Finkel and Manber (1988): in step k a rank sends a byte 2^k places ahead and
  * receives one from 2^k places behind, after the bytes of all steps before. ceil(log2 n) steps, for any n. */
-#include "collective/schedule/meet.h"
+#include "collective/schedule/schedules.h"
 
 static int rank_at(const int *ranks, int count, int place) {
     int index = (place % count + count) % count;

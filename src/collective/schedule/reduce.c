@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "base/clones.h"
-#include "base/dtype.h"
-#include "base/option_names.h"
+#include "base/shape.h"
+#include "base/options.h"
 #include "base/status.h"
-#include "collective/schedule/vectorize.h"
 
 /* x != x holds for NaN only. MIN and MAX of IEEE 754-2008 would drop a NaN; here it must survive, so that a worker
  * whose gradient is lost does not look sound. Signed overflow is undefined in C, so integers are added without a sign.

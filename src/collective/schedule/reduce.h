@@ -21,3 +21,25 @@ void ls_reduce_divide(ls_dtype dtype, void *data, size_t count, int n);
 /* The loop for dtype FLOAT16 or BFLOAT16. */
 ls_combine_fn *ls_combine16(ls_reduce_op op, ls_dtype dtype);
 void ls_combine16_divide(ls_dtype dtype, void *data, size_t count, int n);
+
+/* Scaling before and after a reduction, Horovod's prescale_factor and postscale_factor. */
+
+/* 0 stands for 1, as in option structs. */
+static inline double ls_scale_factor(double given) {
+    return given == 0 ? 1 : given; /* NOLINT: exact */
+}
+/* INVALID_ARGUMENT for a factor that is not finite, and for integers unless it is 1. field names it. */
+ls_status ls_scale_check(const char *field, double factor, ls_dtype dtype);
+/* out[i] = in[i] * factor; out may be in. Of float64 in float64, of all other types in float32, rounded once. */
+void ls_scale(ls_dtype dtype, void *out, const void *in, size_t count, double factor);
+
+/* LS_VECTORIZE before a loop: an element of the output depends only on the same elements of the inputs, so the compiler
+ * need not fear that the arrays overlap (they are equal or apart). */
+
+#if defined(__clang__)
+#define LS_VECTORIZE _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define LS_VECTORIZE _Pragma("GCC ivdep")
+#else
+#define LS_VECTORIZE
+#endif

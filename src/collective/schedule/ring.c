@@ -11,7 +11,6 @@
  * stays in the order of the tree and leaves RING to those who ask for it. */
 #include "collective/schedule/schedules.h"
 
-#include "collective/schedule/blocks.h"
 #include "collective/schedule/wire.h"
 
 struct block {

@@ -1,6 +1,6 @@
 /* Loops that multiply by one number: a rounding an element, nothing contracted, so that all processors give the same
  * bits. */
-#include "collective/schedule/scale.h"
+#include "collective/schedule/reduce.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -8,7 +8,6 @@
 #include "base/clones.h"
 #include "base/half.h"
 #include "base/status.h"
-#include "collective/schedule/vectorize.h"
 
 ls_status ls_scale_check(const char *field, double factor, ls_dtype dtype) {
     if (!isfinite(factor)) return ls_fail(LS_INVALID_ARGUMENT, "%s %g is no finite number", field, factor);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "collective/schedule/blocks.h"
+#include "collective/schedule/schedules.h"
 #include "collective/schedule/fold.h"
 #include "collective/shm/leaves.h"
 

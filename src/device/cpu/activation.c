@@ -6,7 +6,6 @@
 #include "base/clones.h"
 #include "base/shape.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/team.h"
 
 #define GRAIN 16384 /* elements that are worth a thread */
 

@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/team.h"
 #include "device/op_layers.h"
 
 #define CHUNK_FLOATS 32768 /* half of a small second-level cache */

@@ -1,7 +1,12 @@
 /* The CPU device: its row in the table of kinds, and the declarations that its files share. */
 #pragma once
-#include "device/cpu/library.h"
+#include <lockstep/lockstep.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "device/host.h"
+#include "device/op.h"
 
 /* The run functions, one concept a file. They compute in the calling thread, in an order that depends on the shapes
  * only; where memory lies changes no bit. */
@@ -26,3 +31,55 @@ const struct ls_library *ls_cpu_library(const struct ls_device *device);
 
 /* Processor, instruction set and library, for people. */
 void ls_cpu_describe(char *text, size_t size);
+
+/* Loops divided among the threads that the calling thread computes with (its OpenMP team, as oneDNN's). */
+
+/* The part [begin, end) of a loop. May run in any thread, and must not care which part another one has. */
+typedef void ls_team_fn(void *context, int64_t begin, int64_t end);
+/* Runs fn over [0, count), in parts of at least grain each. Returns when all is done. */
+void ls_team_run(int64_t count, int64_t grain, ls_team_fn *fn, void *context);
+
+/* oneDNN's engine and stream of one CPU device, and its errors. */
+
+struct ls_library {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+};
+ls_status ls_library_open(struct ls_library *library);
+void ls_library_close(struct ls_library *library);
+/* Returns LS_OK, or an error that names the failed call, what. */
+ls_status ls_library_status(dnnl_status_t code, const char *what);
+
+/* Matrix products in float32, row-major and contiguous. */
+
+struct ls_gemm {
+    bool transpose_a, transpose_b;
+    int64_t rows, columns, depth;
+    const float *a; /* (rows, depth), or (depth, rows) when transposed */
+    const float *b; /* (depth, columns), or (columns, depth) when transposed */
+    float *c;       /* (rows, columns), overwritten */
+};
+/* c = a b in the calling thread's OpenMP team. INTERNAL or RESOURCE_EXHAUSTED when the library fails. */
+ls_status ls_gemm_run(const struct ls_gemm *gemm);
+/* "avx512_core; oneDNN 2.6.3": the instruction set in use and the library's version. */
+void ls_gemm_describe(char *text, size_t size);
+
+/* Sums of squares of an optimizer op's variables. */
+
+/* Writes the sums of elements [at, at + count) of the blob, which are of one chunk. */
+typedef void ls_cpu_square_fn(const void *context, size_t at, size_t count, double *squares);
+/* squares: [variable_count][kinds], total: [kinds]. The sums of a variable's chunks are added in order, and then those
+ * of the variables. So the bits do not depend on how variables are cut over ops, at multiples of LS_NORM_CHUNK. */
+ls_status ls_cpu_norms(const struct ls_op *op, int kinds, ls_cpu_square_fn *square, const void *context,
+                       double *squares, double *total);
+
+/* Sums of squares in a fixed order: eight lanes, then a tree over them, so that every instruction set gives the same
+ * bits. */
+
+#define LS_SQUARES_LANES 8
+struct ls_squares {
+    double lanes[LS_SQUARES_LANES];
+};
+/* Adds count values; all but the last call with a multiple of the lanes. */
+void ls_squares_add(struct ls_squares *squares, const float *values, size_t count);
+double ls_squares_sum(const struct ls_squares *squares);

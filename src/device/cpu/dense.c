@@ -4,7 +4,6 @@
 
 #include "base/clones.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/gemm.h"
 
 LS_CLONES static void add_bias(float *restrict y, const float *restrict b, size_t rows, size_t columns) {
     for (size_t r = 0; r < rows; r++)

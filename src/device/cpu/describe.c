@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "device/cpu/cpu.h"
-#include "device/cpu/gemm.h"
 
 /* The value of a "model name : ..." line; false for any other line. */
 static bool read_model(const char *line, char *model, size_t size) {

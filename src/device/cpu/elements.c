@@ -4,7 +4,6 @@
 #include "base/clones.h"
 #include "base/shape.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/team.h"
 #include "device/dropout.h"
 
 #define GRAIN 16384 /* elements that are worth a thread */

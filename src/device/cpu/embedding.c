@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "device/cpu/cpu.h"
-#include "device/ids.h"
+#include "device/labels.h"
 
 ls_status ls_cpu_embedding_forward(const struct ls_op *op) {
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *w = &op->tensors[LS_ARG_W];

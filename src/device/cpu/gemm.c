@@ -1,5 +1,5 @@
 /* Matrix products by oneDNN. */
-#include "device/cpu/gemm.h"
+#include "device/cpu/cpu.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>

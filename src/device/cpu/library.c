@@ -1,6 +1,6 @@
 /* oneDNN's engine and stream of one CPU device. Primitives that are made with them run in the calling thread and its
  * OpenMP team, one at a time. */
-#include "device/cpu/library.h"
+#include "device/cpu/cpu.h"
 
 #include "base/status.h"
 

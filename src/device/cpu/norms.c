@@ -1,5 +1,5 @@
 /* The chunks of an op's variables, one after the other. */
-#include "device/cpu/norms.h"
+#include "device/cpu/cpu.h"
 
 #include "base/memory.h"
 #include "base/status.h"

@@ -8,8 +8,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/norms.h"
-#include "device/cpu/squares.h"
 #include "device/norm.h"
 #include "device/rule.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/clones.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/team.h"
 
 struct pool {
     const struct ls_op *op;

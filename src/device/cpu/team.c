@@ -1,6 +1,6 @@
 /* Dividing loops among threads through libgomp's own entry point, since that is the OpenMP that oneDNN runs on with
  * every compiler of this file. The division of a loop changes no bit: sums are taken in chunks that the shapes fix. */
-#include "device/cpu/team.h"
+#include "device/cpu/cpu.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

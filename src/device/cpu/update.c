@@ -7,8 +7,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/norms.h"
-#include "device/cpu/squares.h"
 
 /* ---- sums ---- */
 
