@@ -63,8 +63,7 @@ class _Work(dist.Work):
         return self._future
 
     def result(self):
-        self._pending.wait()
-        return self._future.value()
+        return self._future.wait()  # it is set after the call has ended
 
 
 class _Done(dist.Work):
