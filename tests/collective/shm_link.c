@@ -211,7 +211,7 @@ static void send_and_die(struct ls_link *link) {
     static unsigned char bytes[5000];
     for (size_t i = 0; i < sizeof(bytes); i++) bytes[i] = value_of(i, 0);
     (void)link->ops->send(link, &(struct iovec){bytes, sizeof(bytes)}, 1);
-    (void)kill(getpid(), SIGKILL);
+    (void)raise(SIGKILL);
 }
 
 /* The bytes that it had written are read first. The reader sleeps; where _i is 0, it only looks. */
@@ -238,7 +238,7 @@ END_TEST
 
 static void die_full(struct ls_link *link) {
     (void)await(link, POLLIN);
-    (void)kill(getpid(), SIGKILL);
+    (void)raise(SIGKILL);
 }
 
 START_TEST(who_waits_for_room_hears_of_the_end) {

@@ -24,10 +24,9 @@ static struct {
     int times; /* descriptor; -1: none */
 } watch = {.times = -1};
 
-#define REST     3500000 /* microseconds that a thread rests, as in a long step */
-#define STOPPING 50000   /* in which this thread does nothing: another one of the process may take the signal */
-#define SLOW     1800000
-#define PACE     50000
+#define REST 3500000 /* microseconds that a thread rests, as in a long step */
+#define SLOW 1800000
+#define PACE 50000
 
 static int count_entries(const char *path) {
     DIR *folder = opendir(path);
@@ -66,8 +65,10 @@ void ls_reached(const char *point) {
         (void)usleep(watch.pause);
     if (watch.pause || left != 1) return;
     note("hurt");
-    if (watch.signal) (void)kill(getpid(), watch.signal);
-    (void)usleep(watch.signal ? STOPPING : REST);
+    if (watch.signal)
+        (void)raise(watch.signal); /* this thread takes it at once; a signal of the process may go to another one */
+    else
+        (void)usleep(REST);
 }
 
 long watch_sums(void) {
