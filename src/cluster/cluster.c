@@ -336,7 +336,7 @@ bool ls_cluster_is_first(struct ls_cluster *cluster) {
     bool first = true;
     ls_monitor_lock(&cluster->monitor);
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (peer->rank < cluster->rank && ls_peer_is_member(cluster, peer->rank) && ls_peer_connected(peer) &&
+        if (peer->rank < cluster->rank && ls_peer_is_member(cluster, peer->rank) && peer->accepted &&
             !(cluster->failure.lost && cluster->failure.root == peer->rank)) /* another one may have told of it */
             first = false;
     ls_monitor_unlock(&cluster->monitor);

@@ -74,8 +74,8 @@ bool ls_cluster_has_worker(struct ls_cluster *cluster);
 /* Returns true if this worker has convened the generation. Exactly one member has, and it was in the generation
  * before. */
 bool ls_cluster_has_convened(const struct ls_cluster *cluster);
-/* Returns true if this worker is connected to no member of a lower rank. After a loss such a worker is the first one
- * that is left. */
+/* Returns true if this worker has a stream to no member of a lower rank. A deputy's stream back may never have come.
+ * After a loss such a worker is the first one that is left. */
 bool ls_cluster_is_first(struct ls_cluster *cluster);
 int ls_cluster_local_rank(const struct ls_cluster *cluster); /* among the workers on the same host */
 int ls_cluster_local_size(const struct ls_cluster *cluster);
