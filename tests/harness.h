@@ -64,6 +64,16 @@ static inline bool is_drawn(uint64_t seed, int line, int number) {
     return (mixed >> 33) % ONE_IN == 0;
 }
 
+/* Runs suite (taken) in a process per test and returns the exit status of the test program. */
+static inline int run_suite(Suite *suite) {
+    SRunner *runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static inline void add_drawn(TCase *tests, const TTest *test, int line, int first, int end) {
     const char *set = SANITIZED ? getenv("LOCKSTEP_TEST_SEED") : NULL;
     uint64_t seed = set ? strtoull(set, NULL, 10) : 0;
@@ -75,15 +85,66 @@ static inline void add_drawn(TCase *tests, const TTest *test, int line, int firs
         added++;
     }
 }
+
+/* A program's tests, in the order of its file. Each is said once, where it stands:
+ *     TEST(what_it_holds) { ... }                           runs once
+ *     TEST_EACH(what_it_holds, COUNT_OF(rows)) { ... }      for each _i below the count
+ *     TEST_RANGE(what_it_holds, first, end) { ... }         for each _i from first on
+ *     TEST_SIGNAL(what_it_holds, SIGABRT, count) { ... }    each ends its process by the signal */
+struct listed_test {
+    int line;
+    void (*add)(TCase *tests);
+};
+enum { MOST_TESTS = 64 };
+static struct listed_test listed_tests[MOST_TESTS + 1];
+
+static inline void list_test(int line, void (*add)(TCase *tests)) {
+    int at = 0;
+    while (listed_tests[at].add) at++;
+    if (at == MOST_TESTS) abort();
+    for (; at > 0 && listed_tests[at - 1].line > line; at--) listed_tests[at] = listed_tests[at - 1];
+    listed_tests[at] = (struct listed_test){line, add};
+}
+#define TEST_ADDED_BY(name, ...)                                                                                       \
+    static const TTest *name;                                                                                          \
+    static void name##_add(TCase *tests) {                                                                             \
+        __VA_ARGS__;                                                                                                   \
+    }                                                                                                                  \
+    __attribute__((constructor)) static void name##_list(void) {                                                       \
+        list_test(__LINE__, name##_add);                                                                               \
+    }                                                                                                                  \
+    START_TEST(name)
+#define TEST_RANGE(name, first, end) TEST_ADDED_BY(name, add_drawn(tests, name, __LINE__, (int)(first), (int)(end)))
+#define TEST_EACH(name, count)       TEST_RANGE(name, 0, count)
+#define TEST(name)                   TEST_RANGE(name, 0, 1)
+#define TEST_SIGNAL(name, signal, count)                                                                               \
+    TEST_ADDED_BY(name, tcase_add_loop_test_raise_signal(tests, name, signal, 0, count))
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* How they run. Each has a process of its own. */
+struct tests {
+    const char *name;
+    double seconds;                       /* that each one may take; 0: Check's four; below 0: any */
+    void (*before)(void), (*after)(void); /* in the process of each one */
+    void (*begin)(void), (*end)(void);    /* once, in the program's */
+};
+
+/* Returns the exit status of the program. */
+static inline int run_tests(const struct tests *how) {
+    Suite *suite = suite_create(how->name);
+    TCase *tests = tcase_create(how->name);
+    if (how->seconds != 0) tcase_set_timeout(tests, how->seconds < 0 ? 0 : how->seconds);
+    tcase_add_checked_fixture(tests, how->before, how->after);
+    tcase_add_unchecked_fixture(tests, how->begin, how->end);
+    for (int i = 0; listed_tests[i].add; i++) listed_tests[i].add(tests);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
+#define RUN_TESTS(...) run_tests(&(struct tests){.name = __VA_ARGS__})
+/* The program's main: TESTS("its subject", .seconds = 60). */
+#define TESTS(...)                                                                                                     \
+    int main(void) {                                                                                                   \
+        return RUN_TESTS(__VA_ARGS__);                                                                                 \
+    }
 #undef tcase_add_loop_test
 #define tcase_add_loop_test(tests, test, first, end) add_drawn(tests, test, __LINE__, (int)(first), (int)(end))
-
-/* Runs suite (taken) in a process per test and returns the exit status of the test program. */
-static inline int run_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}

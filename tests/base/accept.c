@@ -38,7 +38,7 @@ static bool is_open(const struct ls_accept *accept) {
 }
 
 /* The loop sleeps meanwhile, and the connection is taken once there are descriptors. */
-START_TEST(without_descriptors_the_port_is_left_out_of_poll) {
+TEST(without_descriptors_the_port_is_left_out_of_poll) {
     struct ls_accept accept = {0};
     struct rlimit limit, none;
     open_port();
@@ -66,9 +66,8 @@ START_TEST(without_descriptors_the_port_is_left_out_of_poll) {
     (void)close(caller);
     (void)close(listening);
 }
-END_TEST
 
-START_TEST(a_turn_takes_some_and_ends) {
+TEST(a_turn_takes_some_and_ends) {
     struct ls_accept accept = {0};
     int callers[100], taken = 0, turns = 0;
     open_port();
@@ -83,10 +82,9 @@ START_TEST(a_turn_takes_some_and_ends) {
     for (int i = 0; i < 100; i++) (void)close(callers[i]);
     (void)close(listening);
 }
-END_TEST
 
 /* A flood would cost as many turns as connections. Somewhere in it the port rests. */
-START_TEST(connections_one_by_one_are_taken_together) {
+TEST(connections_one_by_one_are_taken_together) {
     struct ls_accept accept = {0};
     bool rested = false;
     open_port();
@@ -98,9 +96,8 @@ START_TEST(connections_one_by_one_are_taken_together) {
     ck_assert(rested);
     (void)close(listening);
 }
-END_TEST
 
-START_TEST(strangers_have_a_share_of_the_descriptors) {
+TEST(strangers_have_a_share_of_the_descriptors) {
     struct rlimit limit;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = 64;
@@ -110,20 +107,5 @@ START_TEST(strangers_have_a_share_of_the_descriptors) {
     ck_assert_int_eq(ls_accept_most(100, 4), 4);
     ck_assert_int_eq(ls_accept_most(100, 100), 2);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("base/accept");
-    TCase *tests = tcase_create("accept");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, without_descriptors_the_port_is_left_out_of_poll);
-    tcase_add_test(tests, a_turn_takes_some_and_ends);
-    tcase_add_test(tests, connections_one_by_one_are_taken_together);
-    tcase_add_test(tests, strangers_have_a_share_of_the_descriptors);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("base/accept", .seconds = 60)

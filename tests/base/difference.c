@@ -26,16 +26,15 @@ static void say(const char *field, const char *first, const char *second, char n
                       said);
 }
 
-START_TEST(names) {
+TEST_EACH(names, COUNT_OF(cases)) {
     char named[128], said[2][LS_DIFFERENCE_TEXT];
     say(cases[_i].field, cases[_i].first, cases[_i].second, named, said);
     ck_assert_str_eq(named, cases[_i].named);
     for (int i = 0; i < 2; i++) ck_assert_str_eq(said[i], cases[_i].said[i]);
 }
-END_TEST
 
 /* Of a network of 60 layers the one that differs, wherever it is. */
-START_TEST(the_first_part_that_differs) {
+TEST_EACH(the_first_part_that_differs, 60) {
     char first[4096] = "", second[4096] = "", named[128], said[2][LS_DIFFERENCE_TEXT], wanted[64];
     for (int i = 0; i < 60; i++) {
         size_t one = strlen(first), other = strlen(second);
@@ -50,13 +49,5 @@ START_TEST(the_first_part_that_differs) {
     ck_assert_str_eq(said[0], "dense_1 dense(relu) -> (64)");
     ck_assert_str_eq(said[1], "");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("difference");
-    TCase *tests = tcase_create("difference");
-    tcase_add_loop_test(tests, names, 0, (int)(sizeof(cases) / sizeof(cases[0])));
-    tcase_add_loop_test(tests, the_first_part_that_differs, 0, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("difference")

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "harness.h"
 
-START_TEST(known_digests) {
+TEST(known_digests) {
     static const struct {
         const char *message, *hex;
     } known[] = {
@@ -21,9 +21,8 @@ START_TEST(known_digests) {
         ck_assert_str_eq(hex, known[i].hex);
     }
 }
-END_TEST
 
-START_TEST(pieces) {
+TEST(pieces) {
     struct ls_digest *digest;
     char hex[65];
     assert_ok(ls_digest_new(&digest));
@@ -35,9 +34,8 @@ START_TEST(pieces) {
     ls_digest_free(digest);
     ls_digest_free(NULL);
 }
-END_TEST
 
-START_TEST(memory) {
+TEST(memory) {
     unsigned char *bytes = ls_alloc_aligned(100);
     ck_assert_uint_eq((uintptr_t)bytes % LS_ALIGNMENT, 0);
     for (int i = 0; i < 100; i++) ck_assert_uint_eq(bytes[i], 0);
@@ -52,14 +50,5 @@ START_TEST(memory) {
     ck_assert_ptr_nonnull(empty);
     ls_free(empty);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("digest");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, known_digests);
-    tcase_add_test(all, pieces);
-    tcase_add_test(all, memory);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("digest")

@@ -37,7 +37,7 @@ static bool is_nan16(const struct format *format, uint16_t bits) {
     return (bits & 0x7FFF) > format->infinity;
 }
 
-START_TEST(widening) {
+TEST_EACH(widening, FORMAT_COUNT) {
     const struct format *format = &formats[_i];
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         float wide = format->widen((uint16_t)bits);
@@ -49,9 +49,8 @@ START_TEST(widening) {
         }
     }
 }
-END_TEST
 
-START_TEST(round_trip) {
+TEST_EACH(round_trip, FORMAT_COUNT) {
     const struct format *format = &formats[_i];
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         uint16_t back = format->narrow(format->widen((uint16_t)bits));
@@ -61,7 +60,6 @@ START_TEST(round_trip) {
             ck_assert_msg(back == bits, "%s %04x became %04x", format->name, bits, back);
     }
 }
-END_TEST
 
 static void check_narrow(const struct format *format, float value, uint32_t want) {
     uint16_t got = format->narrow(value);
@@ -71,7 +69,7 @@ static void check_narrow(const struct format *format, float value, uint32_t want
 }
 
 /* Between each pair of neighbours: the tie goes to the even one, the floats beside the tie to the nearer one. */
-START_TEST(boundaries) {
+TEST_EACH(boundaries, FORMAT_COUNT) {
     const struct format *format = &formats[_i];
     for (uint32_t low = 0; low < format->infinity; low++) {
         double above = low + 1 == format->infinity
@@ -86,7 +84,6 @@ START_TEST(boundaries) {
     check_narrow(format, 3.4028234663852886e38F, format->infinity);
     check_narrow(format, 0, 0);
 }
-END_TEST
 
 /* The nearest 16-bit value by rounding in double, whose ties go to even. */
 static double rounded(const struct format *format, double value) {
@@ -98,7 +95,7 @@ static double rounded(const struct format *format, double value) {
     return fabs(result) >= limit ? copysign(INFINITY, value) : result;
 }
 
-START_TEST(random_floats) {
+TEST_EACH(random_floats, FORMAT_COUNT) {
     const struct format *format = &formats[_i];
     for (uint64_t i = 0; i < 2000000; i++) {
         uint32_t bits = (uint32_t)ls_random_bits(1, 2, i);
@@ -112,9 +109,8 @@ START_TEST(random_floats) {
                           (double)value, got);
     }
 }
-END_TEST
 
-START_TEST(nan_payloads) {
+TEST_EACH(nan_payloads, FORMAT_COUNT) {
     static const uint32_t nans[] = {0x7F800001, 0x7FC00000, 0x7FFFFFFF, 0x7F801000, 0xFF800001, 0xFFFFFFFF};
     for (size_t i = 0; i < sizeof(nans) / sizeof(nans[0]); i++) {
         float value;
@@ -122,9 +118,8 @@ START_TEST(nan_payloads) {
         ck_assert(is_nan16(&formats[_i], formats[_i].narrow(value)));
     }
 }
-END_TEST
 
-START_TEST(names_and_sizes) {
+TEST(names_and_sizes) {
     static const size_t sizes[] = {4, 8, 2, 2, 4, 8, 1, 1, 1};
     static const char *const names[] = {"float32", "float64", "float16", "bfloat16", "int32",
                                         "int64",   "uint8",   "int8",    "bool"};
@@ -141,9 +136,8 @@ START_TEST(names_and_sizes) {
     ck_assert_str_eq(ls_option_names_reduce_op(LS_MEAN), "mean");
     ck_assert_str_eq(ls_option_names_reduce_op(LS_PRODUCT), "product");
 }
-END_TEST
 
-START_TEST(shape_counts) {
+TEST(shape_counts) {
     ck_assert_int_eq(ls_shape_count(&(ls_shape){0}), 1);
     ck_assert_int_eq(ls_shape_count(&LS_SHAPE(28, 28, 3)), 2352);
     ck_assert_int_eq(ls_shape_count(&LS_SHAPE(5, 0, 3)), 0);
@@ -156,9 +150,8 @@ START_TEST(shape_counts) {
     ck_assert(!ls_shape_equal(&LS_SHAPE(2, 3), &LS_SHAPE(3, 2)));
     ck_assert(!ls_shape_equal(&LS_SHAPE(2), &LS_SHAPE(2, 1)));
 }
-END_TEST
 
-START_TEST(shape_texts) {
+TEST(shape_texts) {
     char text[64], small[6];
     ls_shape_text(&LS_SHAPE(28, 28, 1), text, sizeof(text));
     ck_assert_str_eq(text, "(28, 28, 1)");
@@ -167,20 +160,5 @@ START_TEST(shape_texts) {
     ls_shape_text(&LS_SHAPE(28, 28, 1), small, sizeof(small));
     ck_assert_str_eq(small, "(28, ");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("dtype");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 60);
-    tcase_add_loop_test(all, widening, 0, FORMAT_COUNT);
-    tcase_add_loop_test(all, round_trip, 0, FORMAT_COUNT);
-    tcase_add_loop_test(all, boundaries, 0, FORMAT_COUNT);
-    tcase_add_loop_test(all, random_floats, 0, FORMAT_COUNT);
-    tcase_add_loop_test(all, nan_payloads, 0, FORMAT_COUNT);
-    tcase_add_test(all, names_and_sizes);
-    tcase_add_test(all, shape_counts);
-    tcase_add_test(all, shape_texts);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("dtype", .seconds = 60)

@@ -28,7 +28,7 @@ static void check_things(const struct thing *things, size_t used, size_t capacit
 }
 
 /* Needs are drawn. The capacity is the first one, doubled as often as needed. */
-START_TEST(random_growth_keeps_and_doubles) {
+TEST_EACH(random_growth_keeps_and_doubles, ROUNDS) {
     struct draws draws = {.seed = (uint64_t)_i};
     struct thing *things = NULL;
     size_t first = 1 + below(&draws, 40), used = 0;
@@ -46,9 +46,8 @@ START_TEST(random_growth_keeps_and_doubles) {
     }
     ls_free(things);
 }
-END_TEST
 
-START_TEST(one_after_the_other) {
+TEST(one_after_the_other) {
     int64_t *numbers = NULL, count = 0, capacity = 0;
     for (; count < 1000; count++) {
         assert_ok(LS_GROW(numbers, capacity, count + 1, 3, "numbers"));
@@ -58,16 +57,14 @@ START_TEST(one_after_the_other) {
     for (int64_t i = 0; i < count; i++) ck_assert_int_eq(numbers[i], -i);
     ls_free(numbers);
 }
-END_TEST
 
-START_TEST(nothing_is_needed) {
+TEST(nothing_is_needed) {
     char *bytes = NULL;
     size_t capacity = 0;
     assert_ok(LS_GROW(bytes, capacity, 0, 8, "bytes"));
     ck_assert_ptr_null(bytes);
     ck_assert_uint_eq(capacity, 0);
 }
-END_TEST
 
 /* Sizes that no memory has, whose products are beyond size_t, and more than may be. */
 static const struct {
@@ -83,7 +80,7 @@ static const struct {
 };
 #define TOO_LARGE (int)(sizeof(too_large) / sizeof(too_large[0]))
 
-START_TEST(too_much_changes_nothing) {
+TEST_EACH(too_much_changes_nothing, TOO_LARGE) {
     struct thing *things = NULL, *before;
     size_t capacity = 0;
     assert_ok(LS_GROW(things, capacity, 4, 4, "things"));
@@ -99,35 +96,21 @@ START_TEST(too_much_changes_nothing) {
     check_things(things, 4, 4);
     ls_free(things);
 }
-END_TEST
 
-START_TEST(an_int_does_not_overflow) {
+TEST(an_int_does_not_overflow) {
     char *bytes = NULL;
     int capacity = 0;
     ck_assert_int_eq(LS_GROW(bytes, capacity, (size_t)INT32_MAX + 1, 1, "bytes"), LS_RESOURCE_EXHAUSTED);
     ck_assert_int_eq(capacity, 0);
     ck_assert_ptr_null(bytes);
 }
-END_TEST
 
-START_TEST(the_error_names_the_bytes) {
+TEST(the_error_names_the_bytes) {
     struct thing *things = NULL;
     size_t capacity = 0;
     ck_assert_int_eq(ls_grow(&things, &capacity, 9, &(const struct ls_growth){32, 8, 8, "things"}),
                      LS_RESOURCE_EXHAUSTED);
     ck_assert_str_eq(ls_error(), "no memory for things (512 bytes)");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("grow");
-    TCase *all = tcase_create("all");
-    tcase_add_loop_test(all, random_growth_keeps_and_doubles, 0, ROUNDS);
-    tcase_add_test(all, one_after_the_other);
-    tcase_add_test(all, nothing_is_needed);
-    tcase_add_loop_test(all, too_much_changes_nothing, 0, TOO_LARGE);
-    tcase_add_test(all, an_int_does_not_overflow);
-    tcase_add_test(all, the_error_names_the_bytes);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("grow")

@@ -19,7 +19,7 @@ static char *written(const char *text) {
     return json;
 }
 
-START_TEST(known_texts) {
+TEST(known_texts) {
     static const struct {
         const char *text, *json;
     } known[] = {
@@ -38,10 +38,9 @@ START_TEST(known_texts) {
         free(json);
     }
 }
-END_TEST
 
 /* Characters of UTF-8 and nothing below a space, whatever the bytes; no character is lost. */
-START_TEST(drawn_bytes) {
+TEST(drawn_bytes) {
     for (int round = 0; round < 2000; round++) {
         char text[9] = "";
         size_t kept = 0;
@@ -64,13 +63,5 @@ START_TEST(drawn_bytes) {
         free(json);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("json");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, known_texts);
-    tcase_add_test(all, drawn_bytes);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("json")

@@ -7,7 +7,7 @@
 
 enum { ROUNDS = 300, ERRORS = 20 };
 
-START_TEST(nothing_is_kept_at_first) {
+TEST(nothing_is_kept_at_first) {
     struct ls_kept_error kept = {LS_OK};
     (void)ls_fail(LS_INTERNAL, "before");
     assert_ok(ls_kept_error_raise(&kept));
@@ -16,7 +16,6 @@ START_TEST(nothing_is_kept_at_first) {
     ls_kept_error_set(&kept, LS_OK);
     assert_ok(kept.status);
 }
-END_TEST
 
 struct draws {
     uint64_t seed, index;
@@ -35,7 +34,7 @@ static ls_status draw_error(struct draws *draws, char text[LS_ERROR_SIZE]) {
     return status;
 }
 
-START_TEST(random_errors_are_kept_to_the_byte) {
+TEST_EACH(random_errors_are_kept_to_the_byte, ROUNDS) {
     struct draws draws = {.seed = (uint64_t)_i};
     struct ls_kept_error first = {LS_OK}, last = {LS_OK};
     char first_text[LS_ERROR_SIZE] = "", text[LS_ERROR_SIZE];
@@ -57,7 +56,6 @@ START_TEST(random_errors_are_kept_to_the_byte) {
         ck_assert_int_eq(ls_kept_error_raise(&now), status);
     }
 }
-END_TEST
 
 static void *fail_elsewhere(void *argument) {
     ls_kept_error_first(argument, ls_fail(LS_DATA_LOSS, "%s", "100% elsewhere"));
@@ -65,7 +63,7 @@ static void *fail_elsewhere(void *argument) {
     return NULL;
 }
 
-START_TEST(another_thread_raises_it) {
+TEST(another_thread_raises_it) {
     struct ls_kept_error kept = {LS_OK};
     pthread_t thread;
     assert_ok(ls_thread_start(&thread, "other", fail_elsewhere, &kept));
@@ -74,14 +72,5 @@ START_TEST(another_thread_raises_it) {
     ck_assert_int_eq(ls_kept_error_raise(&kept), LS_DATA_LOSS);
     ck_assert_str_eq(ls_error(), "100% elsewhere");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("kept_error");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, nothing_is_kept_at_first);
-    tcase_add_loop_test(all, random_errors_are_kept_to_the_byte, 0, ROUNDS);
-    tcase_add_test(all, another_thread_raises_it);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("kept_error")

@@ -57,7 +57,7 @@ static const struct {
     {{{"/proc/self/cgroup", "nonsense\n::\n4:memory\n"}}, 1, 1, "LOCKSTEP_MEMORY_LIMIT"},
 };
 
-START_TEST(the_least_limit_counts) {
+TEST_EACH(the_least_limit_counts, COUNT_OF(rows)) {
     (void)snprintf(root, sizeof(root), "/tmp/lockstep-limit-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(root));
     for (size_t i = 0; i < sizeof(rows[_i].files) / sizeof(rows[_i].files[0]) && rows[_i].files[i].path; i++)
@@ -67,21 +67,12 @@ START_TEST(the_least_limit_counts) {
     ck_assert_str_eq(ls_memory_limit_name(limit.of), rows[_i].of);
     ck_assert_int_eq(folder_remove(root), 0);
 }
-END_TEST
 
-START_TEST(the_machine_has_a_limit) {
+TEST(the_machine_has_a_limit) {
     struct ls_memory_limit limit = ls_memory_limit_find(0, "/nowhere");
     ck_assert_str_eq(ls_memory_limit_name(limit.of), "the machine");
     ck_assert_uint_eq(limit.bytes, (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE));
     ck_assert_uint_le(ls_memory_limit_find(0, "").bytes, limit.bytes);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("base/memory_limit");
-    TCase *tests = tcase_create("memory limit");
-    tcase_add_loop_test(tests, the_least_limit_counts, 0, sizeof(rows) / sizeof(rows[0]));
-    tcase_add_test(tests, the_machine_has_a_limit);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("base/memory_limit")

@@ -42,7 +42,7 @@ static ls_status make_doors(size_t count, size_t *bytes) {
 }
 
 /* Every status there is, with and without memory. */
-START_TEST(a_door_or_an_error) {
+TEST_EACH(a_door_or_an_error, 2 * (LS_UNAUTHENTICATED + 1)) {
     struct door *door = NULL;
     ls_status status = (ls_status)(_i / 2);
     bool missing = no_memory = _i % 2;
@@ -57,9 +57,8 @@ START_TEST(a_door_or_an_error) {
     if (door) ck_assert_int_eq(door->hinges[0], 7);
     ls_free(door);
 }
-END_TEST
 
-START_TEST(random_counts_have_their_bytes) {
+TEST_EACH(random_counts_have_their_bytes, ROUNDS) {
     size_t count = ls_random_bits((uint64_t)_i, 0, 0) % MOST, bytes = SIZE_MAX;
     char want[64];
     no_memory = false;
@@ -71,20 +70,10 @@ START_TEST(random_counts_have_their_bytes) {
     (void)snprintf(want, sizeof(want), "no memory for doors (%zu bytes)", count * 40);
     ck_assert_str_eq(ls_error(), want);
 }
-END_TEST
 
-START_TEST(a_count_that_overflows_is_an_error) {
+TEST(a_count_that_overflows_is_an_error) {
     size_t bytes;
     ck_assert_int_eq(make_doors(SIZE_MAX / sizeof(struct door) + 2, &bytes), LS_RESOURCE_EXHAUSTED);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("new");
-    TCase *all = tcase_create("all");
-    tcase_add_loop_test(all, a_door_or_an_error, 0, 2 * (LS_UNAUTHENTICATED + 1));
-    tcase_add_loop_test(all, random_counts_have_their_bytes, 0, ROUNDS);
-    tcase_add_test(all, a_count_that_overflows_is_an_error);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("new")

@@ -12,7 +12,7 @@ struct example_options {
     int first, second;
 };
 
-START_TEST(absent_and_whole) {
+TEST(absent_and_whole) {
     struct example_options copy = {1, 2, 3};
     assert_ok(ls_options_copy("example_options", &copy, sizeof(copy), NULL));
     ck_assert_int_eq(copy.second, 0);
@@ -21,23 +21,20 @@ START_TEST(absent_and_whole) {
     ck_assert_int_eq(copy.first, 7);
     ck_assert_int_eq(copy.second, 8);
 }
-END_TEST
 
-START_TEST(older_struct) {
+TEST(older_struct) {
     struct example_options copy = {1, 2, 3}, given = {offsetof(struct example_options, second), 7, 8};
     assert_ok(ls_options_copy("example_options", &copy, sizeof(copy), &given));
     ck_assert_int_eq(copy.first, 7);
     ck_assert_int_eq(copy.second, 0);
 }
-END_TEST
 
-START_TEST(bad_size) {
+TEST_EACH(bad_size, 3) {
     static const size_t sizes[] = {0, 4, sizeof(struct example_options) + 8};
     struct example_options copy, given = {sizes[_i], 7, 8};
     ck_assert_int_eq(ls_options_copy("example_options", &copy, sizeof(copy), &given), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "example_options.size"));
 }
-END_TEST
 
 struct heard {
     ls_log_level level;
@@ -52,7 +49,7 @@ static void hear(void *context, ls_log_level level, const char *line) {
     (void)snprintf(heard->line, sizeof(heard->line), "%s", line);
 }
 
-START_TEST(log_lines) {
+TEST(log_lines) {
     struct heard heard = {0};
     struct ls_log log = {.sink = hear, .context = &heard, .level = LS_LOG_WARNING, .name = "worker:1"};
     ls_log_info(&log, "dropped");
@@ -67,15 +64,5 @@ START_TEST(log_lines) {
     ck_assert_int_eq(heard.lines, 2);
     ls_log_error(NULL, "nobody listens");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("options");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, absent_and_whole);
-    tcase_add_test(all, older_struct);
-    tcase_add_loop_test(all, bad_size, 0, 3);
-    tcase_add_test(all, log_lines);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("options")

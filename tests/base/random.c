@@ -23,14 +23,13 @@ static uint64_t join(const uint32_t words[2]) {
     return (uint64_t)words[1] << 32 | words[0];
 }
 
-START_TEST(known_answers) {
+TEST_EACH(known_answers, 3) {
     uint32_t words[4];
     ls_philox(join(known[_i].key), join(known[_i].counter + 2), join(known[_i].counter), words);
     ck_assert_mem_eq(words, known[_i].answer, sizeof(words));
 }
-END_TEST
 
-START_TEST(bits_are_the_first_words) {
+TEST(bits_are_the_first_words) {
     uint32_t words[4];
     ls_philox(5, 6, 7, words);
     ck_assert_uint_eq(ls_random_bits(5, 6, 7), (uint64_t)words[0] << 32 | words[1]);
@@ -38,10 +37,9 @@ START_TEST(bits_are_the_first_words) {
     ck_assert_uint_ne(ls_random_bits(5, 6, 7), ls_random_bits(5, 7, 7));
     ck_assert_uint_ne(ls_random_bits(5, 6, 7), ls_random_bits(6, 6, 7));
 }
-END_TEST
 
 /* Mean and variance of n draws lie within five standard errors of what they should be. */
-START_TEST(moments) {
+TEST(moments) {
     enum { DRAWS = 200000 };
     double uniform = 0, normal = 0, square = 0, cube = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
@@ -56,9 +54,8 @@ START_TEST(moments) {
     ck_assert_double_eq_tol(square / DRAWS, 1, error * sqrt(2));
     ck_assert_double_eq_tol(cube / DRAWS, 0, error * sqrt(15));
 }
-END_TEST
 
-START_TEST(permutations) {
+TEST(permutations) {
     int64_t order[1000], other[1000];
     bool seen[1000] = {false};
     ls_random_permutation(9, 1, 1000, order);
@@ -74,10 +71,9 @@ START_TEST(permutations) {
     ls_random_permutation(9, 1, 1, order);
     ck_assert_int_eq(order[0], 0);
 }
-END_TEST
 
 /* Each of the 24 orders of four things comes up about equally often (chi-squared with 23 degrees, p = 1e-6). */
-START_TEST(permutations_are_fair) {
+TEST(permutations_are_fair) {
     int counts[256] = {0}, orders = 0;
     double chi = 0;
     for (uint64_t seed = 0; seed < 24000; seed++) {
@@ -93,25 +89,11 @@ START_TEST(permutations_are_fair) {
     ck_assert_int_eq(orders, 24);
     ck_assert_double_lt(chi, 72);
 }
-END_TEST
 
-START_TEST(stream_ids) {
+TEST(stream_ids) {
     ck_assert_uint_eq(ls_random_stream(""), 0xcbf29ce484222325U);
     ck_assert_uint_eq(ls_random_stream("a"), 0xaf63dc4c8601ec8cU);
     ck_assert_uint_eq(ls_random_stream("foobar"), 0x85944171f73967e8U);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("random");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 60);
-    tcase_add_loop_test(all, known_answers, 0, 3);
-    tcase_add_test(all, bits_are_the_first_words);
-    tcase_add_test(all, moments);
-    tcase_add_test(all, permutations);
-    tcase_add_test(all, permutations_are_fair);
-    tcase_add_test(all, stream_ids);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("random", .seconds = 60)

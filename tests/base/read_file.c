@@ -46,16 +46,15 @@ static ls_status read_up_to(size_t most, size_t want) {
     return LS_OK;
 }
 
-START_TEST(a_file_is_read_whole_or_up_to_a_limit) {
+TEST(a_file_is_read_whole_or_up_to_a_limit) {
     assert_ok(read_up_to(SIZE_MAX - 1, SIZE));
     assert_ok(read_up_to(SIZE, SIZE));
     assert_ok(read_up_to(SIZE - 1, SIZE - 1));
     assert_ok(read_up_to(1, 1));
 }
-END_TEST
 
 /* Its size is not known before. */
-START_TEST(a_pipe_is_read_whole) {
+TEST(a_pipe_is_read_whole) {
     ck_assert_int_eq(remove(path), 0);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     pid_t child = fork();
@@ -67,16 +66,14 @@ START_TEST(a_pipe_is_read_whole) {
     assert_ok(read_up_to(SIZE_MAX - 1, SIZE));
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
 }
-END_TEST
 
-START_TEST(an_interrupted_read_is_made_again) {
+TEST(an_interrupted_read_is_made_again) {
     faulty_files_begin(3, EINTR); /* after open and fstat */
     assert_ok(read_up_to(SIZE, SIZE));
     ck_assert(faulty_files_end());
 }
-END_TEST
 
-START_TEST(an_error_is_no_mistake_of_the_users) {
+TEST_EACH(an_error_is_no_mistake_of_the_users, 4) {
     static const int errors[] = {EIO, ESTALE, ENOMEM, EMFILE};
     static const ls_status statuses[] = {LS_UNKNOWN, LS_UNKNOWN, LS_RESOURCE_EXHAUSTED, LS_RESOURCE_EXHAUSTED};
     int failures = 0;
@@ -91,9 +88,8 @@ START_TEST(an_error_is_no_mistake_of_the_users) {
     }
     ck_assert_int_ge(failures, 4);
 }
-END_TEST
 
-START_TEST(a_wrong_path_is_a_mistake_of_the_users) {
+TEST(a_wrong_path_is_a_mistake_of_the_users) {
     static const int errors[] = {ENOENT, EACCES, EISDIR};
     for (int i = 0; i < 3; i++) {
         faulty_files_begin(1, errors[i]);
@@ -101,9 +97,8 @@ START_TEST(a_wrong_path_is_a_mistake_of_the_users) {
         ck_assert(faulty_files_end());
     }
 }
-END_TEST
 
-START_TEST(only_an_early_end_is_damage) {
+TEST(only_an_early_end_is_damage) {
     char text[SIZE + 1] = "";
     LS_CLEANUP(ls_read_file_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_ok(ls_read_file_at(fd, path, 46, text, SIZE - 46));
@@ -118,18 +113,5 @@ START_TEST(only_an_early_end_is_damage) {
     ck_assert_int_eq(ls_read_file_at(fd, path, 0, text, SIZE), LS_DATA_LOSS);
     ck_assert(faulty_files_end());
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("read_file");
-    TCase *tests = tcase_create("read_file");
-    tcase_add_checked_fixture(tests, make_folder, remove_folder);
-    tcase_add_test(tests, a_file_is_read_whole_or_up_to_a_limit);
-    tcase_add_test(tests, a_pipe_is_read_whole);
-    tcase_add_test(tests, an_interrupted_read_is_made_again);
-    tcase_add_loop_test(tests, an_error_is_no_mistake_of_the_users, 0, 4);
-    tcase_add_test(tests, a_wrong_path_is_a_mistake_of_the_users);
-    tcase_add_test(tests, only_an_early_end_is_damage);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("read_file", .before = make_folder, .after = remove_folder)

@@ -5,7 +5,7 @@
 
 #include "harness.h"
 
-START_TEST(defaults) {
+TEST(defaults) {
     struct ls_settings settings;
     (void)unsetenv("LOCKSTEP_DEVICES");
     assert_ok(ls_settings_read(&settings));
@@ -24,9 +24,8 @@ START_TEST(defaults) {
     ck_assert_int_eq(settings.flight_record, 1024);
     ck_assert_str_eq(settings.flight_record_folder, "");
 }
-END_TEST
 
-START_TEST(values) {
+TEST(values) {
     struct ls_settings settings;
     (void)setenv("LOCKSTEP_JOIN_TIMEOUT", "2.5", 1);
     (void)setenv("LOCKSTEP_BUCKET", "3G", 1);
@@ -50,7 +49,6 @@ START_TEST(values) {
     ck_assert(settings.cuda_sync);
     ck_assert_str_eq(settings.plugin, "p.so");
 }
-END_TEST
 
 static const struct {
     const char *name, *value;
@@ -87,7 +85,7 @@ static const struct {
     {"LOCKSTEP_CUDA_SYNC", "2"},
 };
 
-START_TEST(refused) {
+TEST_EACH(refused, COUNT_OF(bad)) {
     struct ls_settings settings, untouched;
     memset(&settings, 0x5A, sizeof(settings));
     memcpy(&untouched, &settings, sizeof(settings));
@@ -97,9 +95,8 @@ START_TEST(refused) {
     ck_assert_msg(strstr(ls_error(), bad[_i].value) != NULL, "no value in: %s", ls_error());
     ck_assert_mem_eq(&settings, &untouched, sizeof(settings));
 }
-END_TEST
 
-START_TEST(long_device_list) {
+TEST(long_device_list) {
     struct ls_settings settings;
     char list[300];
     memset(list, 'c', sizeof(list) - 1);
@@ -108,9 +105,8 @@ START_TEST(long_device_list) {
     ck_assert_int_eq(ls_settings_read(&settings), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "LOCKSTEP_DEVICES"));
 }
-END_TEST
 
-START_TEST(long_token) {
+TEST(long_token) {
     struct ls_settings settings;
     char token[300];
     memset(token, 't', sizeof(token) - 1);
@@ -120,9 +116,8 @@ START_TEST(long_token) {
     ck_assert_ptr_nonnull(strstr(ls_error(), "LOCKSTEP_TOKEN"));
     ck_assert_ptr_null(strstr(ls_error(), "tttt"));
 }
-END_TEST
 
-START_TEST(described) {
+TEST(described) {
     struct ls_settings settings;
     struct ls_setting_info info;
     size_t rows = 0;
@@ -142,17 +137,5 @@ START_TEST(described) {
     for (rows = 0; ls_settings_describe(&settings, rows, &info); rows++)
         ck_assert_ptr_null(strstr(info.value, "a-token"));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("settings");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, defaults);
-    tcase_add_test(all, values);
-    tcase_add_loop_test(all, refused, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(all, long_device_list);
-    tcase_add_test(all, long_token);
-    tcase_add_test(all, described);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("settings")

@@ -30,7 +30,7 @@ int __wrap_fclose(FILE *stream) {
     return bad_end ? EOF : failed;
 }
 
-START_TEST(random_writes_are_all_there) {
+TEST_EACH(random_writes_are_all_there, ROUNDS) {
     struct draws draws = {.seed = (uint64_t)_i};
     char want[WRITES * MOST + 1] = "", *made = NULL;
     size_t length = 0;
@@ -47,9 +47,8 @@ START_TEST(random_writes_are_all_there) {
     ck_assert_uint_eq(text.size, length);
     free(made);
 }
-END_TEST
 
-START_TEST(without_memory_nothing_is_made) {
+TEST(without_memory_nothing_is_made) {
     char *made = NULL;
     struct ls_text text;
     no_stream = true;
@@ -58,9 +57,8 @@ START_TEST(without_memory_nothing_is_made) {
     ck_assert_str_eq(ls_error(), "no memory for a song (7 bytes)");
     ck_assert_ptr_null(made);
 }
-END_TEST
 
-START_TEST(an_end_that_fails_is_an_error) {
+TEST(an_end_that_fails_is_an_error) {
     char *made = NULL;
     struct ls_text text;
     FILE *out = ls_text_open(&text, 7);
@@ -71,9 +69,8 @@ START_TEST(an_end_that_fails_is_an_error) {
     ck_assert_str_eq(ls_error(), "no memory for a song (4 bytes)");
     ck_assert_ptr_null(made);
 }
-END_TEST
 
-START_TEST(the_writers_error_stays) {
+TEST_EACH(the_writers_error_stays, 2) {
     char *made = NULL;
     struct ls_text text;
     FILE *out = ls_text_open(&text, 0);
@@ -84,15 +81,5 @@ START_TEST(the_writers_error_stays) {
     ck_assert_str_eq(ls_error(), "no key");
     ck_assert_ptr_null(made);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("text");
-    TCase *all = tcase_create("all");
-    tcase_add_loop_test(all, random_writes_are_all_there, 0, ROUNDS);
-    tcase_add_test(all, without_memory_nothing_is_made);
-    tcase_add_test(all, an_end_that_fails_is_an_error);
-    tcase_add_loop_test(all, the_writers_error_stays, 0, 2);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("text")

@@ -10,7 +10,7 @@
 #include "base/gate.h"
 #include "harness.h"
 
-START_TEST(deadlines) {
+TEST(deadlines) {
     int64_t start = ls_now();
     ck_assert_int_eq(ls_deadline_in(0), LS_NEVER);
     ck_assert_int_eq(ls_deadline_in(-1), LS_NEVER);
@@ -26,9 +26,8 @@ START_TEST(deadlines) {
     ck_assert(left > 0 && left <= 100);
     ck_assert_double_ge(ls_seconds_since(start), 0);
 }
-END_TEST
 
-START_TEST(wait_ends_at_the_deadline) {
+TEST(wait_ends_at_the_deadline) {
     struct ls_monitor monitor;
     assert_ok(ls_monitor_init(&monitor));
     int64_t start = ls_now();
@@ -38,7 +37,6 @@ START_TEST(wait_ends_at_the_deadline) {
     ck_assert_int_ge(ls_now() - start, 50 * LS_MILLISECOND);
     ls_monitor_destroy(&monitor);
 }
-END_TEST
 
 struct shared {
     struct ls_monitor monitor;
@@ -56,7 +54,7 @@ static void *make_ready(void *argument) {
     return NULL;
 }
 
-START_TEST(broadcast_wakes) {
+TEST(broadcast_wakes) {
     struct shared shared = {.ready = false};
     pthread_t thread;
     assert_ok(ls_monitor_init(&shared.monitor));
@@ -68,14 +66,13 @@ START_TEST(broadcast_wakes) {
     (void)pthread_join(thread, NULL);
     ls_monitor_destroy(&shared.monitor);
 }
-END_TEST
 
 static void *read_mask(void *argument) {
     (void)pthread_sigmask(SIG_BLOCK, NULL, argument);
     return NULL;
 }
 
-START_TEST(threads_block_signals) {
+TEST(threads_block_signals) {
     pthread_t thread;
     sigset_t mask, own;
     assert_ok(ls_thread_start(&thread, "masked", read_mask, &mask));
@@ -84,7 +81,6 @@ START_TEST(threads_block_signals) {
     (void)pthread_sigmask(SIG_BLOCK, NULL, &own);
     ck_assert(!sigismember(&own, SIGINT));
 }
-END_TEST
 
 #define TURNS 2000
 
@@ -99,7 +95,7 @@ static void *answer(void *argument) {
     return NULL;
 }
 
-START_TEST(gate_hands_over) {
+TEST(gate_hands_over) {
     struct shared shared = {.ready = false};
     pthread_t thread;
     assert_ok(ls_thread_start(&thread, "other", answer, &shared));
@@ -113,17 +109,5 @@ START_TEST(gate_hands_over) {
     ck_assert_int_eq(shared.value, 2 * TURNS);
     ck_assert_int_eq(ls_gate_spins(1 << 20), 0);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("thread");
-    TCase *all = tcase_create("all");
-    tcase_set_timeout(all, 60);
-    tcase_add_test(all, deadlines);
-    tcase_add_test(all, wait_ends_at_the_deadline);
-    tcase_add_test(all, broadcast_wakes);
-    tcase_add_test(all, threads_block_signals);
-    tcase_add_test(all, gate_hands_over);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("thread", .seconds = 60)

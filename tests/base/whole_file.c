@@ -53,7 +53,7 @@ static void check_text(const char *want) {
     ck_assert_str_eq(text, want);
 }
 
-START_TEST(the_last_to_close_has_it) {
+TEST(the_last_to_close_has_it) {
     struct ls_whole_file first, second, third;
     open_and_say("file", "first", &first);
     open_and_say("file", "second", &second);
@@ -67,9 +67,8 @@ START_TEST(the_last_to_close_has_it) {
     check_text("first");
     ck_assert_int_eq(count_entries(), 1);
 }
-END_TEST
 
-START_TEST(a_links_place_is_written) {
+TEST(a_links_place_is_written) {
     struct ls_whole_file file;
     struct stat info;
     open_and_say("file", "old", &file);
@@ -81,9 +80,8 @@ START_TEST(a_links_place_is_written) {
     ck_assert_int_eq(lstat("link", &info), 0);
     ck_assert(S_ISLNK(info.st_mode));
 }
-END_TEST
 
-START_TEST(a_device_is_written_as_it_is) {
+TEST(a_device_is_written_as_it_is) {
     struct ls_whole_file file;
     open_and_say("/dev/null", "x", &file);
     ck_assert_ptr_null(file.partial.path);
@@ -92,16 +90,14 @@ START_TEST(a_device_is_written_as_it_is) {
     ck_assert_int_eq(ls_whole_file_close(&file, LS_OK), LS_RESOURCE_EXHAUSTED);
     ck_assert_ptr_nonnull(strstr(ls_error(), "'/dev/full'"));
 }
-END_TEST
 
-START_TEST(trying_leaves_nothing) {
+TEST(trying_leaves_nothing) {
     assert_ok(ls_whole_file_try("file"));
     ck_assert_int_eq(count_entries(), 0);
     ck_assert_int_eq(ls_whole_file_try("none/file"), LS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(ls_error(), "'none/file'"));
     ck_assert_int_ne(ls_whole_file_try("."), LS_OK);
 }
-END_TEST
 
 static _Noreturn void write_and_die(int folder) {
     struct ls_whole_file_partial partial;
@@ -112,7 +108,7 @@ static _Noreturn void write_and_die(int folder) {
 }
 
 /* As a file, and as a folder with something in it. A name that only begins like one stays. */
-START_TEST(what_a_killed_writer_left_goes_with_the_next) {
+TEST_EACH(what_a_killed_writer_left_goes_with_the_next, 2) {
     struct ls_whole_file other, file;
     int status;
     pid_t child = fork();
@@ -130,10 +126,9 @@ START_TEST(what_a_killed_writer_left_goes_with_the_next) {
     ck_assert_int_eq(rmdir(".file.0123456789abcdeX"), 0);
     ck_assert_int_eq(count_entries(), 1);
 }
-END_TEST
 
 /* A link that cannot be looked at is not replaced, and a file that cannot is not left behind. */
-START_TEST(who_cannot_be_looked_at_is_still_there) {
+TEST(who_cannot_be_looked_at_is_still_there) {
     struct ls_whole_file file;
     struct stat info;
     ck_assert_int_eq(symlink("file", "link"), 0);
@@ -154,18 +149,5 @@ START_TEST(who_cannot_be_looked_at_is_still_there) {
     assert_ok(ls_whole_file_close(&file, LS_OK));
     ck_assert_int_eq(count_entries(), 2);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("whole_file");
-    TCase *tests = tcase_create("whole_file");
-    tcase_add_checked_fixture(tests, enter, leave);
-    tcase_add_test(tests, the_last_to_close_has_it);
-    tcase_add_test(tests, a_links_place_is_written);
-    tcase_add_test(tests, a_device_is_written_as_it_is);
-    tcase_add_test(tests, trying_leaves_nothing);
-    tcase_add_loop_test(tests, what_a_killed_writer_left_goes_with_the_next, 0, 2);
-    tcase_add_test(tests, who_cannot_be_looked_at_is_still_there);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("whole_file", .before = enter, .after = leave)

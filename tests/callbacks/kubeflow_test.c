@@ -151,7 +151,7 @@ static int64_t step_until(const atomic_int *count, int64_t step) {
     return step;
 }
 
-START_TEST(a_server_that_comes_later_is_told) {
+TEST(a_server_that_comes_later_is_told) {
     begin(CLOSES);
     tell(callback->on_train_begin, 0);
     int64_t step = step_until(&warnings, 1);
@@ -163,7 +163,6 @@ START_TEST(a_server_that_comes_later_is_told) {
     ck_assert_int_eq(warnings, 1);
     ck_assert_int_eq(returns, 1);
 }
-END_TEST
 
 static void begin_held(void) {
     begin(HOLDS);
@@ -180,26 +179,24 @@ static void end_answered(void) {
 }
 
 /* Nobody answers the first status until all steps are done. */
-START_TEST(steps_go_on_while_a_server_is_silent) {
+TEST(steps_go_on_while_a_server_is_silent) {
     begin_held();
     for (int64_t step = 2; step <= 1000; step++) tell(callback->on_train_batch_end, step);
     end_answered();
     ck_assert_int_le(server.requests, 3); /* the first one, the last one, and the newest between them */
     ck_assert_int_eq(warnings, 0);
 }
-END_TEST
 
 /* A fit that fails tells no end. */
-START_TEST(a_failed_fit_leaves_nothing_behind) {
+TEST(a_failed_fit_leaves_nothing_behind) {
     begin_held();
     tell(callback->on_train_begin, 0);
     tell(callback->on_train_batch_end, 2);
     end_answered();
 }
-END_TEST
 
 /* It has nothing to tell. */
-START_TEST(another_worker_tells_nothing) {
+TEST(another_worker_tells_nothing) {
     begin(ANSWERS);
     const ls_callback_call call = {.model = &model, .epochs = 1, .step = 1, .steps = 2};
     assert_ok(callback->on_train_begin(callback->context, &call));
@@ -208,16 +205,5 @@ START_TEST(another_worker_tells_nothing) {
     end();
     ck_assert_int_eq(server.requests, 0);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("kubeflow");
-    TCase *tests = tcase_create("kubeflow");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, a_server_that_comes_later_is_told);
-    tcase_add_test(tests, steps_go_on_while_a_server_is_silent);
-    tcase_add_test(tests, a_failed_fit_leaves_nothing_behind);
-    tcase_add_test(tests, another_worker_tells_nothing);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("kubeflow", .seconds = 60)

@@ -78,7 +78,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size) {
 
 static const int errors[] = {ENOSPC, EROFS, EIO, EDQUOT};
 
-START_TEST(every_call_may_fail) {
+TEST_EACH(every_call_may_fail, COUNT_OF(errors)) {
     int failures = 0;
     for (long k = 1;; k++) {
         assert_ok(ls_checkpoint_folder_clear(folder_path()));
@@ -104,10 +104,9 @@ START_TEST(every_call_may_fail) {
     ck_assert_int_ge(failures, 8);
     ck_assert_int_eq(take_warnings(NULL), 0);
 }
-END_TEST
 
 /* A checkpoint that is there is whole, after whichever call the process is killed. */
-START_TEST(every_call_may_be_the_last) {
+TEST(every_call_may_be_the_last) {
     int deaths = 0;
     for (long k = 1;; k++, deaths++) {
         int status;
@@ -133,9 +132,8 @@ START_TEST(every_call_may_be_the_last) {
     ck_assert_int_ge(deaths, 8);
     ck_assert_int_eq(take_warnings(NULL), 0);
 }
-END_TEST
 
-START_TEST(short_writes_are_continued) {
+TEST(short_writes_are_continued) {
     size_t size, other;
     assert_ok(save_step(1, 1));
     uint8_t *whole = read_bytes("checkpoint-000000000001.safetensors", &size);
@@ -151,7 +149,6 @@ START_TEST(short_writes_are_continued) {
     free(whole);
     free(pieces);
 }
-END_TEST
 
 static ls_status load_first(void) {
     int64_t step;
@@ -164,7 +161,7 @@ static ls_status save_second(void) {
 }
 
 /* Too little memory is no damage: it is an error, and no older checkpoint is taken for it. */
-START_TEST(every_allocation_may_fail) {
+TEST_EACH(every_allocation_may_fail, 2) {
     ls_status (*const action)(void) = _i ? load_first : save_second;
     int failures = 0;
     assert_ok(save_step(1, 2));
@@ -182,7 +179,6 @@ START_TEST(every_allocation_may_fail) {
     ck_assert_int_ge(failures, 2);
     ck_assert_int_eq(take_warnings(NULL), 0);
 }
-END_TEST
 
 /* Says that it is there, writes checkpoints for ever and says each step when it is on the disk. */
 static _Noreturn void write_for_ever(int64_t step, int said) {
@@ -209,7 +205,7 @@ static int64_t write_until_killed(int64_t first, long microseconds) {
     return said;
 }
 
-START_TEST(killed_at_random_moments) {
+TEST(killed_at_random_moments) {
     const int rounds = getenv("LOCKSTEP_TEST_FULL") ? 500 : 30;
     int64_t step = 0;
     int unfinished = 0;
@@ -230,18 +226,5 @@ START_TEST(killed_at_random_moments) {
     (void)printf("# %d times killed, %d of them inside a write, %lld checkpoints\n", rounds, unfinished,
                  (long long)step);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("failure");
-    TCase *tests = tcase_create("failure");
-    tcase_set_timeout(tests, 240);
-    tcase_add_checked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, every_call_may_fail, 0, (int)(sizeof(errors) / sizeof(errors[0])));
-    tcase_add_test(tests, every_call_may_be_the_last);
-    tcase_add_test(tests, short_writes_are_continued);
-    tcase_add_loop_test(tests, every_allocation_may_fail, 0, 2);
-    tcase_add_test(tests, killed_at_random_moments);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("failure", .seconds = 240, .before = folder_make, .after = folder_remove)

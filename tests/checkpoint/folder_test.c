@@ -20,7 +20,7 @@ static const char *name_of(int step) {
 }
 
 /* The bytes are recorded: what is written today must be readable for ever. */
-START_TEST(the_golden_file) {
+TEST(the_golden_file) {
     size_t size, golden_size;
     assert_ok(save_step(3, 1));
     uint8_t *bytes = read_bytes(name_of(3), &size);
@@ -36,9 +36,8 @@ START_TEST(the_golden_file) {
     free(bytes);
     free(golden);
 }
-END_TEST
 
-START_TEST(the_newest_are_kept) {
+TEST(the_newest_are_kept) {
     ck_assert_int_eq(load_step(), 0);
     for (int step = 1; step <= 20; step++) {
         assert_ok(save_step(step, 3));
@@ -51,10 +50,9 @@ START_TEST(the_newest_are_kept) {
     ck_assert_int_eq(count_files(""), 0);
     ck_assert_int_eq(take_warnings(NULL), 0);
 }
-END_TEST
 
 /* A newer file is there only where it is damaged: it must not push out the good ones. */
-START_TEST(a_damaged_newer_file_keeps_nothing_out) {
+TEST(a_damaged_newer_file_keeps_nothing_out) {
     assert_ok(save_step(5, 1));
     write_bytes(name_of(9), "torn", 4);
     for (int step = 6; step < 9; step++) {
@@ -69,9 +67,8 @@ START_TEST(a_damaged_newer_file_keeps_nothing_out) {
     assert_ok(ls_checkpoint_folder_clear(folder_path()));
     ck_assert_int_eq(count_files(""), 1); /* it is the user's to remove */
 }
-END_TEST
 
-START_TEST(other_files_are_left_alone) {
+TEST(other_files_are_left_alone) {
     static const char *const others[] = {"notes.txt",
                                          "checkpoint-1.safetensors",
                                          "checkpoint-000000000007.safetensors~",
@@ -88,7 +85,6 @@ START_TEST(other_files_are_left_alone) {
     assert_ok(ls_checkpoint_folder_clear(folder_path()));
     ck_assert_int_eq(count_files(""), (int)count);
 }
-END_TEST
 
 /* Damages checkpoint 2, and expects one warning that names it and checkpoint 1. */
 static void expect_older(const uint8_t *bytes, size_t size) {
@@ -99,7 +95,7 @@ static void expect_older(const uint8_t *bytes, size_t size) {
     ck_assert_msg(strstr(warning, path_in(name_of(2))) && strstr(warning, "damaged"), "%s", warning);
 }
 
-START_TEST(every_changed_byte_is_found) {
+TEST(every_changed_byte_is_found) {
     size_t size;
     assert_ok(save_step(1, 2));
     assert_ok(save_step(2, 2));
@@ -114,9 +110,8 @@ START_TEST(every_changed_byte_is_found) {
     ck_assert_int_eq(load_step(), 2);
     free(bytes);
 }
-END_TEST
 
-START_TEST(every_truncation_is_found) {
+TEST(every_truncation_is_found) {
     size_t size;
     assert_ok(save_step(1, 2));
     assert_ok(save_step(2, 2));
@@ -134,9 +129,8 @@ START_TEST(every_truncation_is_found) {
     }
     free(bytes);
 }
-END_TEST
 
-START_TEST(all_damaged_is_none) {
+TEST(all_damaged_is_none) {
     for (int step = 1; step <= 3; step++) write_bytes(name_of(step), "torn", 4);
     ck_assert_int_eq(mkdir(path_in(name_of(4)), 0700), 0);
     ck_assert_int_eq(load_step(), 0);
@@ -146,9 +140,8 @@ START_TEST(all_damaged_is_none) {
     ck_assert_int_eq(load_step(), 4);
     ck_assert_int_eq(rmdir(path_in("damaged-checkpoint-000000000004.safetensors")), 0);
 }
-END_TEST
 
-START_TEST(a_folder_in_its_place_makes_way) {
+TEST(a_folder_in_its_place_makes_way) {
     assert_ok(save_step(1, 2));
     ck_assert_int_eq(mkdir(path_in(name_of(2)), 0700), 0);
     assert_ok(save_step(2, 2));
@@ -156,10 +149,9 @@ START_TEST(a_folder_in_its_place_makes_way) {
     ck_assert_int_eq(take_warnings(NULL), 0);
     ck_assert_int_eq(rmdir(path_in("damaged-checkpoint-000000000002.safetensors")), 0);
 }
-END_TEST
 
 /* One that was frozen before it wrote, and wakes while its successor writes the same step. */
-START_TEST(who_wakes_late_touches_nothing) {
+TEST(who_wakes_late_touches_nothing) {
     static const struct ls_log silent = {.level = LS_LOG_ERROR};
     struct ls_folder_lock *old = NULL, *new = NULL;
     size_t size;
@@ -176,10 +168,9 @@ START_TEST(who_wakes_late_touches_nothing) {
     ls_folder_lock_free(new);
     assert_ok(ls_checkpoint_folder_check(folder_path()));
 }
-END_TEST
 
 /* Whole, but of another version: that is no damage, so no older one is taken silently. */
-START_TEST(another_version_is_an_error) {
+TEST(another_version_is_an_error) {
     struct ls_safetensors_text texts[] = {{"format", "lockstep checkpoint"}, {"version", "9"}};
     struct ls_safetensor tensors[] = {{.name = LS_CHECKPOINT_DIGEST, .type = "U8", .shape = LS_SHAPE(64)}};
     struct ls_safetensors file = {.texts = texts, .text_count = 2, .tensors = tensors, .tensor_count = 1};
@@ -196,9 +187,8 @@ START_TEST(another_version_is_an_error) {
     ck_assert_msg(strstr(ls_error(), name_of(2)) && strstr(ls_error(), "version is '9'"), "%s", ls_error());
     free(header);
 }
-END_TEST
 
-START_TEST(folders_that_will_not_do_are_named) {
+TEST(folders_that_will_not_do_are_named) {
     char path[512];
     (void)snprintf(path, sizeof(path), "%s", path_in("none"));
     ck_assert_int_eq(ls_checkpoint_folder_check(path), LS_NOT_FOUND);
@@ -210,18 +200,16 @@ START_TEST(folders_that_will_not_do_are_named) {
     ck_assert_int_eq(ls_checkpoint_folder_check(path), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), "Not a directory"), "%s", ls_error());
 }
-END_TEST
 
-START_TEST(what_a_killed_writer_left_is_removed) {
+TEST(what_a_killed_writer_left_is_removed) {
     write_bytes(".checkpoint-000000000004.safetensors", "half", 4);
     write_bytes(".checkpoint-probe", "", 0);
     ck_assert_int_eq(load_step(), 0);
     assert_ok(ls_checkpoint_folder_check(folder_path()));
     ck_assert_int_eq(count_files(""), 0);
 }
-END_TEST
 
-START_TEST(the_thread_writes) {
+TEST(the_thread_writes) {
     struct ls_writer *writer = NULL;
     bool written = true;
     assert_ok(ls_writer_new(folder_path(), 2, &writer));
@@ -239,9 +227,8 @@ START_TEST(the_thread_writes) {
     ck_assert(ls_writer_free(writer, ls_deadline_in(30)));
     ck_assert_int_eq(load_step(), 6);
 }
-END_TEST
 
-START_TEST(the_threads_error_is_told_once) {
+TEST(the_threads_error_is_told_once) {
     struct ls_writer *writer = NULL;
     bool written = true;
     assert_ok(ls_writer_new("/nowhere/at/all", 2, &writer));
@@ -253,27 +240,5 @@ START_TEST(the_threads_error_is_told_once) {
     assert_ok(ls_writer_result(writer, &written));
     ck_assert(ls_writer_free(writer, ls_deadline_in(30)));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("folder");
-    TCase *tests = tcase_create("folder");
-    tcase_set_timeout(tests, 120);
-    tcase_add_checked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, the_golden_file);
-    tcase_add_test(tests, the_newest_are_kept);
-    tcase_add_test(tests, a_damaged_newer_file_keeps_nothing_out);
-    tcase_add_test(tests, other_files_are_left_alone);
-    tcase_add_test(tests, every_changed_byte_is_found);
-    tcase_add_test(tests, every_truncation_is_found);
-    tcase_add_test(tests, all_damaged_is_none);
-    tcase_add_test(tests, a_folder_in_its_place_makes_way);
-    tcase_add_test(tests, who_wakes_late_touches_nothing);
-    tcase_add_test(tests, another_version_is_an_error);
-    tcase_add_test(tests, folders_that_will_not_do_are_named);
-    tcase_add_test(tests, what_a_killed_writer_left_is_removed);
-    tcase_add_test(tests, the_thread_writes);
-    tcase_add_test(tests, the_threads_error_is_told_once);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("folder", .seconds = 120, .before = folder_make, .after = folder_remove)

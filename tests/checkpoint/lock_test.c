@@ -56,7 +56,7 @@ static void end(pid_t child) {
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
 }
 
-START_TEST(another_job_is_kept_out) {
+TEST(another_job_is_kept_out) {
     char who[64];
     struct ls_folder_lock *lock = NULL;
     pid_t child = holder_of(1);
@@ -71,10 +71,9 @@ START_TEST(another_job_is_kept_out) {
     ls_folder_lock_free(lock);
     ck_assert_int_eq(count_files(""), 0);
 }
-END_TEST
 
 /* A record that is cut short, or none at all: kept out all the same. */
-START_TEST(a_holder_without_a_name) {
+TEST(a_holder_without_a_name) {
     struct ls_folder_lock *lock = NULL;
     pid_t child = holder_of(1);
     write_bytes(LS_FOLDER_LOCK, "pid 12 o", 8);
@@ -82,10 +81,9 @@ START_TEST(a_holder_without_a_name) {
     ck_assert_msg(strstr(ls_error(), folder_path()) && strstr(ls_error(), "another job"), "%s", ls_error());
     end(child);
 }
-END_TEST
 
 /* A frozen process that wakes changes nothing. */
-START_TEST(the_same_job_takes_it_over) {
+TEST(the_same_job_takes_it_over) {
     struct ls_folder_lock *frozen = NULL, *lock = NULL, *other = NULL;
     assert_ok(take(1, &frozen));
     assert_ok(ls_checkpoint_folder_save(folder_path(), frozen, checkpoint_of(4), 1));
@@ -107,10 +105,9 @@ START_TEST(the_same_job_takes_it_over) {
     assert_ok(take(2, &other));
     ls_folder_lock_free(other);
 }
-END_TEST
 
 /* One who looks takes no part, and keeps nobody out for longer than a moment. */
-START_TEST(who_looks_sees_the_holder) {
+TEST(who_looks_sees_the_holder) {
     struct ls_folder_lock *lock = NULL;
     ck_assert_int_eq(ls_folder_lock_look("/nowhere/at/all"), LS_FOLDER_FREE);
     ck_assert_int_eq(ls_folder_lock_look(folder_path()), LS_FOLDER_FREE);
@@ -123,9 +120,8 @@ START_TEST(who_looks_sees_the_holder) {
     ls_folder_lock_free(lock);
     ck_assert_int_eq(ls_folder_lock_look(folder_path()), LS_FOLDER_FREE);
 }
-END_TEST
 
-START_TEST(who_looks_keeps_nobody_out) {
+TEST(who_looks_keeps_nobody_out) {
     struct ls_folder_lock *lock = NULL;
     pid_t child = fork();
     if (!child)
@@ -136,9 +132,8 @@ START_TEST(who_looks_keeps_nobody_out) {
     }
     end(child);
 }
-END_TEST
 
-START_TEST(a_file_system_without_locks) {
+TEST_EACH(a_file_system_without_locks, 3) {
     static const int errors[] = {ENOLCK, EOPNOTSUPP, ENOSYS};
     struct ls_folder_lock *lock = NULL;
     warned = 0;
@@ -150,10 +145,9 @@ START_TEST(a_file_system_without_locks) {
     ls_folder_lock_free(lock);
     ck_assert_int_eq(count_files(LS_FOLDER_LOCK), 0);
 }
-END_TEST
 
 /* Processes that take and release it all the time: never two at once. */
-START_TEST(one_at_a_time) {
+TEST(one_at_a_time) {
     enum { PROCESSES = 3, ROUNDS = 300 };
     struct ls_folder_lock *lock = NULL;
     for (int p = 0; p < PROCESSES; p++) {
@@ -173,9 +167,8 @@ START_TEST(one_at_a_time) {
     }
     ck_assert_int_eq(count_files(""), 0);
 }
-END_TEST
 
-START_TEST(folders_that_will_not_do) {
+TEST(folders_that_will_not_do) {
     struct ls_folder_lock *lock = NULL;
     const struct ls_log log = {.sink = hear, .level = LS_LOG_WARNING};
     ck_assert_int_eq(ls_folder_lock_take("/nowhere/at/all", 1, &log, &lock), LS_NOT_FOUND);
@@ -183,21 +176,5 @@ START_TEST(folders_that_will_not_do) {
     ck_assert_int_ne(ls_folder_lock_take("/proc", 1, &log, &lock), LS_OK);
     ck_assert_ptr_null(lock);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("lock");
-    TCase *tests = tcase_create("lock");
-    tcase_set_timeout(tests, 120);
-    tcase_add_checked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, another_job_is_kept_out);
-    tcase_add_test(tests, a_holder_without_a_name);
-    tcase_add_test(tests, the_same_job_takes_it_over);
-    tcase_add_test(tests, who_looks_sees_the_holder);
-    tcase_add_test(tests, who_looks_keeps_nobody_out);
-    tcase_add_loop_test(tests, a_file_system_without_locks, 0, 3);
-    tcase_add_test(tests, one_at_a_time);
-    tcase_add_test(tests, folders_that_will_not_do);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("lock", .seconds = 120, .before = folder_make, .after = folder_remove)

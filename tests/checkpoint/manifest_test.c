@@ -47,12 +47,11 @@ static void expect_back(struct ls_manifest_texts *texts) {
     }
 }
 
-START_TEST(it_comes_back_to_the_bit) {
+TEST(it_comes_back_to_the_bit) {
     struct ls_manifest_texts texts;
     write_texts(sample, &texts);
     expect_back(&texts);
 }
-END_TEST
 
 static const struct {
     const char *name, *value;
@@ -67,7 +66,7 @@ static const struct {
     {"position", "-1"},
 };
 
-START_TEST(what_it_should_not_be_is_refused) {
+TEST_EACH(what_it_should_not_be_is_refused, COUNT_OF(refusals)) {
     struct ls_manifest_texts texts;
     struct ls_training_progress back = {.step = 77};
     struct ls_training_progress smaller = sample;
@@ -79,9 +78,8 @@ START_TEST(what_it_should_not_be_is_refused) {
     ck_assert_msg(strstr(ls_error(), refusals[_i].name), "%s", ls_error());
     ck_assert_int_eq(back.step, 77);
 }
-END_TEST
 
-START_TEST(every_field_must_be_there) {
+TEST(every_field_must_be_there) {
     struct ls_manifest_texts texts;
     struct ls_training_progress back = {0};
     write_texts(sample, &texts);
@@ -95,10 +93,9 @@ START_TEST(every_field_must_be_there) {
         texts.texts[i].name = name;
     }
 }
-END_TEST
 
 /* Files from before there were these fields have none, and such are written where they say nothing. */
-START_TEST(some_fields_may_be_there) {
+TEST(some_fields_may_be_there) {
     struct ls_manifest_texts with, texts;
     struct ls_training_progress back = {0}, plain = sample;
     plain.learning_rate = 0;
@@ -119,9 +116,8 @@ START_TEST(some_fields_may_be_there) {
     ck_assert_int_eq(read_texts(&with, &back), LS_INVALID_ARGUMENT);
     ck_assert_msg(strstr(ls_error(), "learning_rate"), "%s", ls_error());
 }
-END_TEST
 
-START_TEST(a_loss_scale_is_kept) {
+TEST(a_loss_scale_is_kept) {
     struct ls_manifest_texts texts;
     struct ls_training_progress scaled = sample;
     write_texts(sample, &texts);
@@ -131,14 +127,13 @@ START_TEST(a_loss_scale_is_kept) {
     ck_assert_uint_eq(texts.count, without + 3);
     expect_back(&texts);
 }
-END_TEST
 
 static void expect_difference(const char *there, const char *here, const char *message) {
     ck_assert_int_eq(ls_manifest_compare(there, here), LS_FAILED_PRECONDITION);
     ck_assert_msg(strstr(ls_error(), message), "%s", ls_error());
 }
 
-START_TEST(the_difference_is_named) {
+TEST(the_difference_is_named) {
     assert_ok(ls_manifest_compare("", ""));
     assert_ok(ls_manifest_compare("a=1\nb=2\n", "a=1\nb=2\n"));
     expect_difference("a=1\nb=2\n", "a=1\nb=3\n", "b differs: '2' there, '3' here");
@@ -147,17 +142,5 @@ START_TEST(the_difference_is_named) {
     expect_difference("a=1\n", "a=1\nb=2\n", "b=2");
     expect_difference("a=1\nb=2\n", "a=1\n", "b=2");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("manifest");
-    TCase *tests = tcase_create("manifest");
-    tcase_add_test(tests, it_comes_back_to_the_bit);
-    tcase_add_loop_test(tests, what_it_should_not_be_is_refused, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
-    tcase_add_test(tests, every_field_must_be_there);
-    tcase_add_test(tests, some_fields_may_be_there);
-    tcase_add_test(tests, a_loss_scale_is_kept);
-    tcase_add_test(tests, the_difference_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("manifest")

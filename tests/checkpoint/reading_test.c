@@ -19,7 +19,7 @@ static void check_error(long k, ls_status status) {
     ck_assert_msg(status != LS_UNKNOWN || strstr(ls_error(), "try again"), "%s", ls_error());
 }
 
-START_TEST(an_error_of_reading_is_no_damage) {
+TEST_EACH(an_error_of_reading_is_no_damage, COUNT_OF(errors)) {
     int failures = 0;
     assert_ok(save_step(1, 2));
     assert_ok(save_step(2, 2));
@@ -36,9 +36,8 @@ START_TEST(an_error_of_reading_is_no_damage) {
     }
     ck_assert_int_ge(failures, 5);
 }
-END_TEST
 
-START_TEST(an_interrupted_read_is_made_again) {
+TEST(an_interrupted_read_is_made_again) {
     int64_t step;
     assert_ok(save_step(1, 2));
     faulty_files_begin(5, EINTR); /* after the folder is opened and listed, and the file opened and looked at */
@@ -46,9 +45,8 @@ START_TEST(an_interrupted_read_is_made_again) {
     ck_assert(faulty_files_end());
     ck_assert_int_eq(step, 1);
 }
-END_TEST
 
-START_TEST(an_early_end_is_damage) {
+TEST(an_early_end_is_damage) {
     char said[1200];
     int64_t step;
     assert_ok(save_step(1, 2));
@@ -62,10 +60,9 @@ START_TEST(an_early_end_is_damage) {
                   said);
     ck_assert_int_eq(count_files("damaged-"), 2);
 }
-END_TEST
 
 /* A lock that cannot be looked at is nobody else's. */
-START_TEST(a_lock_that_cannot_be_read_is_told) {
+TEST_EACH(a_lock_that_cannot_be_read_is_told, 3) {
     int failures = 0;
     struct ls_folder_lock *held = NULL;
     assert_ok(ls_folder_lock_take(folder_path(), 1, NULL, &held));
@@ -82,9 +79,8 @@ START_TEST(a_lock_that_cannot_be_read_is_told) {
     ck_assert_int_ge(failures, 3);
     ls_folder_lock_free(held);
 }
-END_TEST
 
-START_TEST(a_lock_stands_while_it_cannot_be_looked_at) {
+TEST(a_lock_stands_while_it_cannot_be_looked_at) {
     struct ls_folder_lock *lock = NULL;
     assert_ok(ls_folder_lock_take(folder_path(), 1, NULL, &lock));
     for (long k = 1; k <= 2; k++) {
@@ -97,17 +93,5 @@ START_TEST(a_lock_stands_while_it_cannot_be_looked_at) {
     }
     ls_folder_lock_free(lock);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("reading");
-    TCase *tests = tcase_create("reading");
-    tcase_add_checked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, an_error_of_reading_is_no_damage, 0, (int)(sizeof(errors) / sizeof(errors[0])));
-    tcase_add_test(tests, an_interrupted_read_is_made_again);
-    tcase_add_test(tests, an_early_end_is_damage);
-    tcase_add_loop_test(tests, a_lock_that_cannot_be_read_is_told, 0, 3);
-    tcase_add_test(tests, a_lock_stands_while_it_cannot_be_looked_at);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("reading", .before = folder_make, .after = folder_remove)

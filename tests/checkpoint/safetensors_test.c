@@ -29,7 +29,7 @@ static ls_status parse(const char *header, size_t data, struct ls_safetensors *f
     return status;
 }
 
-START_TEST(the_header_is_written) {
+TEST(the_header_is_written) {
     struct ls_safetensor tensors[] = {{.name = "b", .type = "F32", .shape = LS_SHAPE(2, 3)},
                                       {.name = "z", .type = "U8", .shape = LS_SHAPE(5)},
                                       {.name = "e", .type = "F64", .shape = {.rank = 0}},
@@ -51,9 +51,8 @@ START_TEST(the_header_is_written) {
     ck_assert_mem_eq(header + LENGTH, want, strlen(want));
     for (size_t i = strlen(want); i < length; i++) ck_assert_int_eq(header[LENGTH + i], ' ');
 }
-END_TEST
 
-START_TEST(what_is_written_is_read) {
+TEST(what_is_written_is_read) {
     struct ls_safetensor tensors[] = {{.name = "x/\"y\"", .type = "F32", .shape = LS_SHAPE(4)},
                                       {.name = "half", .type = "BF16", .shape = LS_SHAPE(1, 3)}};
     struct ls_safetensors_text texts[] = {{"lines", "a=1\nb=\t\x01\n"}, {"", ""}};
@@ -75,9 +74,8 @@ START_TEST(what_is_written_is_read) {
     ck_assert_ptr_null(ls_safetensors_find(&back, "none"));
     ls_safetensors_free(&back);
 }
-END_TEST
 
-START_TEST(bad_tensors_are_not_written) {
+TEST(bad_tensors_are_not_written) {
     struct ls_safetensor twice[] = {{.name = "a", .type = "F32", .shape = LS_SHAPE(1)},
                                     {.name = "a", .type = "F32", .shape = LS_SHAPE(2)}};
     struct ls_safetensor unknown[] = {{.name = "a", .type = "F31", .shape = LS_SHAPE(1)}};
@@ -93,7 +91,6 @@ START_TEST(bad_tensors_are_not_written) {
         ck_assert_ptr_null(header);
     }
 }
-END_TEST
 
 /* header, bytes of data, what the message says */
 static const struct {
@@ -138,17 +135,16 @@ static const struct {
     {"{\"__metadata__\":{\"a\":1}}", 0, "'a' is no text"},
 };
 
-START_TEST(what_is_no_such_file_is_refused) {
+TEST_EACH(what_is_no_such_file_is_refused, COUNT_OF(refusals)) {
     struct ls_safetensors file = {.data = 99};
     ck_assert_int_eq(parse(refusals[_i].header, refusals[_i].data, &file), LS_DATA_LOSS);
     ck_assert_msg(strstr(ls_error(), refusals[_i].message), "%s: %s", refusals[_i].header, ls_error());
     ck_assert_uint_eq(file.data, 99);
 }
-END_TEST
 
 /* Drawn files: tensors of any type and number of extents, each of which is in its place; those that are not read here
  * are told, and cannot be written. */
-START_TEST(tensors_that_are_not_read_leave_the_others) {
+TEST(tensors_that_are_not_read_leave_the_others) {
     static const char *const types[] = {"F32", "I64", "F8_E8M0", "F4", "C64", "new"};
     struct draw draw = draw_from(draw_first_seed(), 1);
     for (int round = 0; round < 500; round++) {
@@ -188,9 +184,8 @@ START_TEST(tensors_that_are_not_read_leave_the_others) {
         ls_safetensors_free(&file);
     }
 }
-END_TEST
 
-START_TEST(lengths_are_checked) {
+TEST(lengths_are_checked) {
     struct ls_safetensors file = {0};
     const uint8_t huge[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, '{', '}'};
     const uint8_t beyond[10] = {3, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
@@ -200,17 +195,5 @@ START_TEST(lengths_are_checked) {
     assert_ok(parse("{}   ", 0, &file));
     ls_safetensors_free(&file);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("safetensors");
-    TCase *tests = tcase_create("safetensors");
-    tcase_add_test(tests, the_header_is_written);
-    tcase_add_test(tests, what_is_written_is_read);
-    tcase_add_test(tests, bad_tensors_are_not_written);
-    tcase_add_loop_test(tests, what_is_no_such_file_is_refused, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
-    tcase_add_test(tests, tensors_that_are_not_read_leave_the_others);
-    tcase_add_test(tests, lengths_are_checked);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("safetensors")

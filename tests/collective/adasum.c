@@ -132,7 +132,7 @@ static ls_status reduce_one(struct rank *rank) {
     return reduce_round(rank, *(const int *)rank->context);
 }
 
-START_TEST(all_ranks_get_the_bits_of_the_definition) {
+TEST_EACH(all_ranks_get_the_bits_of_the_definition, WAYS) {
     const char *given = getenv("LOCKSTEP_TEST_SEED");
     seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
     printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
@@ -145,7 +145,6 @@ START_TEST(all_ranks_get_the_bits_of_the_definition) {
             compare(round, size, floats[round % 4]);
         }
 }
-END_TEST
 
 /* ---- what it is for, and what it refuses ---- */
 
@@ -158,7 +157,7 @@ static ls_status reduce_two(struct rank *rank) {
     return ls_group_all_reduce(rank->group, &call);
 }
 
-START_TEST(gradients_alike_are_averaged_and_others_added) {
+TEST(gradients_alike_are_averaged_and_others_added) {
     static const struct {
         float given[4], wanted[2];
     } cases[] = {{{3, 4, 3, 4}, {3, 4}}, {{2, 0, 0, 5}, {2, 5}}, {{0, 0, 0, 5}, {0, 5}},
@@ -173,9 +172,8 @@ START_TEST(gradients_alike_are_averaged_and_others_added) {
         for (int k = 0; k < 4; k++) ck_assert_float_eq(data[k], cases[i].wanted[k % 2]);
     }
 }
-END_TEST
 
-START_TEST(three_ranks_are_refused) {
+TEST(three_ranks_are_refused) {
     float data[6] = {0};
     struct world_options options = way_of(0, 3);
     struct world world;
@@ -185,9 +183,8 @@ START_TEST(three_ranks_are_refused) {
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "power of two of ranks, not for 3"));
     }
 }
-END_TEST
 
-START_TEST(integers_and_compression_are_refused) {
+TEST(integers_and_compression_are_refused) {
     ck_assert_int_eq(ls_adasum_check("v", LS_INT32), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "adasum is for floats, not for int32"));
     ck_assert_int_eq(ls_adasum_check("v", LS_BOOL), LS_INVALID_ARGUMENT);
@@ -195,16 +192,5 @@ START_TEST(integers_and_compression_are_refused) {
     ck_assert_int_eq(ls_group_all_reduce_check(&call), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "not for adasum"));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/adasum");
-    TCase *cases = tcase_create("adasum");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, all_ranks_get_the_bits_of_the_definition, 0, WAYS);
-    tcase_add_test(cases, gradients_alike_are_averaged_and_others_added);
-    tcase_add_test(cases, three_ranks_are_refused);
-    tcase_add_test(cases, integers_and_compression_are_refused);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/adasum", .seconds = 120)

@@ -31,16 +31,15 @@ static const int uneven[8][9] = {
     {0, 1, 3, 4, 6, 7, 8, 11, 12},
 };
 
-START_TEST(table_over_local_links) {
+TEST_EACH(table_over_local_links, MOST_WORKERS) {
     struct world_options options = {.size = _i + 1};
     struct table table = {.first = even, COUNTS(small_counts), .breadth = ALL_TYPES, .deal = DEAL};
     table_run(&options, &table);
     table.first = uneven[_i];
     table_run(&options, &table);
 }
-END_TEST
 
-START_TEST(many_leaves_on_one_worker) {
+TEST(many_leaves_on_one_worker) {
     static const int heavy[] = {0, 8, 9, 25}, single[] = {0, 13};
     struct world_options options = {.size = 3};
     struct table table = {.first = heavy, COUNTS(small_counts), .breadth = ALL_TYPES, .deal = DEAL};
@@ -49,9 +48,8 @@ START_TEST(many_leaves_on_one_worker) {
     table.first = single;
     table_run(&options, &table);
 }
-END_TEST
 
-START_TEST(table_over_tcp) {
+TEST_EACH(table_over_tcp, SANITIZED ? 2 : 3) {
     static const int sizes[] = {2, 3, 5};
     struct world_options options = {.size = sizes[_i], .wire = WIRE_TCP};
     struct table table = {.first = uneven[sizes[_i] - 1], COUNTS(small_counts), .breadth = TWO_TYPES};
@@ -59,10 +57,9 @@ START_TEST(table_over_tcp) {
     table = (struct table){.first = even, COUNTS(middle_counts), .breadth = ALL_TYPES, .deal = DEAL};
     table_run(&options, &table);
 }
-END_TEST
 
 /* Small segments, so that every pipeline has many; sends and receives end in the middle of elements. */
-START_TEST(table_over_odd_links) {
+TEST_EACH(table_over_odd_links, SANITIZED ? 2 : 3) {
     static const int sizes[] = {2, 3, 4};
     struct world_options options = {.size = sizes[_i], .wire = WIRE_ODD, .segment = 1000};
     static const size_t counts[] = {1, 9, 1001};
@@ -72,9 +69,8 @@ START_TEST(table_over_odd_links) {
     table = (struct table){.first = even, COUNTS(longer), .breadth = TWO_TYPES};
     table_run(&options, &table);
 }
-END_TEST
 
-START_TEST(table_over_shared_memory) {
+TEST_EACH(table_over_shared_memory, MOST_WORKERS) {
     struct world_options options = {.size = _i + 1, .wire = WIRE_SHARED};
     struct table table = {.first = even, COUNTS(small_counts), .breadth = ALL_TYPES, .deal = DEAL};
     table_run(&options, &table);
@@ -87,24 +83,21 @@ START_TEST(table_over_shared_memory) {
     if (SANITIZED) table.deal = DEAL;
     table_run(&options, &table);
 }
-END_TEST
 
-START_TEST(large_counts_over_shared_memory) {
+TEST_EACH(large_counts_over_shared_memory, SANITIZED ? 2 : 3) {
     struct world_options options = {.size = _i + 2, .wire = WIRE_SHARED};
     struct table table = {.first = uneven[_i + 1], COUNTS(large_counts), .breadth = MEANS};
     table_run(&options, &table);
 }
-END_TEST
 
-START_TEST(many_segments) {
+TEST_EACH(many_segments, SANITIZED ? 2 : 3) {
     struct world_options options = {.size = _i + 2, .wire = _i & 1 ? WIRE_TCP : WIRE_LOCAL, .segment = 16384};
     struct table table = {.first = uneven[_i + 1], COUNTS(large_counts), .breadth = MEANS};
     table_run(&options, &table);
 }
-END_TEST
 
 /* The bits of AUTO are those of one worker that holds all leaves, whatever the layout. */
-START_TEST(layout_does_not_change_the_bits) {
+TEST(layout_does_not_change_the_bits) {
     static const int layouts[][5] = {{0, 6}, {0, 3, 6}, {0, 1, 6}, {0, 2, 3, 6}, {0, 1, 2, 3, 6}};
     static const int sizes[] = {1, 2, 2, 3, 4};
     static const size_t counts[] = {MANY(20011)};
@@ -115,7 +108,6 @@ START_TEST(layout_does_not_change_the_bits) {
             table_run(&options, &table);
         }
 }
-END_TEST
 
 /* ---- parameter servers ---- */
 
@@ -133,7 +125,7 @@ static struct world_options served(int i) {
                                                    : WIRE_LOCAL};
 }
 
-START_TEST(servers_add_what_workers_would) {
+TEST_EACH(servers_add_what_workers_would, SANITIZED ? 3 : SERVED) {
     static const size_t counts[] = {1, 700, 1009, 4099}; /* the first ones are too small for servers */
     struct world_options options = served(_i);
     struct table table = {
@@ -145,7 +137,6 @@ START_TEST(servers_add_what_workers_would) {
     table.compression = _i & 1 ? LS_COMPRESS_FP16 : LS_COMPRESS_BF16;
     table_run(&options, &table);
 }
-END_TEST
 
 static uint64_t seed;
 
@@ -155,7 +146,7 @@ static int below(int round, uint64_t index, int end) {
 
 /* Blocks of 1 MiB and more go in pieces that wait for each other: none may wait for ever, whatever the sizes, the parts
  * that a worker gives and the grain. */
-START_TEST(large_blocks_keep_step) {
+TEST(large_blocks_keep_step) {
     static const size_t segments[] = {0, 1000, 4096, 1 << 20};
     static const enum wire wires[] = {WIRE_LOCAL, WIRE_TCP, WIRE_RING};
     for (int round = 0; round < (SANITIZED ? 1 : 4); round++) {
@@ -172,7 +163,6 @@ START_TEST(large_blocks_keep_step) {
         table_run(&options, &table);
     }
 }
-END_TEST
 
 struct load {
     size_t sent[MAX_RANKS][MAX_RANKS], count;
@@ -189,7 +179,7 @@ static ls_status reduce_once(struct rank *rank) {
 }
 
 /* Over links of one speed nobody is waited for: all ranks send alike much, and receive alike much. */
-START_TEST(servers_and_workers_have_one_load) {
+TEST_EACH(servers_and_workers_have_one_load, SERVED) {
     struct load load = {.count = 1 << 17};
     struct world_options options = served(_i);
     size_t most = 0, all = 0;
@@ -214,7 +204,6 @@ START_TEST(servers_and_workers_have_one_load) {
     size_t mean = whole ? load.count * sizeof(float) : all / (size_t)size;
     ck_assert_msg((double)most <= 1.02 * (double)mean, "%zu of %zu by %d, not %zu", most, all, size, mean);
 }
-END_TEST
 
 static void take_seed(void) {
     const char *given = getenv("LOCKSTEP_TEST_SEED");
@@ -225,20 +214,5 @@ static void take_seed(void) {
 
 int main(void) {
     take_seed();
-    Suite *suite = suite_create("collective/all_reduce");
-    TCase *cases = tcase_create("table");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, table_over_local_links, 0, MOST_WORKERS);
-    tcase_add_test(cases, many_leaves_on_one_worker);
-    tcase_add_loop_test(cases, table_over_tcp, 0, SANITIZED ? 2 : 3);
-    tcase_add_loop_test(cases, table_over_odd_links, 0, SANITIZED ? 2 : 3);
-    tcase_add_loop_test(cases, table_over_shared_memory, 0, MOST_WORKERS);
-    tcase_add_loop_test(cases, large_counts_over_shared_memory, 0, SANITIZED ? 2 : 3);
-    tcase_add_loop_test(cases, many_segments, 0, SANITIZED ? 2 : 3);
-    tcase_add_test(cases, layout_does_not_change_the_bits);
-    tcase_add_loop_test(cases, servers_add_what_workers_would, 0, SANITIZED ? 3 : SERVED);
-    tcase_add_test(cases, large_blocks_keep_step);
-    tcase_add_loop_test(cases, servers_and_workers_have_one_load, 0, SERVED);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
+    return RUN_TESTS("collective/all_reduce", .seconds = 120);
 }

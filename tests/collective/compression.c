@@ -24,7 +24,7 @@ static float widen_one(int which, uint16_t value) {
     return which == FP16 ? ls_half_to_float(value) : ls_half_bfloat16_to_float(value);
 }
 
-START_TEST(every_value_widens_and_comes_back) {
+TEST_EACH(every_value_widens_and_comes_back, COMPRESSIONS) {
     const unsigned all = 1U << 16;
     const struct ls_conversion *conversion = ls_convert_find(compressions[_i]);
     uint16_t *from = calloc(all, sizeof(*from)), *back = calloc(all, sizeof(*back));
@@ -45,7 +45,6 @@ START_TEST(every_value_widens_and_comes_back) {
     free(back);
     free(wide);
 }
-END_TEST
 
 /* Bit patterns of every exponent, and the neighbours of every tie. */
 static float pattern(size_t i, uint64_t random) {
@@ -58,7 +57,7 @@ static float pattern(size_t i, uint64_t random) {
 }
 
 /* Counts that end in the middle of a vector register too. */
-START_TEST(narrowing_rounds_to_nearest_even) {
+TEST_EACH(narrowing_rounds_to_nearest_even, COMPRESSIONS) {
     enum { COUNT = SANITIZED ? 1 << 16 : 1 << 20 };
     const struct ls_conversion *conversion = ls_convert_find(compressions[_i]);
     float *from = calloc(COUNT, sizeof(*from));
@@ -76,7 +75,6 @@ START_TEST(narrowing_rounds_to_nearest_even) {
     free(from);
     free(to);
 }
-END_TEST
 
 /* ---- all-reduce, in bits ---- */
 
@@ -96,7 +94,7 @@ static void run_tables(struct world_options *options, struct table *table) {
         }
 }
 
-START_TEST(every_algorithm_rounds_alike) {
+TEST_EACH(every_algorithm_rounds_alike, WORKERS) {
     static const size_t counts[] = {0, 1, 2, 3, 4, 5, 6, 64, 1000, MANY(20011)};
     struct world_options options = {.size = _i + 1};
     struct table table = {.first = even, COUNTS(counts), .in_memory = _i == 0};
@@ -104,27 +102,24 @@ START_TEST(every_algorithm_rounds_alike) {
     table.first = uneven[_i];
     run_tables(&options, &table);
 }
-END_TEST
 
 /* Sends and receives end in the middle of elements; segments are small. */
-START_TEST(over_links_that_move_odd_bytes) {
+TEST_EACH(over_links_that_move_odd_bytes, WORKERS - 1) {
     static const size_t counts[] = {1, 9, 1001, MANY(24007)};
     struct world_options options = {.size = _i + 2, .wire = WIRE_ODD, .segment = 1000};
     struct table table = {.first = uneven[_i + 1], COUNTS(counts)};
     run_tables(&options, &table);
 }
-END_TEST
 
-START_TEST(large_counts_over_tcp) {
+TEST_EACH(large_counts_over_tcp, SANITIZED ? 1 : 2) {
     static const size_t counts[] = {MANY(300001)};
     struct world_options options = {.size = _i + 2, .wire = WIRE_TCP, .segment = 16384};
     struct table table = {.first = uneven[_i + 1], COUNTS(counts)};
     run_tables(&options, &table);
 }
-END_TEST
 
 /* AUTO goes through memory, the rest over links. */
-START_TEST(nothing_is_rounded_in_shared_memory) {
+TEST_EACH(nothing_is_rounded_in_shared_memory, COMPRESSIONS) {
     static const size_t counts[] = {5, 4099};
     struct world_options options = {.size = 3, .wire = WIRE_SHARED};
     struct table table = {
@@ -137,10 +132,9 @@ START_TEST(nothing_is_rounded_in_shared_memory) {
     table.order = TREE;
     table_run(&options, &table);
 }
-END_TEST
 
 /* A host's partial results are rounded together, by AUTO too, whatever it measured. */
-START_TEST(hosts_round_together) {
+TEST_EACH(hosts_round_together, 3) {
     static const int hosts[][5] = {{0, 0, 1, 1, 1}, {0, 1, 0, 2, 1}, {1, 0, 0, 0, 0}};
     static const size_t counts[] = {1, 9, 1000, MANY(70001)};
     struct world_options options = {.size = 5, .wire = WIRE_SHARED, .hosts = hosts[_i]};
@@ -153,7 +147,6 @@ START_TEST(hosts_round_together) {
     table.hosts = NULL;
     table_run(&options, &table);
 }
-END_TEST
 
 /* ---- errors and ranges ---- */
 
@@ -220,7 +213,7 @@ static void check_bound(const struct sums *sums) {
     ck_assert(worst > 0.05); /* the bound says something, and something was rounded */
 }
 
-START_TEST(errors_stay_within_the_bound) {
+TEST_EACH(errors_stay_within_the_bound, 8) {
     static struct sums sums;
     sums = (struct sums){.compression = compressions[_i & 1],
                          .communication = _i & 2 ? LS_RING : LS_AUTO,
@@ -229,7 +222,6 @@ START_TEST(errors_stay_within_the_bound) {
     run_sums(&sums);
     check_bound(&sums);
 }
-END_TEST
 
 /* By index: a sum that only float32 and bfloat16 hold; one that MEAN brings back; a part that is too large; infinity;
  * infinities that cancel to NaN; NaN; sums of what fp16 flushes to zero. */
@@ -239,7 +231,7 @@ static float special_value(int rank, size_t index) {
     return rank < 2 ? kinds[index % 7][rank] : 0;
 }
 
-START_TEST(what_is_too_large_becomes_infinite) {
+TEST_EACH(what_is_too_large_becomes_infinite, 8) {
     static struct sums sums;
     bool mean = _i & 2, fp16 = _i & 1;
     sums = (struct sums){.compression = fp16 ? LS_COMPRESS_FP16 : LS_COMPRESS_BF16,
@@ -259,7 +251,6 @@ START_TEST(what_is_too_large_becomes_infinite) {
     ck_assert(isinf(got[3]) && isnan(got[4]) && isnan(got[5]));
     ck_assert(fp16 ? got[6] == 0 : got[6] > 0);
 }
-END_TEST
 
 /* ---- refusals ---- */
 
@@ -300,39 +291,20 @@ static void expect_refusal(const struct world *world, int size, const char *mess
     }
 }
 
-START_TEST(other_types_and_ops_are_refused) {
+TEST_EACH(other_types_and_ops_are_refused, WRONG_CALLS) {
     struct wrong_call wrong = wrong_calls[_i];
     struct world_options options = {.size = 1}; /* alone as well */
     struct world world;
     world_run(&options, call_wrongly, &wrong, &world);
     expect_refusal(&world, 1, wrong.message);
 }
-END_TEST
 
-START_TEST(halving_cannot_compress) {
+TEST(halving_cannot_compress) {
     static struct sums sums = {.compression = LS_COMPRESS_BF16, .value = wide_value};
     struct world_options options = {.size = 2, .algorithm = LS_ALGORITHM_HALVING};
     struct world world;
     world_run(&options, add, &sums, &world);
     expect_refusal(&world, 2, "algorithm halving-doubling cannot compress");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/compression");
-    TCase *cases = tcase_create("compression");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, every_value_widens_and_comes_back, 0, COMPRESSIONS);
-    tcase_add_loop_test(cases, narrowing_rounds_to_nearest_even, 0, COMPRESSIONS);
-    tcase_add_loop_test(cases, every_algorithm_rounds_alike, 0, WORKERS);
-    tcase_add_loop_test(cases, over_links_that_move_odd_bytes, 0, WORKERS - 1);
-    tcase_add_loop_test(cases, large_counts_over_tcp, 0, SANITIZED ? 1 : 2);
-    tcase_add_loop_test(cases, nothing_is_rounded_in_shared_memory, 0, COMPRESSIONS);
-    tcase_add_loop_test(cases, hosts_round_together, 0, 3);
-    tcase_add_loop_test(cases, errors_stay_within_the_bound, 0, 8);
-    tcase_add_loop_test(cases, what_is_too_large_becomes_infinite, 0, 8);
-    tcase_add_loop_test(cases, other_types_and_ops_are_refused, 0, WRONG_CALLS);
-    tcase_add_test(cases, halving_cannot_compress);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/compression", .seconds = 120)

@@ -68,7 +68,7 @@ static size_t run_layout(const struct world_options *options, enum ls_algorithm 
     return cases + run_counts(options, algorithm, first, TWO_TYPES, counts + (cases ? 2 : 0), cases ? 4 : 6);
 }
 
-START_TEST(every_case) {
+TEST_EACH(every_case, (WIRES * ALGORITHMS)) {
     enum wire wire = (enum wire)(_i / ALGORITHMS);
     enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
     int64_t start = ls_now();
@@ -82,10 +82,9 @@ START_TEST(every_case) {
     }
     say("every case", wire, algorithm, cases, start);
 }
-END_TEST
 
 /* Sizes and wires dealt out over the algorithms; every pair of wire and algorithm in the full run. */
-START_TEST(long_vectors) {
+TEST_EACH(long_vectors, (WIRES * ALGORITHMS)) {
     enum wire wire = (enum wire)(_i / ALGORITHMS);
     enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
     const size_t counts[] = {SANITIZED ? 1000000 : wire == WIRE_SHARED || is_full() ? 10000000 : 2000003};
@@ -98,17 +97,15 @@ START_TEST(long_vectors) {
     table_run(&options, &table);
     say("long", wire, algorithm, table.cases, start);
 }
-END_TEST
 
 /* A chunk of 512 KiB, and so few bytes more that some workers have nothing of them to add. */
-START_TEST(the_last_chunk_is_short) {
+TEST_EACH(the_last_chunk_is_short, 4) {
     static const int sizes[] = {2, 3, 5, 8};
     static const size_t counts[] = {131073, 131088, 131089, 131072 + 40, 262145};
     struct world_options options = world_of(WIRE_SHARED, _i & 1 ? LS_ALGORITHM_SHARED : LS_ALGORITHM_AUTO, sizes[_i]);
     struct table table = {.first = even, COUNTS(counts), .breadth = MEANS, .order = TREE};
     table_run(&options, &table);
 }
-END_TEST
 
 /* ---- layouts that do not fit ---- */
 
@@ -125,7 +122,7 @@ static ls_status reduce_nothing(struct rank *rank) {
     return ls_group_all_reduce(rank->group, &call);
 }
 
-START_TEST(a_forced_algorithm_that_does_not_fit_is_named) {
+TEST(a_forced_algorithm_that_does_not_fit_is_named) {
     int first[] = {0, 1, 4, 5};
     struct world_options options = world_of(WIRE_LOCAL, LS_ALGORITHM_HALVING, 3);
     struct world world;
@@ -137,7 +134,6 @@ START_TEST(a_forced_algorithm_that_does_not_fit_is_named) {
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "set LOCKSTEP_ALGORITHM to auto or direct"));
     }
 }
-END_TEST
 
 /* ---- one digest ---- */
 
@@ -229,7 +225,7 @@ static uint64_t take_seed(void) {
     return seed;
 }
 
-START_TEST(random_layouts_of_8_replicas_give_one_digest) {
+TEST_RANGE(random_layouts_of_8_replicas_give_one_digest, LS_FLOAT32, LS_BFLOAT16 + 1) {
     uint64_t seed = take_seed() + (uint64_t)_i, drawn = 0;
     int rounds = is_full() ? 1000 : SANITIZED ? 20 : 50;
     struct layout layout = {.first = {0, REPLICAS}, .count = 3001, .dtype = (ls_dtype)_i};
@@ -248,17 +244,5 @@ START_TEST(random_layouts_of_8_replicas_give_one_digest) {
                       (unsigned long long)want);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/conformance");
-    TCase *cases = tcase_create("conformance");
-    tcase_set_timeout(cases, 600);
-    tcase_add_loop_test(cases, every_case, 0, WIRES * ALGORITHMS);
-    tcase_add_loop_test(cases, long_vectors, 0, WIRES * ALGORITHMS);
-    tcase_add_loop_test(cases, the_last_chunk_is_short, 0, 4);
-    tcase_add_test(cases, a_forced_algorithm_that_does_not_fit_is_named);
-    tcase_add_loop_test(cases, random_layouts_of_8_replicas_give_one_digest, LS_FLOAT32, LS_BFLOAT16 + 1);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/conformance", .seconds = 600)

@@ -37,7 +37,7 @@ static ls_status broadcast_all(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(broadcast_from_every_root) {
+TEST_RANGE(broadcast_from_every_root, 1, 9) {
     for (int wire = WIRE_LOCAL; wire <= WIRE_TCP; wire++) {
         struct world_options options = {.size = _i, .wire = (enum wire)wire, .segment = wire ? 8192 : 0};
         struct world world;
@@ -45,7 +45,6 @@ START_TEST(broadcast_from_every_root) {
         world_expect_ok(&world, options.size);
     }
 }
-END_TEST
 
 /* Rank r contributes as many as this; some ranks nothing. */
 static size_t part(int shape, int rank) {
@@ -90,7 +89,7 @@ static ls_status gather_all(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(all_gather_of_uneven_parts) {
+TEST_RANGE(all_gather_of_uneven_parts, 1, 9) {
     for (int wire = WIRE_LOCAL; wire <= WIRE_TCP; wire++) {
         struct world_options options = {.size = _i, .wire = (enum wire)wire};
         struct world world;
@@ -98,7 +97,6 @@ START_TEST(all_gather_of_uneven_parts) {
         world_expect_ok(&world, options.size);
     }
 }
-END_TEST
 
 /* Nobody leaves a barrier before all have come. */
 static ls_status barriers(struct rank *rank) {
@@ -112,14 +110,13 @@ static ls_status barriers(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(barrier_waits_for_all) {
+TEST_RANGE(barrier_waits_for_all, 1, 9) {
     atomic_int arrived = 0;
     struct world_options options = {.size = _i, .wire = WIRE_TCP};
     struct world world;
     world_run(&options, barriers, &arrived, &world);
     world_expect_ok(&world, options.size);
 }
-END_TEST
 
 /* Different collectives in a row: a fast rank's next frame waits behind the slow rank's present one. */
 static ls_status mixed(struct rank *rank) {
@@ -144,7 +141,7 @@ static ls_status mixed(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(mixed_calls_in_a_row) {
+TEST(mixed_calls_in_a_row) {
     for (int wire = WIRE_LOCAL; wire <= WIRE_RING; wire++) {
         struct world_options options = {.size = 4, .wire = (enum wire)wire};
         struct world world;
@@ -152,16 +149,5 @@ START_TEST(mixed_calls_in_a_row) {
         world_expect_ok(&world, options.size);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/exchange");
-    TCase *cases = tcase_create("exchange");
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, broadcast_from_every_root, 1, 9);
-    tcase_add_loop_test(cases, all_gather_of_uneven_parts, 1, 9);
-    tcase_add_loop_test(cases, barrier_waits_for_all, 1, 9);
-    tcase_add_test(cases, mixed_calls_in_a_row);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/exchange", .seconds = 60)

@@ -37,7 +37,7 @@ static ls_status absent_rank(struct rank *rank) {
     return status;
 }
 
-START_TEST(an_absent_rank_is_named_at_the_deadline) {
+TEST_RANGE(an_absent_rank_is_named_at_the_deadline, LS_AUTO, LS_RING + 1) {
     ls_communication communication = (ls_communication)_i;
     struct world_options options = {.size = 4, .timeout = 0.3};
     struct world world;
@@ -51,7 +51,6 @@ START_TEST(an_absent_rank_is_named_at_the_deadline) {
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "all_reduce 'gradients' (sequence 0)"));
     }
 }
-END_TEST
 
 struct lines {
     pthread_mutex_t mutex;
@@ -68,7 +67,7 @@ static void keep_line(void *context, ls_log_level level, const char *line) {
     (void)pthread_mutex_unlock(&lines->mutex);
 }
 
-START_TEST(a_wait_says_for_whom) {
+TEST(a_wait_says_for_whom) {
     struct lines lines = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct ls_log log = {.sink = keep_line, .context = &lines, .level = LS_LOG_INFO};
     ls_communication communication = LS_AUTO;
@@ -80,7 +79,6 @@ START_TEST(a_wait_says_for_whom) {
     ck_assert_ptr_nonnull(strstr(lines.last, "waiting for rank 1"));
     ck_assert_ptr_nonnull(strstr(lines.last, "all_reduce 'gradients' (sequence 0)"));
 }
-END_TEST
 
 /* ---- links that break ---- */
 
@@ -99,7 +97,7 @@ static ls_status breaking(struct rank *rank) {
 }
 
 /* The last byte may lie in a frame, in an element, or in a later collective. */
-START_TEST(a_broken_link_is_named) {
+TEST_EACH(a_broken_link_is_named, 4) {
     static const size_t budgets[] = {159, 160, 60001, 123456};
     for (int communication = LS_AUTO; communication <= LS_RING; communication++) {
         ls_communication chosen = (ls_communication)communication;
@@ -117,7 +115,6 @@ START_TEST(a_broken_link_is_named) {
         ck_assert_int_ge(named, 1);
     }
 }
-END_TEST
 
 /* ---- links on which nothing moves any more ---- */
 
@@ -132,7 +129,7 @@ static ls_status stalling(struct rank *rank) {
 }
 
 /* A rank that came and does not go on is told apart from one that never came. */
-START_TEST(a_stalled_link_is_named) {
+TEST_EACH(a_stalled_link_is_named, 2) {
     bool broadcasts = _i;
     struct world_options options = {.size = 2, .timeout = 0.4, .break_rank = 1, .break_after = 20001, .stalls = true};
     struct world world;
@@ -143,7 +140,6 @@ START_TEST(a_stalled_link_is_named) {
     if (broadcasts)
         ck_assert_msg(strstr(world.ranks[1].error, "rank 0 (takes no data)") != NULL, "%s", world.ranks[1].error);
 }
-END_TEST
 
 /* Rank 1 leaves in the middle: it never calls, its links close. */
 static ls_status leaving(struct rank *rank) {
@@ -155,7 +151,7 @@ static ls_status leaving(struct rank *rank) {
     return status ? status : reduce(rank, LS_AUTO, 1000000);
 }
 
-START_TEST(a_rank_that_leaves_is_named) {
+TEST_EACH(a_rank_that_leaves_is_named, 2) {
     struct world_options options = {.size = 3, .wire = _i ? WIRE_TCP : WIRE_LOCAL};
     struct world world;
     world_run(&options, leaving, NULL, &world);
@@ -165,7 +161,6 @@ START_TEST(a_rank_that_leaves_is_named) {
         ck_assert_msg(strstr(world.ranks[i].error, "rank 1") != NULL, "%s", world.ranks[i].error);
     }
 }
-END_TEST
 
 /* A rank that knows the cause raises it within the grace. That message counts, not the broken link. */
 static ls_status leaving_with_cause(struct rank *rank) {
@@ -179,14 +174,13 @@ static ls_status leaving_with_cause(struct rank *rank) {
     return reduce(rank, LS_AUTO, 1000000);
 }
 
-START_TEST(the_cause_is_preferred_to_the_broken_link) {
+TEST(the_cause_is_preferred_to_the_broken_link) {
     struct world_options options = {.size = 2};
     struct world world;
     world_run(&options, leaving_with_cause, NULL, &world);
     ck_assert_int_eq(world.ranks[0].status, LS_UNAVAILABLE);
     ck_assert_str_eq(world.ranks[0].error, "worker:1 (10.0.0.7:2222) was lost");
 }
-END_TEST
 
 /* ---- abort ---- */
 
@@ -205,7 +199,7 @@ static ls_status aborted(struct rank *rank) {
     return status;
 }
 
-START_TEST(an_abort_ends_the_wait_at_once) {
+TEST(an_abort_ends_the_wait_at_once) {
     double seconds = 0;
     struct world_options options = {.size = 2};
     struct world world;
@@ -214,9 +208,8 @@ START_TEST(an_abort_ends_the_wait_at_once) {
     ck_assert_str_eq(world.ranks[0].error, "the run was cancelled");
     ck_assert_double_lt(seconds, 0.1);
 }
-END_TEST
 
-START_TEST(the_first_abort_wins) {
+TEST(the_first_abort_wins) {
     struct ls_abort *abort;
     assert_ok(ls_abort_new(&abort));
     ck_assert(!ls_abort_raised(abort));
@@ -231,7 +224,6 @@ START_TEST(the_first_abort_wins) {
     ls_abort_free(abort);
     ls_abort_free(NULL);
 }
-END_TEST
 
 /* ---- arguments ---- */
 
@@ -258,7 +250,7 @@ static void expect_refused(const struct ls_all_reduce *call, ls_status want, con
     ls_abort_free(alone.abort);
 }
 
-START_TEST(bad_arguments_are_named) {
+TEST(bad_arguments_are_named) {
     float data[4] = {0};
     const void *inputs[1] = {data}, *missing[1] = {NULL};
     void *outputs[1] = {data};
@@ -277,9 +269,8 @@ START_TEST(bad_arguments_are_named) {
     REFUSED(leaves.first, nobody, LS_INVALID_ARGUMENT, "rank 0 holds no leaf");
     REFUSED(leaves.first, many, LS_INVALID_ARGUMENT, "limit");
 }
-END_TEST
 
-START_TEST(bad_calls_of_the_others_are_named) {
+TEST(bad_calls_of_the_others_are_named) {
     int32_t data[4] = {0};
     size_t counts[1] = {SIZE_MAX};
     struct alone alone = alone_new();
@@ -294,9 +285,8 @@ START_TEST(bad_calls_of_the_others_are_named) {
     ls_group_free(alone.group);
     ls_abort_free(alone.abort);
 }
-END_TEST
 
-START_TEST(bad_groups_are_refused) {
+TEST(bad_groups_are_refused) {
     struct ls_abort *abort;
     struct ls_group *group = NULL;
     assert_ok(ls_abort_new(&abort));
@@ -316,23 +306,5 @@ START_TEST(bad_groups_are_refused) {
     ck_assert_int_eq(ls_tcp_link_new(-1, &link), LS_INTERNAL);
     ck_assert_ptr_null(link);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/failure");
-    TCase *cases = tcase_create("failure");
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, an_absent_rank_is_named_at_the_deadline, LS_AUTO, LS_RING + 1);
-    tcase_add_test(cases, a_wait_says_for_whom);
-    tcase_add_loop_test(cases, a_broken_link_is_named, 0, 4);
-    tcase_add_loop_test(cases, a_stalled_link_is_named, 0, 2);
-    tcase_add_loop_test(cases, a_rank_that_leaves_is_named, 0, 2);
-    tcase_add_test(cases, the_cause_is_preferred_to_the_broken_link);
-    tcase_add_test(cases, an_abort_ends_the_wait_at_once);
-    tcase_add_test(cases, the_first_abort_wins);
-    tcase_add_test(cases, bad_arguments_are_named);
-    tcase_add_test(cases, bad_calls_of_the_others_are_named);
-    tcase_add_test(cases, bad_groups_are_refused);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/failure", .seconds = 60)

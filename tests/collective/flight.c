@@ -17,7 +17,7 @@ static void begin(uint64_t sequence) {
     ls_flight_begin(&flight, &frame);
 }
 
-START_TEST(a_call) {
+TEST(a_call) {
     assert_ok(ls_flight_init(&flight, 4, &activity));
     ck_assert_ptr_null(ls_flight_get(&flight, 0));
     begin(7);
@@ -41,9 +41,8 @@ START_TEST(a_call) {
     ck_assert_int_eq(entry->state, LS_FLIGHT_DONE);
     ls_flight_free(&flight);
 }
-END_TEST
 
-START_TEST(a_call_that_fails_before_its_clock_starts) {
+TEST(a_call_that_fails_before_its_clock_starts) {
     assert_ok(ls_flight_init(&flight, 0, NULL));
     begin(0);
     ls_flight_end(&flight, true);
@@ -51,9 +50,8 @@ START_TEST(a_call_that_fails_before_its_clock_starts) {
     ck_assert_int_eq(ls_flight_get(&flight, 0)->begun, ls_flight_get(&flight, 0)->ended);
     ls_flight_free(&flight);
 }
-END_TEST
 
-START_TEST(a_full_ring) {
+TEST(a_full_ring) {
     assert_ok(ls_flight_init(&flight, 4, NULL));
     for (uint64_t i = 0; i < 11; i++) {
         begin(i);
@@ -64,14 +62,5 @@ START_TEST(a_full_ring) {
     ck_assert_ptr_null(ls_flight_get(&flight, 4));
     ls_flight_free(&flight);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/flight");
-    TCase *tests = tcase_create("flight");
-    tcase_add_test(tests, a_call);
-    tcase_add_test(tests, a_call_that_fails_before_its_clock_starts);
-    tcase_add_test(tests, a_full_ring);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("collective/flight")

@@ -29,7 +29,7 @@ static struct ls_frame sample(void) {
     return frame;
 }
 
-START_TEST(what_is_encoded_decodes) {
+TEST(what_is_encoded_decodes) {
     struct ls_frame frame = sample(), read;
     unsigned char bytes[LS_FRAME_SIZE], again[LS_FRAME_SIZE];
     ls_frame_encode(&frame, bytes);
@@ -39,7 +39,6 @@ START_TEST(what_is_encoded_decodes) {
     ls_frame_encode(&read, again);
     ck_assert_mem_eq(bytes, again, sizeof(bytes));
 }
-END_TEST
 
 static void expect_broken(size_t at, unsigned char value) {
     struct ls_frame frame = sample(), read = {.count = 99};
@@ -50,7 +49,7 @@ static void expect_broken(size_t at, unsigned char value) {
     ck_assert_uint_eq(read.count, 99); /* written only on success */
 }
 
-START_TEST(broken_frames_are_refused) {
+TEST(broken_frames_are_refused) {
     for (size_t i = 0; i < 8; i++) expect_broken(i, 0xEE); /* magic, version */
     expect_broken(64, 4);                                  /* rank = size */
     expect_broken(67, 0x80);                               /* negative rank */
@@ -74,10 +73,9 @@ START_TEST(broken_frames_are_refused) {
     ls_frame_encode(&frame, bytes);
     ck_assert_int_eq(ls_frame_decode(bytes, &read), LS_DATA_LOSS);
 }
-END_TEST
 
 /* A change of any byte that still decodes is a difference. */
-START_TEST(a_failure_has_a_status_and_a_message) {
+TEST(a_failure_has_a_status_and_a_message) {
     static const struct {
         uint64_t status, bytes;
         bool good;
@@ -95,9 +93,8 @@ START_TEST(a_failure_has_a_status_and_a_message) {
         ck_assert_int_eq(ls_frame_decode(bytes, &read), rows[i].good ? LS_OK : LS_DATA_LOSS);
     }
 }
-END_TEST
 
-START_TEST(every_byte_counts) {
+TEST(every_byte_counts) {
     struct ls_frame frame = sample(), read;
     unsigned char bytes[LS_FRAME_SIZE];
     int decoded = 0;
@@ -112,18 +109,16 @@ START_TEST(every_byte_counts) {
     }
     ck_assert_int_gt(decoded, 56);
 }
-END_TEST
 
-START_TEST(a_difference_names_everything) {
+TEST(a_difference_names_everything) {
     struct ls_frame ours = sample(), theirs = sample();
     theirs.dtype = LS_FLOAT16;
     ck_assert_int_eq(ls_frame_compare(&ours, &theirs, 0, 3, ls_algorithm_name), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "all_reduce 'gradients/17' (sequence 1099511627776): dtype differs: "
                                              "bfloat16 on rank 0, float16 on rank 3"));
 }
-END_TEST
 
-START_TEST(names_of_any_length_and_bytes) {
+TEST(names_of_any_length_and_bytes) {
     struct ls_frame frame = sample(), read;
     unsigned char bytes[LS_FRAME_SIZE];
     char name[300];
@@ -136,17 +131,5 @@ START_TEST(names_of_any_length_and_bytes) {
         ck_assert_uint_eq(strlen(read.name), length < LS_FRAME_NAME - 1 ? length : LS_FRAME_NAME - 1);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/frame");
-    TCase *cases = tcase_create("frame");
-    tcase_add_test(cases, what_is_encoded_decodes);
-    tcase_add_test(cases, broken_frames_are_refused);
-    tcase_add_test(cases, a_failure_has_a_status_and_a_message);
-    tcase_add_test(cases, every_byte_counts);
-    tcase_add_test(cases, a_difference_names_everything);
-    tcase_add_test(cases, names_of_any_length_and_bytes);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/frame")

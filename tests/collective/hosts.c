@@ -50,16 +50,15 @@ static ls_status find(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(hosts_are_found) {
+TEST_EACH(hosts_are_found, LAYOUTS) {
     struct layout layout = layouts[_i];
     struct world_options options = options_of(&layout);
     struct world world;
     world_run(&options, find, &layout, &world);
     world_expect_ok(&world, layout.size);
 }
-END_TEST
 
-START_TEST(shm_demands_one_host) {
+TEST(shm_demands_one_host) {
     struct layout layout = layouts[0];
     struct world_options options = options_of(&layout);
     struct world world;
@@ -70,13 +69,12 @@ START_TEST(shm_demands_one_host) {
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "rank 2 is not on the host of rank 0"));
     }
 }
-END_TEST
 
 /* ---- all-reduce ---- */
 
 static const int even[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 
-START_TEST(all_reduce_in_two_levels) {
+TEST_EACH(all_reduce_in_two_levels, LAYOUTS_WITH_DATA) {
     static const size_t small_counts[] = {0, 1, 2, 3, 9, 64, 1000}, middle_counts[] = {4099, MANY(20011)};
     const struct layout *layout = &layouts[_i];
     struct world_options options = options_of(layout);
@@ -89,19 +87,17 @@ START_TEST(all_reduce_in_two_levels) {
     table = (struct table){.first = layout->first, COUNTS(middle_counts), .breadth = TWO_TYPES, .order = TREE};
     table_run(&options, &table);
 }
-END_TEST
 
-START_TEST(large_counts_in_two_levels) {
+TEST_EACH(large_counts_in_two_levels, LAYOUTS_WITH_DATA) {
     static const size_t counts[] = {MANY(400001)};
     struct world_options options = options_of(&layouts[_i]);
     options.segment = 16384;
     struct table table = {.first = layouts[_i].first, COUNTS(counts), .breadth = MEANS, .order = TREE};
     table_run(&options, &table);
 }
-END_TEST
 
 /* Hosts that share memory do not change the bits of any forced algorithm. */
-START_TEST(flat_algorithms_beside_shared_memory) {
+TEST_EACH(flat_algorithms_beside_shared_memory, 3) {
     static const size_t counts[] = {7, MANY(20011)};
     static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_EXCHANGE, LS_ALGORITHM_DIRECT, LS_ALGORITHM_HALVING};
     struct world_options options = options_of(&layouts[1]);
@@ -109,7 +105,6 @@ START_TEST(flat_algorithms_beside_shared_memory) {
     struct table table = {.first = even, COUNTS(counts), .breadth = TWO_TYPES};
     table_run(&options, &table);
 }
-END_TEST
 
 /* ---- bytes ---- */
 
@@ -157,7 +152,7 @@ static size_t count_bytes(int size, const int *hosts, size_t count, bool in_regi
     return counted.between - 2 * pairs * LS_FRAME_SIZE;
 }
 
-START_TEST(two_a_host_send_what_one_would) {
+TEST_EACH(two_a_host_send_what_one_would, 4) {
     static const int single[] = {0, 1}, pairs[] = {0, 0, 1, 1}, triple[] = {0, 1, 2}, six[] = {0, 0, 1, 1, 2, 2};
     static const int crossed[] = {0, 1, 0, 1};
     static const size_t counts[] = {1000, 100000}; /* one step, two steps */
@@ -171,7 +166,6 @@ START_TEST(two_a_host_send_what_one_would) {
     /* where they are no range of the tree: twice the partial results, the results once */
     ck_assert_uint_eq(count_bytes(4, crossed, count, in_region, steps), _i & 1 ? 3 * bytes : 4 * bytes);
 }
-END_TEST
 
 /* ---- the other collectives ---- */
 
@@ -245,21 +239,19 @@ static ls_status move(struct rank *rank) {
     return status;
 }
 
-START_TEST(broadcast_and_all_gather) {
+TEST_EACH(broadcast_and_all_gather, LAYOUTS_WITH_DATA) {
     struct world_options options = options_of(&layouts[_i]);
     struct world world;
     world_run(&options, move, NULL, &world);
     world_expect_ok(&world, options.size);
 }
-END_TEST
 
-START_TEST(broadcast_and_all_gather_on_one_host) {
+TEST_RANGE(broadcast_and_all_gather_on_one_host, 2, 5) {
     struct world_options options = {.size = _i, .wire = WIRE_SHARED};
     struct world world;
     world_run(&options, move, NULL, &world);
     world_expect_ok(&world, options.size);
 }
-END_TEST
 
 /* Nobody is through a barrier before all have come to it. */
 static ls_status count_arrivals(struct rank *rank) {
@@ -273,28 +265,12 @@ static ls_status count_arrivals(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_barrier_waits_for_all) {
+TEST_EACH(a_barrier_waits_for_all, LAYOUTS) {
     struct world_options options = options_of(&layouts[_i]);
     struct world world;
     int arrived = 0;
     world_run(&options, count_arrivals, &arrived, &world);
     world_expect_ok(&world, options.size);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/hosts");
-    TCase *cases = tcase_create("hosts");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, hosts_are_found, 0, LAYOUTS);
-    tcase_add_test(cases, shm_demands_one_host);
-    tcase_add_loop_test(cases, all_reduce_in_two_levels, 0, LAYOUTS_WITH_DATA);
-    tcase_add_loop_test(cases, large_counts_in_two_levels, 0, LAYOUTS_WITH_DATA);
-    tcase_add_loop_test(cases, flat_algorithms_beside_shared_memory, 0, 3);
-    tcase_add_loop_test(cases, two_a_host_send_what_one_would, 0, 4);
-    tcase_add_loop_test(cases, broadcast_and_all_gather, 0, LAYOUTS_WITH_DATA);
-    tcase_add_loop_test(cases, broadcast_and_all_gather_on_one_host, 2, 5);
-    tcase_add_loop_test(cases, a_barrier_waits_for_all, 0, LAYOUTS);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/hosts", .seconds = 120)

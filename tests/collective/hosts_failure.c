@@ -69,7 +69,7 @@ static ls_status absent_rank(struct rank *rank) {
     return status;
 }
 
-START_TEST(an_absent_rank_is_named_on_every_host) {
+TEST_EACH(an_absent_rank_is_named_on_every_host, (WAYS * SIZE)) {
     struct trial trial = {_i / SIZE, _i % SIZE};
     struct world_options options = options_of(_i & 1 ? crossed : pairs);
     options.timeout = 0.4;
@@ -85,7 +85,6 @@ START_TEST(an_absent_rank_is_named_on_every_host) {
         ck_assert_msg(strstr(world.ranks[i].error, named) != NULL, "rank %d: %s", i, world.ranks[i].error);
     }
 }
-END_TEST
 
 /* ---- a rank that goes ---- */
 
@@ -113,7 +112,7 @@ static void expect_lost(const struct world *world, int victim) {
     ck_assert_int_ge(count, 1);
 }
 
-START_TEST(a_rank_that_leaves_is_named) {
+TEST_EACH(a_rank_that_leaves_is_named, (WAYS * SIZE)) {
     struct trial trial = {_i / SIZE, _i % SIZE};
     struct world_options options = options_of(_i & 1 ? crossed : pairs);
     struct world world;
@@ -123,7 +122,6 @@ START_TEST(a_rank_that_leaves_is_named) {
     assert_ok(world.ranks[trial.victim].status);
     expect_lost(&world, trial.victim);
 }
-END_TEST
 
 static ls_status breaking(struct rank *rank) {
     const struct trial *trial = rank->context;
@@ -136,7 +134,7 @@ static ls_status breaking(struct rank *rank) {
 }
 
 /* The last byte that crosses from one host to another may lie in a frame, or in the middle of the data. */
-START_TEST(links_that_break_between_hosts) {
+TEST_EACH(links_that_break_between_hosts, WAYS * 4) {
     static const size_t budgets[] = {3000, 3001, 50000, 654321};
     struct trial trial = {_i % WAYS, 0};
     for (int rank = 0; rank < SIZE; rank++) {
@@ -156,7 +154,6 @@ START_TEST(links_that_break_between_hosts) {
                           world.ranks[i].status, world.ranks[i].error);
     }
 }
-END_TEST
 
 /* ---- another call ---- */
 
@@ -227,7 +224,7 @@ static void expect_named(const struct mismatch *mismatch, const int *hosts) {
 }
 
 /* Any one rank, and the two of a host. */
-START_TEST(every_rank_names_the_difference) {
+TEST_EACH(every_rank_names_the_difference, COUNT_OF(mismatches)) {
     struct mismatch mismatch = mismatches[_i];
     for (int strays = 1; strays < 1 << SIZE; strays++) {
         if (__builtin_popcount((unsigned)strays) > 2) continue;
@@ -235,7 +232,6 @@ START_TEST(every_rank_names_the_difference) {
         expect_named(&mismatch, strays & 1 ? pairs : crossed);
     }
 }
-END_TEST
 
 /* ---- told ---- */
 
@@ -248,7 +244,7 @@ static ls_status one_gives_up(struct rank *rank) {
 }
 
 /* Nobody leaves, and nobody waits for the deadline: the cause comes over the links, or by the control plane. */
-START_TEST(who_fails_alone_tells_the_others) {
+TEST_EACH(who_fails_alone_tells_the_others, 8) {
     static const int three[SIZE] = {0, 1, 1, 2};
     static const int *const hosts[] = {NULL, NULL, NULL, NULL, NULL, pairs, crossed, three};
     static const enum wire wires[] = {WIRE_LOCAL,  WIRE_TCP,    WIRE_ODD,    WIRE_RING,
@@ -264,17 +260,5 @@ START_TEST(who_fails_alone_tells_the_others) {
         ck_assert(i == 3 || !strncmp(world.ranks[i].error, "rank 3: ", 8));
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/hosts_failure");
-    TCase *cases = tcase_create("failure");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, an_absent_rank_is_named_on_every_host, 0, WAYS * SIZE);
-    tcase_add_loop_test(cases, a_rank_that_leaves_is_named, 0, WAYS * SIZE);
-    tcase_add_loop_test(cases, links_that_break_between_hosts, 0, WAYS * 4);
-    tcase_add_loop_test(cases, every_rank_names_the_difference, 0, (int)(sizeof(mismatches) / sizeof(mismatches[0])));
-    tcase_add_loop_test(cases, who_fails_alone_tells_the_others, 0, 8);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/hosts_failure", .seconds = 120)

@@ -35,7 +35,7 @@ static ls_status wait_for_rank_0(struct rank *rank) {
     return status;
 }
 
-START_TEST(who_waits_sleeps) {
+TEST_EACH(who_waits_sleeps, 8) {
     static const enum wire wires[] = {WIRE_SHARED, WIRE_TCP, WIRE_LOCAL, WIRE_RING};
     size_t count = _i & 1 ? 20000 : 16;
     struct world_options options = {.size = SIZE, .wire = wires[_i / 2]};
@@ -43,13 +43,5 @@ START_TEST(who_waits_sleeps) {
     world_run(&options, wait_for_rank_0, &count, &world);
     world_expect_ok(&world, SIZE);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/idle");
-    TCase *cases = tcase_create("idle");
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, who_waits_sleeps, 0, 8);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/idle", .seconds = 60)

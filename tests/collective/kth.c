@@ -199,21 +199,19 @@ static void run_trials(struct trial trial) {
     }
 }
 
-START_TEST(every_call_in_shared_memory) {
+TEST_EACH(every_call_in_shared_memory, KINDS) {
     for (int victim = 0; victim < 2; victim++) /* who makes the memory, and another */
         run_trials((struct trial){.kind = (enum kind)_i, .wire = WIRE_LOCAL, .victim = victim});
 }
-END_TEST
 
-START_TEST(every_call_between_hosts) {
+TEST_EACH(every_call_between_hosts, KINDS) {
     static const int layouts[][SIZE] = {{0, 0, 1}, {0, 1, 1}}; /* another speaks for the victim's host, or itself */
     for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
         run_trials((struct trial){.kind = (enum kind)_i, .wire = WIRE_LOCAL, .hosts = layouts[i], .victim = 1});
     run_trials((struct trial){.kind = (enum kind)_i, .wire = WIRE_LOCAL, .hosts = layouts[0]});
 }
-END_TEST
 
-START_TEST(every_call_over_tcp) {
+TEST_EACH(every_call_over_tcp, MAKE) {
     static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_EXCHANGE, LS_ALGORITHM_DIRECT, LS_ALGORITHM_HALVING};
     for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
         run_trials((struct trial){.kind = (enum kind)_i,
@@ -222,15 +220,5 @@ START_TEST(every_call_over_tcp) {
                                   .algorithm = algorithms[i],
                                   .victim = 1});
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/kth");
-    TCase *cases = tcase_create("kth");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, every_call_in_shared_memory, 0, KINDS);
-    tcase_add_loop_test(cases, every_call_between_hosts, 0, KINDS);
-    tcase_add_loop_test(cases, every_call_over_tcp, 0, MAKE);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/kth", .seconds = 120)

@@ -193,7 +193,7 @@ static ls_status call_lists(struct rank *rank) {
     return status;
 }
 
-START_TEST(each_array_gets_the_bits_it_gets_alone) {
+TEST_EACH(each_array_gets_the_bits_it_gets_alone, 5) {
     static const enum wire wires[] = {WIRE_LOCAL, WIRE_TCP, WIRE_ODD, WIRE_RING, WIRE_SHARED};
     for (int size = 1; size <= 8; size++) {
         struct world_options options = {.size = size, .wire = wires[_i], .timeout = 120};
@@ -204,10 +204,9 @@ START_TEST(each_array_gets_the_bits_it_gets_alone) {
         world_expect_ok(&world, size);
     }
 }
-END_TEST
 
 /* Two hosts of two and three ranks. */
-START_TEST(lists_cross_hosts) {
+TEST(lists_cross_hosts) {
     static const int hosts[] = {0, 0, 1, 1, 1};
     struct world_options options = {.size = 5, .wire = WIRE_SHARED, .timeout = 120, .hosts = hosts};
     struct context context = {.seed = 77, .large = true};
@@ -215,7 +214,6 @@ START_TEST(lists_cross_hosts) {
     world_run(&options, call_lists, &context, &world);
     world_expect_ok(&world, 5);
 }
-END_TEST
 
 /* ---- refusals ---- */
 
@@ -229,7 +227,7 @@ static ls_status call_differently(struct rank *rank) {
     return ls_group_all_reduce_list(rank->group, &list);
 }
 
-START_TEST(lists_that_differ_are_named) {
+TEST(lists_that_differ_are_named) {
     for (int wire = WIRE_LOCAL; wire <= WIRE_SHARED; wire++) {
         struct world_options options = {.size = 3, .wire = (enum wire)wire};
         struct world world;
@@ -241,7 +239,6 @@ START_TEST(lists_that_differ_are_named) {
         }
     }
 }
-END_TEST
 
 static void expect_refused(const struct ls_all_reduce_list *list, const char *message) {
     struct ls_abort *abort;
@@ -261,7 +258,7 @@ static void expect_refused(const struct ls_all_reduce_list *list, const char *me
         expect_refused(&bad, message);                                                                                 \
     } while (0)
 
-START_TEST(bad_lists_and_factors_are_named) {
+TEST(bad_lists_and_factors_are_named) {
     float data[2] = {0};
     const void *inputs[2] = {data, data + 1}, *some_inputs[2] = {data, NULL};
     void *outputs[2] = {data, data + 1}, *some_outputs[2] = {data, NULL};
@@ -288,16 +285,5 @@ START_TEST(bad_lists_and_factors_are_named) {
     whole.call.postscale = 2;
     expect_refused(&whole, "postscale 2 is for floats, not for int32");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/list");
-    TCase *cases = tcase_create("list");
-    tcase_set_timeout(cases, 200);
-    tcase_add_loop_test(cases, each_array_gets_the_bits_it_gets_alone, 0, 5);
-    tcase_add_test(cases, lists_cross_hosts);
-    tcase_add_test(cases, lists_that_differ_are_named);
-    tcase_add_test(cases, bad_lists_and_factors_are_named);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/list", .seconds = 200)

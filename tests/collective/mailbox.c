@@ -41,13 +41,12 @@ static ls_status keep_few(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_full_box_reads_from_whom_it_waits_for) {
+TEST_EACH(a_full_box_reads_from_whom_it_waits_for, WAYS) {
     struct world_options options = way_of(_i, 3);
     struct world world;
     world_run(&options, keep_few, NULL, &world);
     world_expect_ok(&world, 3);
 }
-END_TEST
 
 static ls_status ask_for_the_last(struct rank *rank) {
     unsigned char data[LETTER] = {0};
@@ -58,7 +57,7 @@ static ls_status ask_for_the_last(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_box_full_of_other_names_is_an_error) {
+TEST_EACH(a_box_full_of_other_names_is_an_error, WAYS) {
     struct world_options options = way_of(_i, 2);
     struct world world;
     options.tells = true;
@@ -67,7 +66,6 @@ START_TEST(a_box_full_of_other_names_is_an_error) {
     ck_assert_msg(strstr(world.ranks[0].error, "receive 'last' from rank 1: 'early' has come before it") != NULL, "%s",
                   world.ranks[0].error);
 }
-END_TEST
 
 /* ---- a receive that gives way ---- */
 
@@ -153,15 +151,13 @@ static void run_two(int way, ls_status (*run)(struct rank *rank)) {
     world_expect_ok(&world, 2);
 }
 
-START_TEST(what_came_before_a_wait_ends_it) {
+TEST_EACH(what_came_before_a_wait_ends_it, WAYS) {
     run_two(_i, come_early);
 }
-END_TEST
 
-START_TEST(a_receive_gives_way_to_another_message_and_to_a_descriptor) {
+TEST_EACH(a_receive_gives_way_to_another_message_and_to_a_descriptor, WAYS) {
     run_two(_i, give_way_or_send);
 }
-END_TEST
 
 static ls_status try_alone(struct rank *rank) {
     unsigned char data[LETTER] = {0};
@@ -175,22 +171,11 @@ static ls_status try_alone(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_rank_tries_for_its_own_message) {
+TEST_EACH(a_rank_tries_for_its_own_message, WAYS) {
     struct world_options options = way_of(_i, 2);
     struct world world;
     world_run(&options, try_alone, NULL, &world);
     world_expect_ok(&world, 2);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/mailbox");
-    TCase *cases = tcase_create("mailbox");
-    tcase_add_loop_test(cases, a_full_box_reads_from_whom_it_waits_for, 0, WAYS);
-    tcase_add_loop_test(cases, a_box_full_of_other_names_is_an_error, 0, WAYS);
-    tcase_add_loop_test(cases, a_receive_gives_way_to_another_message_and_to_a_descriptor, 0, WAYS);
-    tcase_add_loop_test(cases, what_came_before_a_wait_ends_it, 0, WAYS);
-    tcase_add_loop_test(cases, a_rank_tries_for_its_own_message, 0, WAYS);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/mailbox")

@@ -117,7 +117,7 @@ static void worker_main(int rank) {
     _exit(0);
 }
 
-START_TEST(a_worker_of_many_maps_little_of_the_others) {
+TEST(a_worker_of_many_maps_little_of_the_others) {
     struct rlimit limit;
     pid_t pids[WORKERS];
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -144,10 +144,9 @@ START_TEST(a_worker_of_many_maps_little_of_the_others) {
         ck_assert_msg(WIFEXITED(state) && WEXITSTATUS(state) == 0, "rank %d: state %x", i, state);
     }
 }
-END_TEST
 
 /* bench/RESULTS.md, "Memory of a host's workers", has the formula. */
-START_TEST(the_board_is_small_for_any_number_of_workers) {
+TEST(the_board_is_small_for_any_number_of_workers) {
     for (int workers = 2; workers <= 1024; workers++) {
         size_t small = ls_shared_small_bytes(workers), stage = ls_shared_stage_bytes(workers);
         size_t each = sizeof(struct ls_control) + 2 * small + 2 * stage;
@@ -158,14 +157,5 @@ START_TEST(the_board_is_small_for_any_number_of_workers) {
         if (workers >= 32 && workers <= 256) ck_assert_uint_le(each, 64 * 1024);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/memory");
-    TCase *cases = tcase_create("memory");
-    tcase_set_timeout(cases, 120);
-    tcase_add_test(cases, the_board_is_small_for_any_number_of_workers);
-    tcase_add_test(cases, a_worker_of_many_maps_little_of_the_others);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/memory", .seconds = 120)

@@ -168,7 +168,7 @@ static ls_status run_rounds(struct rank *rank) {
     return status;
 }
 
-START_TEST(parts_of_any_size_arrive) {
+TEST_EACH(parts_of_any_size_arrive, WAYS) {
     take_seed();
     for (int size = 1; size <= MOST; size += SANITIZED && size > 2 ? 3 : 1) {
         struct world_options options = way_of(_i, size);
@@ -177,7 +177,6 @@ START_TEST(parts_of_any_size_arrive) {
         world_expect_ok(&world, size);
     }
 }
-END_TEST
 
 /* ---- messages ---- */
 
@@ -275,7 +274,7 @@ static ls_status run_letters(struct rank *rank) {
     return status;
 }
 
-START_TEST(letters_arrive_in_any_order) {
+TEST_EACH(letters_arrive_in_any_order, WAYS) {
     take_seed();
     for (int size = 1; size <= MOST; size += SANITIZED && size > 2 ? 3 : 1) {
         struct world_options options = way_of(_i, size);
@@ -284,7 +283,6 @@ START_TEST(letters_arrive_in_any_order) {
         world_expect_ok(&world, size);
     }
 }
-END_TEST
 
 /* All send much to the next two ranks first, and receive afterwards. */
 static ls_status send_first(struct rank *rank) {
@@ -306,7 +304,7 @@ static ls_status send_first(struct rank *rank) {
     return status;
 }
 
-START_TEST(ranks_that_all_send_first_go_on) {
+TEST_EACH(ranks_that_all_send_first_go_on, WAYS) {
     static const int sizes[] = {2, 3, 5};
     for (int i = 0; i < 3; i++) {
         if (_i == 2) continue; /* few bytes at a time: too many calls */
@@ -316,7 +314,6 @@ START_TEST(ranks_that_all_send_first_go_on) {
         world_expect_ok(&world, sizes[i]);
     }
 }
-END_TEST
 
 /* ---- slips ---- */
 
@@ -336,7 +333,7 @@ static ls_status receive_slip(struct rank *rank) {
     return status ? status : ls_group_barrier(rank->group, "after");
 }
 
-START_TEST(a_message_of_another_kind_is_named) {
+TEST_EACH(a_message_of_another_kind_is_named, 2) {
     static struct slip slips[] = {
         {"layer", LS_FLOAT32, 4, "send 'layer' (sequence 0): count differs: 4 on rank 0, 3 on rank 1"},
         {"layer", LS_INT32, 3, "send 'layer' (sequence 0): dtype differs: int32 on rank 0, float32 on rank 1"}};
@@ -351,7 +348,6 @@ START_TEST(a_message_of_another_kind_is_named) {
         }
     }
 }
-END_TEST
 
 static ls_status receive_another(struct rank *rank) {
     float data[3] = {0};
@@ -359,7 +355,7 @@ static ls_status receive_another(struct rank *rank) {
     return ls_mail_receive(rank->group, LS_RECEIVE("layers", data, 3, LS_FLOAT32, 1));
 }
 
-START_TEST(a_message_that_does_not_come_has_a_deadline) {
+TEST_EACH(a_message_that_does_not_come_has_a_deadline, WAYS) {
     struct world_options options = way_of(_i, 2);
     struct world world;
     char words[80];
@@ -371,7 +367,6 @@ START_TEST(a_message_that_does_not_come_has_a_deadline) {
     ck_assert_msg(strstr(world.ranks[0].error, "'layer' has come from it, and is not received") != NULL, "%s",
                   world.ranks[0].error);
 }
-END_TEST
 
 static ls_status send_much(struct rank *rank) {
     static unsigned char data[1 << 20];
@@ -382,7 +377,7 @@ static ls_status send_much(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_rank_whose_link_breaks_is_lost) {
+TEST_EACH(a_rank_whose_link_breaks_is_lost, 12) {
     static const size_t after[] = {1, 100, 144, 145, 5000, 300000};
     struct world_options options = way_of(_i / 6 ? 5 : 0, 2);
     struct world world;
@@ -395,7 +390,6 @@ START_TEST(a_rank_whose_link_breaks_is_lost) {
         ck_assert_msg(strstr(world.ranks[i].error, "lost the connection") != NULL, "%s", world.ranks[i].error);
     }
 }
-END_TEST
 
 /* Rank 1 expects one element more of rank 0 than that one sends. */
 static ls_status expect_more(struct rank *rank) {
@@ -407,7 +401,7 @@ static ls_status expect_more(struct rank *rank) {
                                &(struct ls_all_to_all){"tokens", LS_FLOAT32, input, sends, output, receives});
 }
 
-START_TEST(counts_that_differ_are_named) {
+TEST_EACH(counts_that_differ_are_named, WAYS) {
     struct world_options options = way_of(_i, 3);
     struct world world;
     options.tells = true;
@@ -419,7 +413,6 @@ START_TEST(counts_that_differ_are_named) {
     ck_assert_msg(strstr(world.ranks[1].error, told) != NULL, "%s", world.ranks[1].error);
     if (!in_memory) ck_assert_ptr_nonnull(strstr(world.ranks[1].error, "bytes that follow differs: 12 on rank 1, 8"));
 }
-END_TEST
 
 static ls_status slip_alone(struct rank *rank) {
     float data[2] = {0};
@@ -445,26 +438,11 @@ static ls_status slip_alone(struct rank *rank) {
     return ls_group_barrier(rank->group, "after");
 }
 
-START_TEST(a_slip_leaves_the_group_as_it_is) {
+TEST_EACH(a_slip_leaves_the_group_as_it_is, WAYS) {
     struct world_options options = way_of(_i, 2);
     struct world world;
     world_run(&options, slip_alone, NULL, &world);
     world_expect_ok(&world, 2);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/messages");
-    TCase *cases = tcase_create("messages");
-    tcase_set_timeout(cases, 300);
-    tcase_add_loop_test(cases, parts_of_any_size_arrive, 0, WAYS);
-    tcase_add_loop_test(cases, letters_arrive_in_any_order, 0, WAYS);
-    tcase_add_loop_test(cases, ranks_that_all_send_first_go_on, 0, WAYS);
-    tcase_add_loop_test(cases, a_message_of_another_kind_is_named, 0, 2);
-    tcase_add_loop_test(cases, a_message_that_does_not_come_has_a_deadline, 0, WAYS);
-    tcase_add_loop_test(cases, a_rank_whose_link_breaks_is_lost, 0, 12);
-    tcase_add_loop_test(cases, counts_that_differ_are_named, 0, WAYS);
-    tcase_add_loop_test(cases, a_slip_leaves_the_group_as_it_is, 0, WAYS);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/messages", .seconds = 300)

@@ -150,7 +150,7 @@ static void expect(const struct rank *rank, const char *field, const char *ours,
     ck_assert_msg(strstr(rank->error, values) != NULL, "want '%s' in: %s", values, rank->error);
 }
 
-START_TEST(every_rank_names_the_difference) {
+TEST_EACH(every_rank_names_the_difference, TABLE_COUNT) {
     for (int wire = WIRE_LOCAL; wire <= WIRE_SHARED; wire++) {
         struct world_options options = {.size = SIZE, .wire = (enum wire)wire};
         struct pair pair = table[_i].pair;
@@ -169,10 +169,9 @@ START_TEST(every_rank_names_the_difference) {
         }
     }
 }
-END_TEST
 
 /* Same totals, and every rank's own count right with some: still an error everywhere. */
-START_TEST(counts_that_agree_in_part) {
+TEST(counts_that_agree_in_part) {
     struct world_options options = {.size = SIZE};
     struct pair pair = {{.kind = ALL_GATHER, .name = "x", .counts = parts},
                         {.kind = ALL_GATHER, .name = "x", .counts = other_far}};
@@ -180,16 +179,14 @@ START_TEST(counts_that_agree_in_part) {
     world_run(&options, run_pair, &pair, &world);
     for (int i = 0; i < SIZE; i++) expect(&world.ranks[i], "differs", "", "");
 }
-END_TEST
 
-START_TEST(another_generation) {
+TEST(another_generation) {
     struct world_options options = {.size = SIZE, .stray_rank = STRAY, .stray_generation = 6};
     struct pair pair = {{0}, {0}};
     struct world world;
     world_run(&options, run_pair, &pair, &world);
     for (int i = 0; i < SIZE; i++) expect(&world.ranks[i], "generation", "7", "6");
 }
-END_TEST
 
 /* The stray rank is one call ahead. */
 static ls_status run_ahead(struct rank *rank) {
@@ -198,16 +195,15 @@ static ls_status run_ahead(struct rank *rank) {
     return status ? status : ls_group_barrier(rank->group, name);
 }
 
-START_TEST(a_rank_that_skips_a_call) {
+TEST(a_rank_that_skips_a_call) {
     struct world_options options = {.size = SIZE};
     struct world world;
     world_run(&options, run_ahead, NULL, &world);
     for (int i = 0; i < SIZE; i++) expect(&world.ranks[i], "name", "'step 1'", "'step 2'");
 }
-END_TEST
 
 /* Names longer than the frame's share differ by their digest. */
-START_TEST(long_names_are_told_apart) {
+TEST(long_names_are_told_apart) {
     char one[200], other[200];
     memset(one, 'n', sizeof(one));
     memset(other, 'n', sizeof(other));
@@ -219,17 +215,5 @@ START_TEST(long_names_are_told_apart) {
     world_run(&options, run_pair, &pair, &world);
     for (int i = 0; i < SIZE; i++) expect(&world.ranks[i], "name", "", "");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/mismatch");
-    TCase *cases = tcase_create("mismatch");
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, every_rank_names_the_difference, 0, TABLE_COUNT);
-    tcase_add_test(cases, counts_that_agree_in_part);
-    tcase_add_test(cases, another_generation);
-    tcase_add_test(cases, a_rank_that_skips_a_call);
-    tcase_add_test(cases, long_names_are_told_apart);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/mismatch", .seconds = 60)

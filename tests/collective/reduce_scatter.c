@@ -125,7 +125,7 @@ static ls_status all_cases(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(parts_of_any_length) {
+TEST_EACH(parts_of_any_length, 5) {
     static const struct {
         enum wire wire;
         int least, most;
@@ -147,7 +147,6 @@ START_TEST(parts_of_any_length) {
     for (int i = 0; i < MOST_WORKERS; i++) free(context.inputs[i]);
     free(context.expected);
 }
-END_TEST
 
 /* ---- refusals ---- */
 
@@ -168,7 +167,7 @@ static void expect_refused(const struct ls_reduce_scatter *call, ls_status statu
         expect_refused(&bad, status, message);                                                                         \
     } while (0)
 
-START_TEST(bad_arguments_are_named) {
+TEST(bad_arguments_are_named) {
     float data[8] = {0};
     const size_t counts[1] = {4}, many[1] = {SIZE_MAX};
     struct ls_reduce_scatter good = {.name = "x", .counts = counts, .input = data, .output = data};
@@ -182,14 +181,5 @@ START_TEST(bad_arguments_are_named) {
     REFUSED(dtype, (ls_dtype)9, LS_INVALID_ARGUMENT, "dtype");
     REFUSED(communication, LS_NCCL, LS_UNIMPLEMENTED, "NCCL");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/reduce_scatter");
-    TCase *cases = tcase_create("reduce_scatter");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, parts_of_any_length, 0, 5);
-    tcase_add_test(cases, bad_arguments_are_named);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/reduce_scatter", .seconds = 120)

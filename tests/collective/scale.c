@@ -33,7 +33,7 @@ static int steps_of(enum ls_algorithm algorithm, int n) {
     return algorithm == LS_ALGORITHM_RING ? 2 * (n - 1) : 2 * log2_below(n);
 }
 
-START_TEST(right_for_every_number_of_workers) {
+TEST_EACH(right_for_every_number_of_workers, ALGORITHMS) {
     enum ls_algorithm algorithm = algorithms[_i];
     for (int n = algorithm == LS_ALGORITHM_RING ? 2 : 1; n <= 40; n++) {
         size_t counts[] = {0, 1, (size_t)n - 1, (size_t)n, (size_t)n + 1, 2 * (size_t)n + 3, 67};
@@ -51,9 +51,8 @@ START_TEST(right_for_every_number_of_workers) {
             }
     }
 }
-END_TEST
 
-START_TEST(right_for_many_workers) {
+TEST_EACH(right_for_many_workers, ALGORITHMS) {
     static const int sizes[] = {100, 1000};
     for (int i = 0; i < 2; i++) {
         size_t count = algorithms[_i] == LS_ALGORITHM_EXCHANGE ? 2 : (size_t)sizes[i] + 1;
@@ -65,12 +64,11 @@ START_TEST(right_for_many_workers) {
         }
     }
 }
-END_TEST
 
 /* ---- layouts ---- */
 
 /* Every worker holds the same power of two, or larger ones further left. */
-START_TEST(halving_of_subtrees) {
+TEST(halving_of_subtrees) {
     static const int layouts[][8] = {{0, 2, 4, 6, 8}, {0, 4, 8, 12}, {0, 8, 16},  {0, 2, 4, 6, 8, 10}, {0, 4, 6},
                                      {0, 4, 8, 11},   {0, 2, 3},     {0, 16, 17}, {0, 2, 4, 5},        {0, 5}};
     static const int sizes[] = {4, 3, 2, 5, 2, 3, 2, 2, 3, 1};
@@ -87,7 +85,6 @@ START_TEST(halving_of_subtrees) {
             (void)run(simulation);
         }
 }
-END_TEST
 
 /* By definition: the tree over the leaves has a node for every node of the tree over the workers. */
 static bool fits(const int *first, int low, int high) {
@@ -99,7 +96,7 @@ static bool fits(const int *first, int low, int high) {
            fits(first, low + workers, high);
 }
 
-START_TEST(halving_fits_the_tree_over_workers) {
+TEST(halving_fits_the_tree_over_workers) {
     for (unsigned shape = 0; shape < 1U << 10; shape++) { /* five workers that hold 1 to 4 leaves */
         int first[6] = {0};
         for (int i = 0; i < 5; i++) first[i + 1] = first[i] + 1 + (int)(shape >> 2 * i & 3);
@@ -110,11 +107,10 @@ START_TEST(halving_fits_the_tree_over_workers) {
         ls_hosts_free(&hosts);
     }
 }
-END_TEST
 
 /* Any number of leaves a worker, ranks over hosts in any order; where hosts share memory direct exchange is between
  * hosts. */
-START_TEST(random_layouts) {
+TEST(random_layouts) {
     enum { CASES = 450 };
     static const enum ls_algorithm drawn[] = {LS_ALGORITHM_EXCHANGE, LS_ALGORITHM_DIRECT, LS_ALGORITHM_RING};
     for (uint64_t i = 0; i < CASES; i++) {
@@ -137,7 +133,6 @@ START_TEST(random_layouts) {
         (void)run(simulation);
     }
 }
-END_TEST
 
 /* ---- formulas ---- */
 
@@ -148,7 +143,7 @@ static struct simulation_cost cost_of(enum ls_algorithm algorithm, int n, size_t
     return cost;
 }
 
-START_TEST(costs_are_those_of_the_formulas) {
+TEST(costs_are_those_of_the_formulas) {
     static const int sizes[] = {2, 3, 4, 7, 8, 16, 31, 64, 100, 128, 1000, 1024};
     for (int i = 0; i < 12; i++) {
         int n = sizes[i];
@@ -169,10 +164,9 @@ START_TEST(costs_are_those_of_the_formulas) {
         ck_assert_int_eq(cost.messages, n - 1);
     }
 }
-END_TEST
 
 /* Nobody moves more than twice the vector in a direction; for powers of two it is what direct exchange moves. */
-START_TEST(costs_of_halving_doubling) {
+TEST(costs_of_halving_doubling) {
     for (int n = 2; n <= MOST_WORKERS; n += n < 70 ? 1 : 53) {
         int levels = log2_below(n);
         size_t count = (size_t)4 << levels, bytes = count * 4;
@@ -187,29 +181,13 @@ START_TEST(costs_of_halving_doubling) {
         }
     }
 }
-END_TEST
 
 /* The memory that a rank keeps of a call grows with the number of workers, no faster. */
-START_TEST(schedules_are_short) {
+TEST(schedules_are_short) {
     for (int i = 0; i < ALGORITHMS; i++) {
         size_t count = algorithms[i] == LS_ALGORITHM_EXCHANGE ? 2 : 4000;
         ck_assert_int_le(cost_of(algorithms[i], 1000, count).actions, 4 * 1000);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/scale");
-    TCase *cases = tcase_create("scale");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, right_for_every_number_of_workers, 0, ALGORITHMS);
-    tcase_add_loop_test(cases, right_for_many_workers, 0, ALGORITHMS);
-    tcase_add_test(cases, halving_of_subtrees);
-    tcase_add_test(cases, halving_fits_the_tree_over_workers);
-    tcase_add_test(cases, random_layouts);
-    tcase_add_test(cases, costs_are_those_of_the_formulas);
-    tcase_add_test(cases, costs_of_halving_doubling);
-    tcase_add_test(cases, schedules_are_short);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/scale", .seconds = 120)

@@ -82,7 +82,7 @@ static ls_status find(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(it_is_found_where_all_can_map_it) {
+TEST_EACH(it_is_found_where_all_can_map_it, 3) {
     struct finding finding = {"shared memory", 6};
     struct world_options options = {.size = 3, .wire = WIRE_SHARED, .transport = (enum ls_transport)_i};
     if (_i == LS_TRANSPORT_TCP) finding.described = "local";
@@ -90,7 +90,6 @@ START_TEST(it_is_found_where_all_can_map_it) {
     world_run(&options, find, &finding, &world);
     world_expect_ok(&world, 3);
 }
-END_TEST
 
 struct line {
     pthread_mutex_t mutex;
@@ -107,7 +106,7 @@ static void keep_line(void *context, ls_log_level level, const char *line) {
     (void)pthread_mutex_unlock(&kept->mutex);
 }
 
-START_TEST(a_rank_without_it_is_a_host_of_its_own) {
+TEST(a_rank_without_it_is_a_host_of_its_own) {
     struct line line = NO_LINE;
     struct ls_log log = {.sink = keep_line, .context = &line, .level = LS_LOG_INFO};
     struct finding finding = {"shared memory in 2 hosts of 1 to 2 and local between them", 6};
@@ -124,7 +123,6 @@ START_TEST(a_rank_without_it_is_a_host_of_its_own) {
         ck_assert_msg(strstr(world.ranks[i].error, "rank 1 is set to tcp") != NULL, "%s", world.ranks[i].error);
     }
 }
-END_TEST
 
 static ls_status share_too_much(struct rank *rank) {
     void *memory = NULL;
@@ -150,7 +148,7 @@ static ls_status share_too_much(struct rank *rank) {
     return status;
 }
 
-START_TEST(without_descriptors_memory_is_private) {
+TEST(without_descriptors_memory_is_private) {
     struct line line = NO_LINE;
     struct ls_log log = {.sink = keep_line, .context = &line, .level = LS_LOG_INFO};
     struct world_options options = {.size = 3, .wire = WIRE_SHARED, .log = &log};
@@ -160,9 +158,8 @@ START_TEST(without_descriptors_memory_is_private) {
     ck_assert_msg(strstr(line.text, "400000 bytes are not shared: rank 0 cannot make a segment") != NULL, "%s",
                   line.text);
 }
-END_TEST
 
-START_TEST(only_the_segment_that_is_meant_is_opened) {
+TEST(only_the_segment_that_is_meant_is_opened) {
     struct ls_segment segment, other;
     struct ls_segment_address address;
     const struct ls_segment_part parts[] = {{0, 100}, {8192, 60}};
@@ -193,7 +190,6 @@ START_TEST(only_the_segment_that_is_meant_is_opened) {
     ls_segment_unmap(&segment);
     ck_assert_int_ne(ls_segment_make(endless, 1, &segment, &address), 0);
 }
-END_TEST
 
 /* ---- waits ---- */
 
@@ -208,7 +204,7 @@ static ls_status absent_rank(struct rank *rank) {
     return status;
 }
 
-START_TEST(an_absent_rank_is_named_at_the_deadline) {
+TEST_EACH(an_absent_rank_is_named_at_the_deadline, WAYS) {
     struct way way = way_of(_i);
     struct line line = NO_LINE;
     struct ls_log log = {.sink = keep_line, .context = &line, .level = LS_LOG_INFO};
@@ -224,7 +220,6 @@ START_TEST(an_absent_rank_is_named_at_the_deadline) {
     }
     ck_assert_msg(strstr(line.text, "waiting for rank 1") != NULL, "%s", line.text);
 }
-END_TEST
 
 /* As a process that ends: its links close. */
 static ls_status leaving(struct rank *rank) {
@@ -238,7 +233,7 @@ static ls_status leaving(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_rank_that_leaves_is_named) {
+TEST_EACH(a_rank_that_leaves_is_named, WAYS) {
     struct way way = way_of(_i);
     struct world_options options = {.size = 3, .wire = WIRE_SHARED};
     struct world world;
@@ -253,7 +248,6 @@ START_TEST(a_rank_that_leaves_is_named) {
     }
     ck_assert_int_ge(named, 1);
 }
-END_TEST
 
 static void *abort_soon(void *argument) {
     (void)usleep(100000);
@@ -272,7 +266,7 @@ static ls_status aborted(struct rank *rank) {
     return status;
 }
 
-START_TEST(an_abort_ends_the_wait) {
+TEST_EACH(an_abort_ends_the_wait, 2) {
     struct way way = way_of(_i);
     struct world_options options = {.size = 3, .wire = WIRE_SHARED};
     struct world world;
@@ -284,7 +278,6 @@ START_TEST(an_abort_ends_the_wait) {
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "the chief was told to stop")); /* maybe from another rank */
     }
 }
-END_TEST
 
 /* One waits in memory, the other one in a call over links. */
 static ls_status differ(struct rank *rank) {
@@ -299,7 +292,7 @@ static ls_status differ(struct rank *rank) {
     return status;
 }
 
-START_TEST(who_waits_in_memory_hears_of_a_call_over_links) {
+TEST(who_waits_in_memory_hears_of_a_call_over_links) {
     struct world_options options = {.size = 2, .wire = WIRE_SHARED};
     struct world world;
     int64_t start = ls_now();
@@ -309,7 +302,6 @@ START_TEST(who_waits_in_memory_hears_of_a_call_over_links) {
         ck_assert_msg(world.ranks[i].status == LS_INVALID_ARGUMENT && strstr(world.ranks[i].error, "differs"), "%s",
                       world.ranks[i].error);
 }
-END_TEST
 
 /* ---- processes ---- */
 
@@ -395,7 +387,7 @@ static void expect_named(const pid_t pids[PROCESSES], int victim) {
     assert_within(start, 2);
 }
 
-START_TEST(a_killed_process_is_named) {
+TEST_EACH(a_killed_process_is_named, (WAYS * PROCESSES)) {
     struct way way = way_of(_i / PROCESSES);
     int victim = _i % PROCESSES, before = shared_files();
     pid_t pids[PROCESSES];
@@ -404,11 +396,10 @@ START_TEST(a_killed_process_is_named) {
     expect_named(pids, victim);
     ck_assert_int_eq(shared_files(), before);
 }
-END_TEST
 
 /* The killed process came to the end of a call as its last act. The second rank waits for that, and the third, halted,
  * finds it complete. */
-START_TEST(a_killed_process_may_have_come) {
+TEST_EACH(a_killed_process_may_have_come, WAYS) {
     struct way way = way_of(_i);
     pid_t pids[PROCESSES];
     start_and_add(&way, pids);
@@ -419,22 +410,5 @@ START_TEST(a_killed_process_may_have_come) {
     ck_assert_int_eq(kill(pids[2], SIGCONT), 0);
     expect_named(pids, 0);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/shared");
-    TCase *cases = tcase_create("shared");
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, it_is_found_where_all_can_map_it, 0, 3);
-    tcase_add_test(cases, a_rank_without_it_is_a_host_of_its_own);
-    tcase_add_test(cases, without_descriptors_memory_is_private);
-    tcase_add_test(cases, only_the_segment_that_is_meant_is_opened);
-    tcase_add_loop_test(cases, an_absent_rank_is_named_at_the_deadline, 0, WAYS);
-    tcase_add_loop_test(cases, a_rank_that_leaves_is_named, 0, WAYS);
-    tcase_add_loop_test(cases, an_abort_ends_the_wait, 0, 2);
-    tcase_add_test(cases, who_waits_in_memory_hears_of_a_call_over_links);
-    tcase_add_loop_test(cases, a_killed_process_is_named, 0, WAYS * PROCESSES);
-    tcase_add_loop_test(cases, a_killed_process_may_have_come, 0, WAYS);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/shared", .seconds = 60)

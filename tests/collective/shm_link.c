@@ -138,7 +138,7 @@ static bool exchange(struct flow *flow) {
     return right;
 }
 
-START_TEST(bytes_of_drawn_sizes_go_both_ways) {
+TEST_EACH(bytes_of_drawn_sizes_go_both_ways, 3) {
     static struct flow flow;
     flow.link = meet();
     flow.way = other ? 0 : 1;
@@ -149,7 +149,6 @@ START_TEST(bytes_of_drawn_sizes_go_both_ways) {
     end_other(0);
     flow.link->ops->close(flow.link);
 }
-END_TEST
 
 /* ---- waits ---- */
 
@@ -168,7 +167,7 @@ static void answer_late(struct ls_link *link) {
     _exit(0);
 }
 
-START_TEST(who_sleeps_is_woken_by_one_byte) {
+TEST(who_sleeps_is_woken_by_one_byte) {
     struct ls_link *link = meet();
     if (!other) answer_late(link);
     for (unsigned char i = 0; i < 20; i++) {
@@ -182,7 +181,6 @@ START_TEST(who_sleeps_is_woken_by_one_byte) {
     end_other(0);
     link->ops->close(link);
 }
-END_TEST
 
 static void send_in_two(struct ls_link *link) {
     static unsigned char bytes[2000];
@@ -193,7 +191,7 @@ static void send_in_two(struct ls_link *link) {
     _exit(0);
 }
 
-START_TEST(a_low_water_mark_lets_sleep) {
+TEST(a_low_water_mark_lets_sleep) {
     unsigned char bytes[2000];
     struct ls_link *link = meet();
     if (!other) send_in_two(link);
@@ -203,7 +201,6 @@ START_TEST(a_low_water_mark_lets_sleep) {
     end_other(0);
     link->ops->close(link);
 }
-END_TEST
 
 /* ---- ends ---- */
 
@@ -215,7 +212,7 @@ static void send_and_die(struct ls_link *link) {
 }
 
 /* The bytes that it had written are read first. The reader sleeps; where _i is 0, it only looks. */
-START_TEST(a_killed_process_ends_its_link) {
+TEST_EACH(a_killed_process_ends_its_link, 2) {
     unsigned char bytes[5000], more;
     size_t got = 0;
     ssize_t last = 0;
@@ -234,14 +231,13 @@ START_TEST(a_killed_process_ends_its_link) {
     ck_assert_int_eq(link->ops->send(link, &(struct iovec){&more, 1}, 1), -1);
     link->ops->close(link);
 }
-END_TEST
 
 static void die_full(struct ls_link *link) {
     (void)await(link, POLLIN);
     (void)raise(SIGKILL);
 }
 
-START_TEST(who_waits_for_room_hears_of_the_end) {
+TEST(who_waits_for_room_hears_of_the_end) {
     static unsigned char bytes[1 << 20];
     struct ls_link *link = meet();
     if (!other) die_full(link);
@@ -252,7 +248,6 @@ START_TEST(who_waits_for_room_hears_of_the_end) {
     ck_assert_int_eq(waitpid(other, NULL, 0), other);
     link->ops->close(link);
 }
-END_TEST
 
 /* ---- an other end that breaks the rules ---- */
 
@@ -263,7 +258,7 @@ static int descriptor_of(const unsigned char address[LS_SHM_LINK_ADDRESS]) {
 }
 
 /* The counts of the ring in which this end reads lie 128 KiB and more behind its address: each 8 bytes are tried. */
-START_TEST(a_wrong_count_ends_the_link) {
+TEST_EACH(a_wrong_count_ends_the_link, 4) {
     unsigned char address[LS_SHM_LINK_ADDRESS], bytes[64];
     struct ls_link *ends[2];
     assert_ok(ls_local_link_pair(ends));
@@ -282,7 +277,6 @@ START_TEST(a_wrong_count_ends_the_link) {
     link->ops->close(link);
     ends[1]->ops->close(ends[1]);
 }
-END_TEST
 
 /* The number of a thread leads to its process, too. A sanitizer has one of its own. */
 static bool is_own_thread(const unsigned char address[LS_SHM_LINK_ADDRESS]) {
@@ -294,7 +288,7 @@ static bool is_own_thread(const unsigned char address[LS_SHM_LINK_ADDRESS]) {
 }
 
 /* A preface may bring any address. */
-START_TEST(an_address_of_anything_else_is_refused) {
+TEST(an_address_of_anything_else_is_refused) {
     unsigned char address[LS_SHM_LINK_ADDRESS], changed[LS_SHM_LINK_ADDRESS];
     struct ls_shm_link *offered = ls_shm_link_offer(address);
     ck_assert_ptr_nonnull(offered);
@@ -313,7 +307,6 @@ START_TEST(an_address_of_anything_else_is_refused) {
     ls_shm_link_free(offered);
     ls_shm_link_free(NULL);
 }
-END_TEST
 
 /* ---- memory that is none ---- */
 
@@ -334,7 +327,7 @@ static int copy_memory(const unsigned char address[LS_SHM_LINK_ADDRESS], off_t s
     return fd;
 }
 
-START_TEST(memory_that_may_shrink_is_refused) {
+TEST(memory_that_may_shrink_is_refused) {
     unsigned char address[LS_SHM_LINK_ADDRESS];
     struct ls_shm_link *offered = ls_shm_link_offer(address);
     int real = descriptor_of(address);
@@ -354,7 +347,6 @@ START_TEST(memory_that_may_shrink_is_refused) {
     ls_shm_link_free(offered);
     ck_assert_int_eq(close(unsealed) | close(other_size), 0);
 }
-END_TEST
 
 struct shrinking {
     const unsigned char *address;
@@ -379,7 +371,7 @@ static void *shrink_again(void *context) {
 }
 
 /* A link whose memory is gone would be the end of who touches it. */
-START_TEST(memory_that_shrinks_meanwhile_is_refused) {
+TEST(memory_that_shrinks_meanwhile_is_refused) {
     unsigned char address[LS_SHM_LINK_ADDRESS], forged[LS_SHM_LINK_ADDRESS];
     struct ls_shm_link *offered = ls_shm_link_offer(address);
     int real = descriptor_of(address);
@@ -396,10 +388,9 @@ START_TEST(memory_that_shrinks_meanwhile_is_refused) {
     ck_assert_int_eq(close(shrinking.fd), 0);
     ls_shm_link_free(offered);
 }
-END_TEST
 
 /* The stream of its parent goes on behind it. */
-START_TEST(a_child_of_fork_has_no_link) {
+TEST(a_child_of_fork_has_no_link) {
     unsigned char bytes[3] = {1, 2, 3};
     struct ls_link *link = meet();
     if (!other) answer_late(link);
@@ -421,23 +412,8 @@ START_TEST(a_child_of_fork_has_no_link) {
     end_other(0);
     link->ops->close(link);
 }
-END_TEST
 
 int main(void) {
     take_seed();
-    Suite *suite = suite_create("collective/shm_link");
-    TCase *cases = tcase_create("link");
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, bytes_of_drawn_sizes_go_both_ways, 0, 3);
-    tcase_add_test(cases, who_sleeps_is_woken_by_one_byte);
-    tcase_add_test(cases, a_low_water_mark_lets_sleep);
-    tcase_add_loop_test(cases, a_killed_process_ends_its_link, 0, 2);
-    tcase_add_test(cases, who_waits_for_room_hears_of_the_end);
-    tcase_add_loop_test(cases, a_wrong_count_ends_the_link, 0, 4);
-    tcase_add_test(cases, an_address_of_anything_else_is_refused);
-    tcase_add_test(cases, memory_that_may_shrink_is_refused);
-    tcase_add_test(cases, memory_that_shrinks_meanwhile_is_refused);
-    tcase_add_test(cases, a_child_of_fork_has_no_link);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
+    return RUN_TESTS("collective/shm_link", .seconds = 60);
 }

@@ -138,7 +138,7 @@ static const struct trial trials[] = {
     {NOTHING, 0, 16, 0, 7, 7},
 };
 
-START_TEST(a_rank_holds_the_links_that_its_calls_use) {
+TEST_EACH(a_rank_holds_the_links_that_its_calls_use, COUNT_OF(trials)) {
     struct trial trial = trials[_i];
     for (int wire = WIRE_LOCAL; wire <= WIRE_RING; wire++) {
         struct world_options options = {.size = trial.size, .wire = (enum wire)wire, .algorithm = trial.algorithm};
@@ -147,7 +147,6 @@ START_TEST(a_rank_holds_the_links_that_its_calls_use) {
         world_expect_ok(&world, trial.size);
     }
 }
-END_TEST
 
 /* Nobody leaves a barrier before all have come. */
 static ls_status meet(struct rank *rank) {
@@ -161,7 +160,7 @@ static ls_status meet(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(a_barrier_of_many_waits_for_all) {
+TEST(a_barrier_of_many_waits_for_all) {
     for (int size = 9; size <= 16; size++) {
         int come = 0;
         struct world_options options = {.size = size};
@@ -170,7 +169,6 @@ START_TEST(a_barrier_of_many_waits_for_all) {
         world_expect_ok(&world, size);
     }
 }
-END_TEST
 
 /* Ranks 3 and 11 are no neighbours of each other, nor of most others. */
 static ls_status differ(struct rank *rank) {
@@ -180,7 +178,7 @@ static ls_status differ(struct rank *rank) {
     return reduce(rank, LS_RING, stray ? COUNT - 1 : COUNT);
 }
 
-START_TEST(a_difference_far_away_is_named_by_all) {
+TEST_EACH(a_difference_far_away_is_named_by_all, 2) {
     static enum kind kinds[] = {RING, BARRIER};
     struct world_options options = {.size = 16, .tells = true};
     struct world world;
@@ -193,7 +191,6 @@ START_TEST(a_difference_far_away_is_named_by_all) {
         ck_assert_msg(strstr(world.ranks[i].error, " differs: ") != NULL, "rank %d: %s", i, world.ranks[i].error);
     }
 }
-END_TEST
 
 /* In one host's memory, whose ranks have links with two others at most. Of the strays one makes another call in memory,
  * the others one over links, where nobody answers. */
@@ -208,7 +205,7 @@ static ls_status differ_in_memory(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_difference_in_memory_is_named_by_all) {
+TEST_EACH(a_difference_in_memory_is_named_by_all, 2) {
     struct world_options options = {.size = 12, .wire = WIRE_SHARED, .tells = true};
     struct world world;
     int way = _i;
@@ -219,7 +216,6 @@ START_TEST(a_difference_in_memory_is_named_by_all) {
         ck_assert_msg(world.ranks[i].status == LS_INVALID_ARGUMENT && strstr(world.ranks[i].error, " differs: "),
                       "rank %d: %d %s", i, world.ranks[i].status, world.ranks[i].error);
 }
-END_TEST
 
 static ls_status leave_early(struct rank *rank) {
     ls_status status = reduce(rank, LS_AUTO, COUNT);
@@ -229,7 +225,7 @@ static ls_status leave_early(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_rank_that_leaves_is_missed_in_memory) {
+TEST(a_rank_that_leaves_is_missed_in_memory) {
     struct world_options options = {.size = 12, .wire = WIRE_SHARED};
     struct world world;
     int64_t start = ls_now();
@@ -244,17 +240,5 @@ START_TEST(a_rank_that_leaves_is_missed_in_memory) {
     }
     ck_assert_int_ge(named, 1);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/sparse");
-    TCase *cases = tcase_create("sparse");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, a_rank_holds_the_links_that_its_calls_use, 0, (int)(sizeof(trials) / sizeof(trials[0])));
-    tcase_add_test(cases, a_barrier_of_many_waits_for_all);
-    tcase_add_loop_test(cases, a_difference_far_away_is_named_by_all, 0, 2);
-    tcase_add_loop_test(cases, a_difference_in_memory_is_named_by_all, 0, 2);
-    tcase_add_test(cases, a_rank_that_leaves_is_missed_in_memory);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/sparse", .seconds = 120)

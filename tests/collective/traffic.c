@@ -73,7 +73,7 @@ static void expect_bytes(const struct trial *trial, enum ls_algorithm algorithm)
     }
 }
 
-START_TEST(schedules_tell_what_links_carry) {
+TEST(schedules_tell_what_links_carry) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct draw draw = draw_from(seed, i);
@@ -90,13 +90,5 @@ START_TEST(schedules_tell_what_links_carry) {
         expect_bytes(&trial, algorithm);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/traffic");
-    TCase *cases = tcase_create("traffic");
-    tcase_set_timeout(cases, 120);
-    tcase_add_test(cases, schedules_tell_what_links_carry);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/traffic", .seconds = 120)

@@ -9,14 +9,13 @@
 #include "collective/schedule/reduce.h"
 #include "harness.h"
 
-START_TEST(splits) {
+TEST(splits) {
     static const int expected[][2] = {{2, 1}, {3, 2}, {4, 2}, {5, 4},  {6, 4},
                                       {7, 4}, {8, 4}, {9, 8}, {16, 8}, {17, 16}};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
         ck_assert_int_eq(ls_tree_split(expected[i][0]), expected[i][1]);
     ck_assert_int_eq(ls_tree_split(INT32_MAX), 1 << 30);
 }
-END_TEST
 
 /* By definition: every node inside the range whose parent is not. */
 static int nodes_inside(int low, int high, int from, int to, struct ls_subtree *found, int count) {
@@ -35,7 +34,7 @@ static int maximal(int n, int low, int high, struct ls_subtree *found, int capac
     return ls_tree_maximal(n, &(struct ls_subtree){low, high}, 1, found, capacity);
 }
 
-START_TEST(maximal_subtrees) {
+TEST(maximal_subtrees) {
     for (int n = 1; n <= 40; n++)
         for (int low = 0; low < n; low++)
             for (int high = low + 1; high <= n; high++) {
@@ -48,7 +47,6 @@ START_TEST(maximal_subtrees) {
     ck_assert_int_le(maximal(INT32_MAX, 1, INT32_MAX - 1, NULL, 0), 64);
     ck_assert_int_eq(maximal(5, 2, 2, NULL, 0), 0);
 }
-END_TEST
 
 /* Nodes that lie in the set whose parents do not; bit i of set is leaf i. */
 static int nodes_of_set(int low, int high, unsigned set, struct ls_subtree *found, int count) {
@@ -64,7 +62,7 @@ static int nodes_of_set(int low, int high, unsigned set, struct ls_subtree *foun
     return nodes_of_set(low + left, high, set, found, count);
 }
 
-START_TEST(maximal_subtrees_of_interleaved_ranges) {
+TEST(maximal_subtrees_of_interleaved_ranges) {
     for (int n = 1; n <= 11; n++)
         for (unsigned set = 0; set < 1U << n; set++) {
             struct ls_subtree ranges[8], got[16], want[16];
@@ -81,11 +79,10 @@ START_TEST(maximal_subtrees_of_interleaved_ranges) {
             ck_assert_mem_eq(got, want, (size_t)found * sizeof(got[0]));
         }
 }
-END_TEST
 
 enum { LEAVES = 37, COUNT = 2500 };
 
-START_TEST(fold_of_a_whole_tree) {
+TEST(fold_of_a_whole_tree) {
     static float leaves[LEAVES][COUNT], expected[COUNT], out[COUNT];
     unsigned char *pointers[LEAVES];
     const void *inputs[LEAVES];
@@ -105,10 +102,9 @@ START_TEST(fold_of_a_whole_tree) {
         ck_assert_uint_eq(oracle_compare(LS_FLOAT32, expected, last, COUNT), COUNT);
     }
 }
-END_TEST
 
 /* Leaves [3, 6) of 7 = (0 1 2 3)(4 5 6): 3 comes alone from the left half, 4 and 5 are a node. */
-START_TEST(fold_of_a_part_passes_missing_leaves_through) {
+TEST(fold_of_a_part_passes_missing_leaves_through) {
     float a[1] = {1}, b[1] = {0x1p-24F}, c[1] = {0x1p-24F}, out[1];
     const void *inputs[3] = {a, b, c};
     ls_fold_tree(LS_SUM, LS_FLOAT32, out, inputs, 3, 6, 7, 1);
@@ -119,10 +115,9 @@ START_TEST(fold_of_a_part_passes_missing_leaves_through) {
     ck_assert(__builtin_signbit(out[0])); /* never added to +0 */
     ls_fold_tree(LS_SUM, LS_FLOAT32, out, alone, 2, 3, 7, 0);
 }
-END_TEST
 
 /* Folding subtrees' results gives what folding the leaves gives, for every way to cut 11 leaves over two workers. */
-START_TEST(fold_of_partials) {
+TEST(fold_of_partials) {
     enum { N = 11 };
     static uint16_t leaves[N][COUNT], partial[64][COUNT], expected[COUNT], out[COUNT];
     const void *inputs[N], *data[64];
@@ -147,10 +142,9 @@ START_TEST(fold_of_partials) {
         ck_assert_uint_eq(oracle_compare(LS_BFLOAT16, expected, out, COUNT), COUNT);
     }
 }
-END_TEST
 
 /* Every pair of 16-bit patterns from a wide sample against float32 arithmetic with base's conversions. */
-START_TEST(sums_of_16_bits) {
+TEST(sums_of_16_bits) {
     enum { SAMPLE = 1024 };
     static uint16_t a[SAMPLE], b[SAMPLE], sum[SAMPLE];
     for (unsigned shift = 0; shift < 64; shift++) {
@@ -171,9 +165,8 @@ START_TEST(sums_of_16_bits) {
         }
     }
 }
-END_TEST
 
-START_TEST(means_of_integers_truncate_toward_zero) {
+TEST(means_of_integers_truncate_toward_zero) {
     int32_t values[] = {7, -7, 8, -8, 1, -1, INT32_MIN};
     ls_reduce_divide(LS_INT32, values, 7, 4);
     static const int32_t expected[] = {1, -1, 2, -2, 0, 0, INT32_MIN / 4};
@@ -188,9 +181,8 @@ START_TEST(means_of_integers_truncate_toward_zero) {
     ls_reduce_divide(LS_UINT8, counts, 2, 2);
     ck_assert_mem_eq(counts, halves, sizeof(counts));
 }
-END_TEST
 
-START_TEST(bools_are_one_or_zero) {
+TEST(bools_are_one_or_zero) {
     static const unsigned char a[] = {0, 0, 1, 1, 2, 0, 2}, b[] = {0, 1, 0, 1, 0, 4, 4};
     static const unsigned char either[] = {0, 1, 1, 1, 1, 1, 1}, both[] = {0, 0, 0, 1, 0, 0, 1};
     for (int op = LS_SUM; op <= LS_PRODUCT; op++) {
@@ -201,21 +193,5 @@ START_TEST(bools_are_one_or_zero) {
         ck_assert_mem_eq(got, op == LS_SUM || op == LS_MAX ? either : both, 7);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/tree");
-    TCase *cases = tcase_create("tree");
-    tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, splits);
-    tcase_add_test(cases, maximal_subtrees);
-    tcase_add_test(cases, maximal_subtrees_of_interleaved_ranges);
-    tcase_add_test(cases, fold_of_a_whole_tree);
-    tcase_add_test(cases, fold_of_a_part_passes_missing_leaves_through);
-    tcase_add_test(cases, fold_of_partials);
-    tcase_add_test(cases, sums_of_16_bits);
-    tcase_add_test(cases, means_of_integers_truncate_toward_zero);
-    tcase_add_test(cases, bools_are_one_or_zero);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/tree", .seconds = 60)

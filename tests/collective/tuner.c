@@ -31,7 +31,7 @@ static void expect_table(const struct ls_tuner_choice *choice) {
     }
 }
 
-START_TEST(every_rank_has_the_same_table) {
+TEST(every_rank_has_the_same_table) {
     static const enum wire wires[] = {WIRE_LOCAL, WIRE_TCP, WIRE_SHARED};
     for (size_t i = 0; i < sizeof(wires) / sizeof(wires[0]); i++) {
         struct ls_tuner_choice choices[3] = {0};
@@ -47,7 +47,6 @@ START_TEST(every_rank_has_the_same_table) {
         ck_assert_int_eq(choices[0].rows[0].microseconds[LS_ALGORITHM_SHARED] > 0, wires[i] == WIRE_SHARED);
     }
 }
-END_TEST
 
 /* A rank that lost its table makes all measure anew, into equal tables. */
 static ls_status forget(struct rank *rank) {
@@ -58,7 +57,7 @@ static ls_status forget(struct rank *rank) {
     return status ? status : ls_tuner_measure(rank->group, own);
 }
 
-START_TEST(a_rank_without_a_table_makes_all_measure) {
+TEST(a_rank_without_a_table_makes_all_measure) {
     struct ls_tuner_choice choices[2] = {0};
     struct world_options options = {.size = 2};
     struct world world;
@@ -67,7 +66,6 @@ START_TEST(a_rank_without_a_table_makes_all_measure) {
     expect_table(&choices[0]);
     ck_assert_mem_eq(choices[0].rows, choices[1].rows, sizeof(choices[0].rows));
 }
-END_TEST
 
 /* As after a measurement that ended early on one rank, or that it had no part in: its table is another one. */
 static ls_status differ(struct rank *rank) {
@@ -78,7 +76,7 @@ static ls_status differ(struct rank *rank) {
     return status ? status : ls_tuner_measure(rank->group, own);
 }
 
-START_TEST(a_rank_with_another_table_makes_all_measure) {
+TEST(a_rank_with_another_table_makes_all_measure) {
     struct ls_tuner_choice choices[3] = {0};
     struct world_options options = {.size = 3};
     struct world world;
@@ -89,7 +87,6 @@ START_TEST(a_rank_with_another_table_makes_all_measure) {
         ck_assert_mem_eq(choices[0].rows, choices[rank].rows, sizeof(choices[0].rows));
     }
 }
-END_TEST
 
 static enum ls_algorithm find(const struct ls_tuner_choice *choice, const struct ls_group *group, size_t bytes) {
     static const int first[] = {0, 1, 2};
@@ -118,22 +115,11 @@ static ls_status find_some(struct rank *rank) {
     return LS_OK;
 }
 
-START_TEST(the_nearest_row_decides) {
+TEST(the_nearest_row_decides) {
     struct world_options options = {.size = 2};
     struct world world;
     world_run(&options, find_some, NULL, &world);
     world_expect_ok(&world, 2);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("collective/tuner");
-    TCase *cases = tcase_create("choice");
-    tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, every_rank_has_the_same_table);
-    tcase_add_test(cases, a_rank_without_a_table_makes_all_measure);
-    tcase_add_test(cases, a_rank_with_another_table_makes_all_measure);
-    tcase_add_test(cases, the_nearest_row_decides);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("collective/tuner", .seconds = 60)

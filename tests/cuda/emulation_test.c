@@ -39,7 +39,7 @@ static float *new_pinned(size_t count) {
     return memory;
 }
 
-START_TEST(kernels_run_late) {
+TEST(kernels_run_late) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(1000), *near = new_pinned(1000);
     near[0] = -1;
@@ -54,10 +54,9 @@ START_TEST(kernels_run_late) {
     ok(cudaFree(far));
     ok(cudaFreeHost(near));
 }
-END_TEST
 
 /* By shuffles and barriers, twice, for threads are run up and down by turns. */
-START_TEST(a_kernel_sums_by_shuffles_and_barriers) {
+TEST(a_kernel_sums_by_shuffles_and_barriers) {
     cudaStream_t stream = new_stream();
     float *x = new_memory(1024), *sums = new_memory(8), *near = new_pinned(8);
     ok(show_count(x, 1024, 0, stream));
@@ -67,10 +66,9 @@ START_TEST(a_kernel_sums_by_shuffles_and_barriers) {
     ok(cudaStreamSynchronize(stream));
     for (int b = 0; b < 8; b++) ck_assert(near[b] == (float)(256 * (b % 4) * 256 + 255 * 128));
 }
-END_TEST
 
 /* A missing barrier shows: a block whose threads run up reads what is not written. */
-START_TEST(a_missing_barrier_shows) {
+TEST(a_missing_barrier_shows) {
     cudaStream_t stream = new_stream();
     float *x = new_memory(512), *sums = new_memory(2), *near = new_pinned(2);
     ok(show_count(x, 512, 0, stream));
@@ -79,9 +77,8 @@ START_TEST(a_missing_barrier_shows) {
     ok(cudaStreamSynchronize(stream));
     ck_assert(isnan(near[0]) || isnan(near[1]));
 }
-END_TEST
 
-START_TEST(types_are_converted) {
+TEST(types_are_converted) {
     cudaStream_t stream = new_stream();
     float *x = new_pinned(32), *y = new_pinned(64), *votes = new_pinned(3);
     for (int i = 0; i < 32; i++) x[i] = ((float)i - 15.5F) * 1.2345678F;
@@ -94,9 +91,8 @@ START_TEST(types_are_converted) {
     const unsigned *seen = (const unsigned *)(const void *)votes;
     ck_assert(seen[0] == 0xFFFF0000U && seen[1] == 31 && seen[2] == 31);
 }
-END_TEST
 
-START_TEST(events_tell_times) {
+TEST(events_tell_times) {
     cudaStream_t stream = new_stream();
     cudaEvent_t before, after, untimed;
     float *far = new_memory(100), milliseconds = -1;
@@ -113,9 +109,8 @@ START_TEST(events_tell_times) {
     ck_assert(milliseconds > 0 && milliseconds < 10000);
     ok(cudaEventDestroy(before)), ok(cudaEventDestroy(after)), ok(cudaEventDestroy(untimed));
 }
-END_TEST
 
-START_TEST(events_order_streams) {
+TEST(events_order_streams) {
     cudaStream_t first = new_stream(), second = new_stream();
     cudaEvent_t event;
     float *far = new_memory(100), *near = new_pinned(100);
@@ -133,10 +128,9 @@ START_TEST(events_order_streams) {
     ok(cudaStreamSynchronize(first));
     ok(cudaEventDestroy(event));
 }
-END_TEST
 
 /* Pageable memory is read when the call is made, pinned memory later. */
-START_TEST(pageable_memory_is_read_at_the_call) {
+TEST(pageable_memory_is_read_at_the_call) {
     cudaStream_t stream = new_stream();
     float pageable = 1, back[2] = {0}, *pinned = new_pinned(1), *far = new_memory(2);
     *pinned = 1;
@@ -146,9 +140,8 @@ START_TEST(pageable_memory_is_read_at_the_call) {
     ok(cudaMemcpyAsync(back, far, 8, cudaMemcpyDeviceToHost, stream));
     ck_assert(back[0] == 1 && back[1] == 2);
 }
-END_TEST
 
-START_TEST(a_captured_graph_is_replayed) {
+TEST(a_captured_graph_is_replayed) {
     cudaStream_t stream = new_stream();
     cudaGraph_t graph;
     cudaGraphExec_t ready;
@@ -173,9 +166,8 @@ START_TEST(a_captured_graph_is_replayed) {
     ck_assert_int_eq(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
     ck_assert_ptr_null(graph);
 }
-END_TEST
 
-START_TEST(misuse_is_refused) {
+TEST(misuse_is_refused) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10), near[10];
     ck_assert_int_eq(show_count(far, 10, 0, NULL), cudaErrorInvalidResourceHandle);
@@ -189,10 +181,9 @@ START_TEST(misuse_is_refused) {
     ck_assert_int_eq(show_count(far, 10, 0, stream), cudaErrorInvalidResourceHandle);
     ck_assert_int_eq(cudaSetDevice(2), cudaErrorInvalidDevice);
 }
-END_TEST
 
 /* After a fault nothing works any more. */
-START_TEST(nothing_works_after_a_fault) {
+TEST(nothing_works_after_a_fault) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10);
     (void)setenv("LOCKSTEP_EMULATED_FAULT", "2", 1);
@@ -201,77 +192,46 @@ START_TEST(nothing_works_after_a_fault) {
     ck_assert_int_eq(show_count(far, 10, 0, stream), cudaErrorIllegalAddress);
     ck_assert_int_eq(cudaFree(far), cudaErrorIllegalAddress);
 }
-END_TEST
 
-/* ---- what ends the process ---- */
+/* ---- what ends the process; a sanitizer ends it after a wrong address in its own way ---- */
 
-START_TEST(a_host_read_of_device_memory_ends_the_process) {
+TEST_SIGNAL(a_host_read_of_device_memory_ends_the_process, SIGSEGV, !SANITIZED) {
     volatile float *far = new_memory(10);
     (void)far[0];
 }
-END_TEST
 
-START_TEST(a_write_far_past_the_end_ends_the_process) {
+TEST_SIGNAL(a_write_far_past_the_end_ends_the_process, SIGSEGV, !SANITIZED) {
     cudaStream_t stream = new_stream();
     ok(show_count(new_memory(10), 10 + 1024, 0, stream));
     (void)cudaStreamSynchronize(stream);
 }
-END_TEST
 
-START_TEST(a_write_to_freed_memory_ends_the_process) {
+TEST_SIGNAL(a_write_to_freed_memory_ends_the_process, SIGSEGV, !SANITIZED) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10);
     ok(cudaFree(far));
     ok(show_count(far, 10, 0, stream));
     (void)cudaStreamSynchronize(stream);
 }
-END_TEST
 
-START_TEST(a_write_just_past_the_end_ends_the_process) {
+TEST_SIGNAL(a_write_just_past_the_end_ends_the_process, SIGABRT, 1) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10);
     ok(show_count(far, 11, 0, stream));
     ok(cudaStreamSynchronize(stream));
     (void)cudaFree(far);
 }
-END_TEST
 
-START_TEST(lanes_that_never_meet_end_the_process) {
+TEST_SIGNAL(lanes_that_never_meet_end_the_process, SIGABRT, 1) {
     cudaStream_t stream = new_stream();
     ok(show_forgotten(stream));
     (void)cudaStreamSynchronize(stream);
 }
-END_TEST
 
-START_TEST(a_wrong_launch_ends_the_process) {
+TEST_SIGNAL(a_wrong_launch_ends_the_process, SIGABRT, 1) {
     cudaStream_t stream = new_stream();
     ok(show_wrong_launch(stream));
     (void)cudaStreamSynchronize(stream);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("emulation");
-    TCase *tests = tcase_create("emulation");
-    tcase_add_checked_fixture(tests, NULL, end_streams);
-    tcase_add_test(tests, kernels_run_late);
-    tcase_add_test(tests, a_kernel_sums_by_shuffles_and_barriers);
-    tcase_add_test(tests, a_missing_barrier_shows);
-    tcase_add_test(tests, types_are_converted);
-    tcase_add_test(tests, events_tell_times);
-    tcase_add_test(tests, events_order_streams);
-    tcase_add_test(tests, pageable_memory_is_read_at_the_call);
-    tcase_add_test(tests, a_captured_graph_is_replayed);
-    tcase_add_test(tests, misuse_is_refused);
-    tcase_add_test(tests, nothing_works_after_a_fault);
-    if (!SANITIZED) { /* which ends the process in its own way */
-        tcase_add_test_raise_signal(tests, a_host_read_of_device_memory_ends_the_process, SIGSEGV);
-        tcase_add_test_raise_signal(tests, a_write_far_past_the_end_ends_the_process, SIGSEGV);
-        tcase_add_test_raise_signal(tests, a_write_to_freed_memory_ends_the_process, SIGSEGV);
-    }
-    tcase_add_test_raise_signal(tests, a_write_just_past_the_end_ends_the_process, SIGABRT);
-    tcase_add_test_raise_signal(tests, lanes_that_never_meet_end_the_process, SIGABRT);
-    tcase_add_test_raise_signal(tests, a_wrong_launch_ends_the_process, SIGABRT);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("emulation", .after = end_streams)

@@ -72,7 +72,7 @@ static cublasStatus_t run(struct product *p, void *a, void *b, void *d, void *wo
                           workspace, size, stream);
 }
 
-START_TEST(products_refuse_wrong_places) {
+TEST(products_refuse_wrong_places) {
     struct product p = make_product(CUDA_R_32F, CUDA_R_32F, DEEP);
     float *a = memory, *b = memory + 2048, *d = memory + 4096, *workspace = memory + 8192, own[4096];
     ck_assert_int_eq(ask(&p), 0);
@@ -87,9 +87,8 @@ START_TEST(products_refuse_wrong_places) {
     p.b = make_product(CUDA_R_32F, CUDA_R_32F, SMALL).b; /* another problem than it was chosen for */
     ck_assert_int_eq(run(&p, a, b, d, workspace, p.found.workspaceSize), CUBLAS_STATUS_INVALID_VALUE);
 }
-END_TEST
 
-START_TEST(products_refuse_unknown_types) {
+TEST(products_refuse_unknown_types) {
     struct product p = make_product(CUDA_R_16BF, CUDA_R_32F, SMALL);
     ck_assert_int_eq(ask(&p), 0);
     p = make_product(CUDA_R_16BF, CUDA_R_16F, SMALL);
@@ -103,10 +102,9 @@ START_TEST(products_refuse_unknown_types) {
     ck_assert_int_eq(cublasLtMatrixLayoutInit(&p.a, CUDA_R_32F, SMALL, SMALL, SMALL - 1), 0);
     ck_assert_int_eq(ask(&p), CUBLAS_STATUS_INVALID_VALUE);
 }
-END_TEST
 
 /* Sums of 16 bits, a bias that is not there, and attributes that nobody has. */
-START_TEST(products_refuse_unknown_attributes) {
+TEST(products_refuse_unknown_attributes) {
     struct product p = make_product(CUDA_R_32F, CUDA_R_32F, SMALL);
     const uint32_t bias = CUBLASLT_EPILOGUE_BIAS;
     const int64_t stride = 0;
@@ -125,10 +123,9 @@ START_TEST(products_refuse_unknown_attributes) {
     ck_assert_int_eq(ask(&p), 0);
     ck_assert_int_eq(p.count, 0);
 }
-END_TEST
 
 /* Long sums in place need no workspace. */
-START_TEST(long_sums_in_place_need_no_workspace) {
+TEST(long_sums_in_place_need_no_workspace) {
     struct product p = make_product(CUDA_R_32F, CUDA_R_32F, DEEP);
     wish(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
@@ -137,7 +134,6 @@ START_TEST(long_sums_in_place_need_no_workspace) {
     ck_assert_uint_eq(p.found.workspaceSize, 0);
     ck_assert_int_eq(run(&p, memory, memory + 2048, memory + 4096, NULL, 0), 0);
 }
-END_TEST
 
 /* ---- cuDNN ---- */
 
@@ -180,7 +176,7 @@ static cudnnStatus_t convolve(const struct convolution *c, float *workspace, siz
                                    memory + 1024);
 }
 
-START_TEST(convolutions_refuse_wrong_places) {
+TEST(convolutions_refuse_wrong_places) {
     struct convolution c = make_convolution(CUDNN_DATA_FLOAT);
     size_t size = 0;
     ck_assert_int_eq(cudnnGetConvolutionForwardWorkspaceSize(c.handle, c.x, c.w, c.window, c.y,
@@ -200,10 +196,9 @@ START_TEST(convolutions_refuse_wrong_places) {
                      CUDNN_STATUS_BAD_PARAM);
     end_convolution(&c);
 }
-END_TEST
 
 /* 16 bits by what multiplies and adds only: perhaps not there. The one deterministic answer comes last. */
-START_TEST(convolutions_answer_by_type_of_math) {
+TEST(convolutions_answer_by_type_of_math) {
     struct convolution c = make_convolution(CUDNN_DATA_BFLOAT16);
     cudnnConvolutionFwdAlgoPerf_t found[8];
     int count = 0;
@@ -217,18 +212,5 @@ START_TEST(convolutions_answer_by_type_of_math) {
     ck_assert_int_eq(found[count - 1].algo, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
     end_convolution(&c);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("libraries");
-    TCase *tests = tcase_create("libraries");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, products_refuse_wrong_places);
-    tcase_add_test(tests, products_refuse_unknown_types);
-    tcase_add_test(tests, products_refuse_unknown_attributes);
-    tcase_add_test(tests, long_sums_in_place_need_no_workspace);
-    tcase_add_test(tests, convolutions_refuse_wrong_places);
-    tcase_add_test(tests, convolutions_answer_by_type_of_math);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("libraries", .before = set_up, .after = tear_down)

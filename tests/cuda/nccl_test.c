@@ -10,26 +10,17 @@ ncclResult_t ncclGetVersion(int *found) {
     return version ? ncclSuccess : ncclInternalError;
 }
 
-START_TEST(one_that_lacks_functions) {
+TEST(one_that_lacks_functions) {
     char why[200] = "";
     ck_assert(!ls_cuda_nccl_fits(why, sizeof(why)));
     ck_assert_str_eq(why,
                      "NCCL 2.12.7, which is installed, has no ncclCommInitRankConfig: 2.14 or a later one is needed");
 }
-END_TEST
 
-START_TEST(the_version_that_runs) {
+TEST(the_version_that_runs) {
     ck_assert_int_eq(ls_cuda_nccl_version(), 21207);
     version = 0;
     ck_assert_int_eq(ls_cuda_nccl_version(), 0);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("nccl");
-    TCase *tests = tcase_create("nccl");
-    tcase_add_test(tests, one_that_lacks_functions);
-    tcase_add_test(tests, the_version_that_runs);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("nccl")

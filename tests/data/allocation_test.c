@@ -95,7 +95,7 @@ static void write_shapes(ls_file_format format) {
     ls_dataset_free(shapes);
 }
 
-START_TEST(every_failing_allocation_is_survived) {
+TEST_EACH(every_failing_allocation_is_survived, 9) {
     folder_clear();
     if (_i == 2) idx_write_split("train", 3000, 5, 5, true);
     for (int i = 1; i <= 5 && _i == 3; i++) {
@@ -125,13 +125,5 @@ START_TEST(every_failing_allocation_is_survived) {
     }
     ck_assert_int_ge(failures, 5);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("allocation");
-    TCase *tests = tcase_create("allocation");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, every_failing_allocation_is_survived, 0, 9);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("allocation", .begin = folder_make, .end = folder_remove)

@@ -14,7 +14,7 @@ static ls_status make(const ls_dataset_options *options, ls_dataset **dataset) {
     return ls_dataset_arrays(features, LS_SHAPE(2, 2), labels, 3, 3, options, dataset);
 }
 
-START_TEST(arrays_are_read) {
+TEST(arrays_are_read) {
     ls_dataset *dataset;
     assert_ok(make(NULL, &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 3);
@@ -31,9 +31,8 @@ START_TEST(arrays_are_read) {
     ls_dataset_free(dataset);
     ls_dataset_free(NULL);
 }
-END_TEST
 
-START_TEST(defaults_are_filled) {
+TEST(defaults_are_filled) {
     ls_dataset *dataset;
     assert_ok(make(NULL, &dataset));
     ck_assert_int_eq(dataset->options.batch_size, 32);
@@ -47,9 +46,8 @@ START_TEST(defaults_are_filled) {
     ck_assert_int_eq(ls_dataset_count(dataset), 3);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(bad_options_are_refused) {
+TEST(bad_options_are_refused) {
     ls_dataset *dataset = NULL;
     ck_assert_fails(make(LS_DATASET(.batch_size = -1), &dataset), LS_INVALID_ARGUMENT, "batch_size is -1");
     ck_assert_fails(make(LS_DATASET(.batch_size = INT64_MAX), &dataset), LS_INVALID_ARGUMENT, "batch_size is 9223");
@@ -64,9 +62,8 @@ START_TEST(bad_options_are_refused) {
                     "ls_dataset_options.size");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-START_TEST(bad_arguments_are_refused) {
+TEST(bad_arguments_are_refused) {
     ls_dataset *dataset = NULL;
     const ls_shape pair = LS_SHAPE(2, 2);
     ck_assert_fails(ls_dataset_arrays(NULL, pair, labels, 3, 3, NULL, &dataset), LS_INVALID_ARGUMENT,
@@ -86,7 +83,6 @@ START_TEST(bad_arguments_are_refused) {
                     LS_INVALID_ARGUMENT, "rank 0 to 8");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
 static char *describe(const ls_dataset *dataset) {
     char *lines;
@@ -94,7 +90,7 @@ static char *describe(const ls_dataset *dataset) {
     return lines;
 }
 
-START_TEST(every_option_is_described) {
+TEST(every_option_is_described) {
     const ls_dataset_options all = {.size = sizeof(all), .batch_size = 6, .seed = 5, .repeat = 2};
     ls_dataset_options changed[9];
     for (int i = 0; i < 9; i++) changed[i] = all;
@@ -121,10 +117,9 @@ START_TEST(every_option_is_described) {
     ls_free(lines);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Workers whose files differ are found, except where each may bring its own. */
-START_TEST(contents_are_described) {
+TEST(contents_are_described) {
     const int32_t other_labels[] = {0, 2, 2};
     for (int own = 0; own < 2; own++) {
         const ls_dataset_options *options =
@@ -140,7 +135,6 @@ START_TEST(contents_are_described) {
         ls_dataset_free(other);
     }
 }
-END_TEST
 
 static void assert_described_unlike(ls_dataset *one, ls_dataset *other) {
     char *one_lines = describe(one), *other_lines = describe(other);
@@ -152,7 +146,7 @@ static void assert_described_unlike(ls_dataset *one, ls_dataset *other) {
 }
 
 /* One label of many, whichever. */
-START_TEST(one_changed_label_is_found) {
+TEST_EACH(one_changed_label_is_found, 7) {
     static int32_t same[3000], unlike[3000];
     static float values[3000];
     ls_dataset *one, *other;
@@ -161,7 +155,6 @@ START_TEST(one_changed_label_is_found) {
     assert_ok(ls_dataset_arrays(values, LS_SHAPE(1), unlike, 3000, 2, NULL, &other));
     assert_described_unlike(one, other);
 }
-END_TEST
 
 static ls_status copy(void *context, const ls_map_call *call) {
     (void)context;
@@ -170,7 +163,7 @@ static ls_status copy(void *context, const ls_map_call *call) {
 }
 
 /* All stages are told of, however many, and a function by its name. */
-START_TEST(every_stage_is_described) {
+TEST(every_stage_is_described) {
     ls_map one[62] = {{0}}, other[62] = {{0}};
     for (int i = 0; i < 60; i++) one[i] = other[i] = (ls_map)ls_rescale(1.2345678F + (float)i, 8.7654321F);
     other[59].amount += 0.5F;
@@ -178,19 +171,5 @@ START_TEST(every_stage_is_described) {
     assert_described_unlike(numbers_make(10, LS_DATASET(.maps = LS_MAPS(ls_map_function(copy, NULL, .name = "warm")))),
                             numbers_make(10, LS_DATASET(.maps = LS_MAPS(ls_map_function(copy, NULL, .name = "cold")))));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("arrays");
-    TCase *tests = tcase_create("arrays");
-    tcase_add_test(tests, arrays_are_read);
-    tcase_add_test(tests, defaults_are_filled);
-    tcase_add_test(tests, bad_options_are_refused);
-    tcase_add_test(tests, bad_arguments_are_refused);
-    tcase_add_test(tests, every_option_is_described);
-    tcase_add_test(tests, contents_are_described);
-    tcase_add_loop_test(tests, one_changed_label_is_found, 0, 7);
-    tcase_add_test(tests, every_stage_is_described);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("arrays")

@@ -46,7 +46,7 @@ static void compare(const float *features, const struct golden_tensor *wanted) {
 
 static const char *const sizes[] = {"5x7x3", "4x4x1", "1x1x1", "1x6x2"};
 
-START_TEST(pixels_move_as_keras_moves_them) {
+TEST_EACH(pixels_move_as_keras_moves_them, COUNT_OF(sizes)) {
     static const float turns[] = {0, 0.25F, 0.07F, -0.4F};
     static const float zooms[][2] = {{0, 0}, {0.3F, -0.5F}, {-0.4F, 0.8F}},
                        shifts[][2] = {{0, 0}, {0.2F, -0.35F}, {-0.9F, 0.6F}};
@@ -74,10 +74,9 @@ START_TEST(pixels_move_as_keras_moves_them) {
     }
     golden_close(golden);
 }
-END_TEST
 
 /* The sign of a hue is drawn: each of 16 examples is one of the two, and both occur. */
-START_TEST(colours_change_as_keras_changes_them) {
+TEST(colours_change_as_keras_changes_them) {
     static const float hues[] = {0, 0.3F, 1}, saturations[] = {0, 0.2F, 0.5F, 0.8F, 1};
     struct golden *golden = golden_open("augmentation.txt");
     const struct golden_tensor *image = golden_find(golden, "image/5x7x3");
@@ -102,7 +101,6 @@ START_TEST(colours_change_as_keras_changes_them) {
     }
     golden_close(golden);
 }
-END_TEST
 
 /* ---- what is drawn ---- */
 
@@ -112,7 +110,7 @@ static void ramp(float *image) {
     for (int i = 0; i < 100; i++) image[i] = (float)(i % 10) / 9;
 }
 
-START_TEST(a_factor_of_nothing_changes_no_bit) {
+TEST(a_factor_of_nothing_changes_no_bit) {
     float image[128], features[128];
     const ls_shape shape = {3, {3, 5, 3}};
     for (int i = 0; i < 45; i++) image[i] = (float)(i * 37 % 45) / 44;
@@ -128,11 +126,10 @@ START_TEST(a_factor_of_nothing_changes_no_bit) {
         ls_dataset_free(dataset);
     }
 }
-END_TEST
 
 /* Draws of a shift along a line where a pixel's value is its place: down to the lower number and up to the upper one,
  * and another one in each pass. */
-START_TEST(draws_fill_the_range) {
+TEST(draws_fill_the_range) {
     float image[128], features[128], least = 9, most = -9, sum = 0;
     ramp(image);
     ls_dataset *dataset = open_stage(
@@ -153,10 +150,9 @@ START_TEST(draws_fill_the_range) {
     ck_assert_mem_eq(features, other, 100 * sizeof(float));
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* With factor one draw is of both axes; without it each axis has its own. */
-START_TEST(a_zoom_of_one_factor_keeps_proportions) {
+TEST(a_zoom_of_one_factor_keeps_proportions) {
     float across[100], down[100];
     for (int i = 0; i < 100; i++) across[i] = (float)(i % 10) / 9, down[i] = (float)(i / 10) / 9;
     const ls_map zooms[] = {ls_random_zoom(.factor = {-0.5F, -0.1F}),
@@ -174,7 +170,6 @@ START_TEST(a_zoom_of_one_factor_keeps_proportions) {
         ls_dataset_free(two);
     }
 }
-END_TEST
 
 /* The erased pixels are the smallest rectangle around them. */
 static int erased_box(const float *features, float value, int box[4]) {
@@ -191,7 +186,7 @@ static int erased_box(const float *features, float value, int box[4]) {
     return count;
 }
 
-START_TEST(a_rectangle_is_erased_as_often_as_asked) {
+TEST(a_rectangle_is_erased_as_often_as_asked) {
     float image[128], features[128];
     for (int i = 0; i < 100; i++) image[i] = 0.5F;
     ls_dataset *dataset = open_stage(image, &square, 256,
@@ -224,9 +219,8 @@ START_TEST(a_rectangle_is_erased_as_often_as_asked) {
     ck_assert(fabs(sum / count - 0.3156) < 0.03);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(mistakes_are_named) {
+TEST(mistakes_are_named) {
     static const struct {
         ls_map map;
         const char *says;
@@ -265,18 +259,5 @@ START_TEST(mistakes_are_named) {
                                       LS_DATASET(.maps = LS_MAPS(ls_random_rotation(.factor = {0, 1}))), &dataset),
                     LS_INVALID_ARGUMENT, "are no images");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("augment");
-    TCase *tests = tcase_create("augment");
-    tcase_add_loop_test(tests, pixels_move_as_keras_moves_them, 0, (int)(sizeof(sizes) / sizeof(sizes[0])));
-    tcase_add_test(tests, colours_change_as_keras_changes_them);
-    tcase_add_test(tests, a_factor_of_nothing_changes_no_bit);
-    tcase_add_test(tests, draws_fill_the_range);
-    tcase_add_test(tests, a_zoom_of_one_factor_keeps_proportions);
-    tcase_add_test(tests, a_rectangle_is_erased_as_often_as_asked);
-    tcase_add_test(tests, mistakes_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("augment")

@@ -59,7 +59,7 @@ static ls_dataset *open_kind(int kind, const ls_dataset_options *options) {
 }
 
 /* Alone; kept; a part; a part of what is kept. Twice: then what is kept is read. */
-START_TEST(bytes_of_a_source_are_its_floats) {
+TEST_EACH(bytes_of_a_source_are_its_floats, 4 * KINDS) {
     static float floats[MOST], stood_for[MOST];
     static uint8_t bytes[MOST];
     const ls_dataset_options options = {.size = sizeof(options),
@@ -84,7 +84,6 @@ START_TEST(bytes_of_a_source_are_its_floats) {
     }
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* ---- stages ---- */
 
@@ -141,7 +140,7 @@ static void compare(const ls_dataset *dataset, const struct ls_pipeline *plain, 
 }
 
 /* A slot of bytes is a quarter as large. */
-START_TEST(rows_of_bytes_are_rows_of_floats) {
+TEST_EACH(rows_of_bytes_are_rows_of_floats, 40) {
     struct draw draw = draw_from(draw_first_seed() + (uint64_t)_i, 1);
     bool tabled = _i % 4 != 3;
     ls_map list[16];
@@ -177,14 +176,5 @@ START_TEST(rows_of_bytes_are_rows_of_floats) {
     ls_dataset_free(alone);
     ls_dataset_free(many);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("bytes");
-    TCase *tests = tcase_create("bytes");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, bytes_of_a_source_are_its_floats, 0, 4 * KINDS);
-    tcase_add_loop_test(tests, rows_of_bytes_are_rows_of_floats, 0, 40);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("bytes", .begin = folder_make, .end = folder_remove)

@@ -17,7 +17,7 @@ static void write_training(void) {
 }
 
 /* Files follow one another; planes become the last axis. */
-START_TEST(training_files_are_read_in_order) {
+TEST(training_files_are_read_in_order) {
     ls_dataset *dataset;
     folder_clear();
     write_training();
@@ -38,9 +38,8 @@ START_TEST(training_files_are_read_in_order) {
         }
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(the_test_split_is_read) {
+TEST(the_test_split_is_read) {
     ls_dataset *dataset;
     folder_clear();
     cifar10_write("test_batch.bin", 30, 0, false);
@@ -48,9 +47,8 @@ START_TEST(the_test_split_is_read) {
     ck_assert_int_eq(ls_dataset_count(dataset), 30);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(bad_folders_are_refused) {
+TEST(bad_folders_are_refused) {
     ls_dataset *dataset = NULL;
     static uint8_t wrong[2 * LS_CIFAR10_RECORD];
     folder_clear();
@@ -68,15 +66,5 @@ START_TEST(bad_folders_are_refused) {
     ck_assert_fails(ls_dataset_cifar10(folder_path(), NULL, &dataset), LS_DATA_LOSS, "data_batch_2.bin' is empty");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("cifar10");
-    TCase *tests = tcase_create("cifar10");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, training_files_are_read_in_order);
-    tcase_add_test(tests, the_test_split_is_read);
-    tcase_add_test(tests, bad_folders_are_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("cifar10", .begin = folder_make, .end = folder_remove)

@@ -36,7 +36,7 @@ static void digest_first(const ls_dataset *dataset, char hex[65]) {
 }
 
 /* Recorded digests: a change of the drawing changes every recorded training result. */
-START_TEST(digits_have_their_recorded_digests) {
+TEST(digits_have_their_recorded_digests) {
     static const struct {
         ls_split split;
         uint64_t seed;
@@ -56,9 +56,8 @@ START_TEST(digits_have_their_recorded_digests) {
         ls_dataset_free(dataset);
     }
 }
-END_TEST
 
-START_TEST(digits_have_the_shape_of_mnist) {
+TEST(digits_have_the_shape_of_mnist) {
     ls_dataset *train = make(NULL), *test = make(LS_DATASET(.split = LS_TEST));
     ls_shape shape = ls_dataset_shape(train);
     ck_assert(shape.rank == 3 && shape.dims[0] == 28 && shape.dims[1] == 28 && shape.dims[2] == 1);
@@ -71,10 +70,9 @@ START_TEST(digits_have_the_shape_of_mnist) {
     ck_assert_fails(ls_dataset_digits(LS_DATASET(.limit = INT64_C(1) << 40), &dataset), LS_INVALID_ARGUMENT,
                     "limit is");
 }
-END_TEST
 
 /* Each class once in every ten, in changing orders; values in [0, 1]; something is drawn near the middle. */
-START_TEST(classes_are_balanced) {
+TEST(classes_are_balanced) {
     ls_dataset *dataset = make(LS_DATASET(.limit = 2000));
     int at_front[10] = {0};
     for (int64_t ten = 0; ten < 200; ten++) {
@@ -95,10 +93,9 @@ START_TEST(classes_are_balanced) {
     for (int i = 0; i < 10; i++) ck_assert_int_ge(at_front[i], 5);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* No example of one split is in the other, nor twice in one. */
-START_TEST(splits_differ) {
+TEST(splits_differ) {
     static float train[300][PIXELS], test[300][PIXELS];
     ls_dataset *one = make(LS_DATASET(.limit = 300)), *other = make(LS_DATASET(.limit = 300, .split = LS_TEST));
     for (int i = 0; i < 300; i++) {
@@ -113,7 +110,6 @@ START_TEST(splits_differ) {
     ls_dataset_free(one);
     ls_dataset_free(other);
 }
-END_TEST
 
 #define CLASSES  10
 #define EXAMPLES 15000
@@ -148,7 +144,7 @@ static void learn(struct linear *linear, const float *features, int label, float
 }
 
 /* Softmax regression learns much of it and stays below 0.93. */
-START_TEST(a_linear_classifier_stays_below_93_percent) {
+TEST(a_linear_classifier_stays_below_93_percent) {
     static struct linear linear;
     float features[PIXELS], scores[CLASSES];
     ls_dataset *train = make(LS_DATASET(.limit = EXAMPLES)),
@@ -169,17 +165,5 @@ START_TEST(a_linear_classifier_stays_below_93_percent) {
     ls_dataset_free(train);
     ls_dataset_free(test);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("digits");
-    TCase *tests = tcase_create("digits");
-    tcase_set_timeout(tests, 100);
-    tcase_add_test(tests, digits_have_their_recorded_digests);
-    tcase_add_test(tests, digits_have_the_shape_of_mnist);
-    tcase_add_test(tests, classes_are_balanced);
-    tcase_add_test(tests, splits_differ);
-    tcase_add_test(tests, a_linear_classifier_stays_below_93_percent);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("digits", .seconds = 100)

@@ -42,7 +42,7 @@ static void check_worker(const struct ls_division_plan *plan, char *line) {
         ck_assert_int_eq(share(plan, index / per_worker, worker * per_worker + (int)(index % per_worker)).count, 0);
 }
 
-START_TEST(the_division_equals_tensorflow) {
+TEST(the_division_equals_tensorflow) {
     FILE *file = fopen(DIVISION_GOLDEN, "r");
     ck_assert_ptr_nonnull(file);
     char line[4096], policy[16];
@@ -67,10 +67,9 @@ START_TEST(the_division_equals_tensorflow) {
     (void)fclose(file);
     ck_assert_int_eq(cases, 80);
 }
-END_TEST
 
 /* The sizes of batch_sizes_for_worker, as its documentation gives them. */
-START_TEST(worker_sizes_are_those_of_the_documentation) {
+TEST(worker_sizes_are_those_of_the_documentation) {
     static const struct {
         int64_t batch;
         int workers, each;
@@ -93,10 +92,9 @@ START_TEST(worker_sizes_are_those_of_the_documentation) {
                                  rows[i].sizes[worker][m % all]);
     }
 }
-END_TEST
 
 /* n rows over N replicas: contiguous by replica id, the first n mod N one more. */
-START_TEST(shares_are_contiguous_and_even) {
+TEST(shares_are_contiguous_and_even) {
     for (int replicas = 1; replicas <= 9; replicas++)
         for (int64_t batch = 1; batch <= 20; batch++)
             for (int64_t total = 1; total <= 45; total += 4) {
@@ -117,10 +115,9 @@ START_TEST(shares_are_contiguous_and_even) {
                 require(next == total);
             }
 }
-END_TEST
 
 /* The same under DATA, in TensorFlow's order: every row once. */
-START_TEST(sharding_covers_every_row_once) {
+TEST(sharding_covers_every_row_once) {
     for (int workers = 1; workers <= 4; workers++)
         for (int each = 1; each <= 3; each++)
             for (int64_t batch = 1; batch <= 20; batch++)
@@ -138,7 +135,6 @@ START_TEST(sharding_covers_every_row_once) {
                     for (int64_t row = 0; row < total; row++) require(seen[row] == 1);
                 }
 }
-END_TEST
 
 /* Every row of the epoch once on every worker, in order. */
 static void check_worker_sees_all(const struct ls_division_plan *plan, int worker) {
@@ -154,7 +150,7 @@ static void check_worker_sees_all(const struct ls_division_plan *plan, int worke
 }
 
 /* Without sharding; no step is empty, and full steps have the global batch's size. */
-START_TEST(each_worker_sees_all_without_sharding) {
+TEST(each_worker_sees_all_without_sharding) {
     for (int workers = 1; workers <= 5; workers++)
         for (int each = 1; each <= 4; each++)
             for (int64_t batch = 1; batch <= 24; batch++)
@@ -171,10 +167,9 @@ START_TEST(each_worker_sees_all_without_sharding) {
                     }
                 }
 }
-END_TEST
 
 /* Sizes near the limits do not overflow. */
-START_TEST(large_sizes_do_not_overflow) {
+TEST(large_sizes_do_not_overflow) {
     const int64_t most = INT64_C(1) << 48;
     for (int rule = 0; rule < 3; rule++) {
         struct ls_division_plan plan = {most,
@@ -190,18 +185,5 @@ START_TEST(large_sizes_do_not_overflow) {
         ck_assert_int_eq(sum_of_step(&plan, most - 1), 1);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("division");
-    TCase *tests = tcase_create("division");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, the_division_equals_tensorflow);
-    tcase_add_test(tests, worker_sizes_are_those_of_the_documentation);
-    tcase_add_test(tests, shares_are_contiguous_and_even);
-    tcase_add_test(tests, sharding_covers_every_row_once);
-    tcase_add_test(tests, each_worker_sees_all_without_sharding);
-    tcase_add_test(tests, large_sizes_do_not_overflow);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("division", .seconds = 60)

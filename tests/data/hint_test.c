@@ -84,7 +84,7 @@ static ls_shard_hint find_hint(const char *name) {
     return !strcmp(name, "EXAMPLES") ? LS_HINT_EXAMPLES : !strcmp(name, "ROWS") ? LS_HINT_ROWS : LS_HINT_BATCHES;
 }
 
-START_TEST(batches_equal_tensorflow) {
+TEST(batches_equal_tensorflow) {
     char line[4096], place[16];
     long long examples, repeat, batch;
     struct layout layout;
@@ -110,7 +110,6 @@ START_TEST(batches_equal_tensorflow) {
     ck_assert_int_eq(cases, 36);
     (void)fclose(file);
 }
-END_TEST
 
 /* ---- shuffled ---- */
 
@@ -137,14 +136,13 @@ static void check_dealt(ls_shard_hint hint, int block) {
     ls_dataset_free(dataset);
 }
 
-START_TEST(workers_share_one_order) {
+TEST(workers_share_one_order) {
     check_dealt(LS_HINT_ROWS, 1);
     check_dealt(LS_HINT_BATCHES, 6);
 }
-END_TEST
 
 /* Each worker shuffles its own: in each pass all of them, every epoch in another order. */
-START_TEST(each_worker_shuffles_its_own_examples) {
+TEST(each_worker_shuffles_its_own_examples) {
     const struct layout three = {3, 2};
     float first[MOST], second[MOST];
     ls_dataset *dataset = make_shuffled(LS_HINT_EXAMPLES);
@@ -164,10 +162,9 @@ START_TEST(each_worker_shuffles_its_own_examples) {
     }
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Any order of seeks gives what going through in order gives. */
-START_TEST(any_order_of_seeks_gives_the_same_batches) {
+TEST(any_order_of_seeks_gives_the_same_batches) {
     const struct layout two = {2, 1};
     static const int64_t steps[] = {20, 3, 24, 0, 11, 3};
     float examples[MOST], batch[MOST];
@@ -184,12 +181,11 @@ START_TEST(any_order_of_seeks_gives_the_same_batches) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* ---- the rest ---- */
 
 /* The default division shards nothing, whatever the hint. */
-START_TEST(the_default_division_ignores_the_hint) {
+TEST(the_default_division_ignores_the_hint) {
     const struct layout two = {2, 1}, alone = {1, 1};
     float hinted[MOST], plain[MOST];
     ls_dataset *with =
@@ -204,7 +200,6 @@ START_TEST(the_default_division_ignores_the_hint) {
     ls_dataset_free(with);
     ls_dataset_free(without);
 }
-END_TEST
 
 static void check_refused(const ls_dataset_options *options, const char *text) {
     static const float feature;
@@ -215,7 +210,7 @@ static void check_refused(const ls_dataset_options *options, const char *text) {
     ck_assert_ptr_null(dataset);
 }
 
-START_TEST(bad_hints_are_refused) {
+TEST(bad_hints_are_refused) {
     struct ls_pipeline *pipeline = NULL;
     check_refused(LS_DATASET(.auto_shard = LS_SHARD_HINT), "auto_shard is 4 and shard_hint 0");
     check_refused(LS_DATASET(.shard_hint = LS_HINT_ROWS), "auto_shard is 0 and shard_hint 3");
@@ -231,9 +226,8 @@ START_TEST(bad_hints_are_refused) {
         ls_dataset_free(dataset);
     }
 }
-END_TEST
 
-START_TEST(the_hint_is_described) {
+TEST(the_hint_is_described) {
     char text[512];
     const struct layout two = {2, 1};
     ls_dataset *dataset = make_shuffled(LS_HINT_BATCHES);
@@ -243,9 +237,8 @@ START_TEST(the_hint_is_described) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(the_choice_of_auto_is_described) {
+TEST(the_choice_of_auto_is_described) {
     char text[512];
     const struct layout two = {2, 1};
     ls_dataset *dataset =
@@ -256,20 +249,5 @@ START_TEST(the_choice_of_auto_is_described) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("hint");
-    TCase *tests = tcase_create("hint");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, batches_equal_tensorflow);
-    tcase_add_test(tests, workers_share_one_order);
-    tcase_add_test(tests, each_worker_shuffles_its_own_examples);
-    tcase_add_test(tests, any_order_of_seeks_gives_the_same_batches);
-    tcase_add_test(tests, the_default_division_ignores_the_hint);
-    tcase_add_test(tests, bad_hints_are_refused);
-    tcase_add_test(tests, the_hint_is_described);
-    tcase_add_test(tests, the_choice_of_auto_is_described);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("hint", .seconds = 60)

@@ -9,17 +9,16 @@
 
 static const uint8_t pair[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
 
-START_TEST(a_file_is_parsed) {
+TEST(a_file_is_parsed) {
     struct ls_idx idx;
     assert_ok(ls_idx_parse("f", pair, sizeof(pair), &idx));
     ck_assert_int_eq(idx.rank, 2);
     ck_assert(idx.dims[0] == 2 && idx.dims[1] == 3 && idx.count == 6);
     ck_assert_ptr_eq(idx.values, pair + 12);
 }
-END_TEST
 
 /* Every shorter piece of a file is refused, saying where it ends. */
-START_TEST(every_truncation_is_refused) {
+TEST(every_truncation_is_refused) {
     struct ls_idx idx;
     for (size_t size = 0; size < sizeof(pair); size++) {
         char text[64];
@@ -28,7 +27,6 @@ START_TEST(every_truncation_is_refused) {
         ck_assert_ptr_nonnull(strstr(ls_error(), "'some-file' is truncated"));
     }
 }
-END_TEST
 
 static const struct {
     uint8_t bytes[24];
@@ -55,11 +53,10 @@ static const struct {
     {{0, 0, 8, 4, 128, 0, 0, 0, 128, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2}, 20, LS_DATA_LOSS, "overflows at offset 16"},
 };
 
-START_TEST(bad_headers_are_refused) {
+TEST_EACH(bad_headers_are_refused, COUNT_OF(bad)) {
     struct ls_idx idx;
     ck_assert_fails(ls_idx_parse("f", bad[_i].bytes, bad[_i].size, &idx), bad[_i].status, bad[_i].text);
 }
-END_TEST
 
 static ls_status read_named(const char *name, uint8_t **bytes, struct ls_idx *idx) {
     char path[512];
@@ -68,7 +65,7 @@ static ls_status read_named(const char *name, uint8_t **bytes, struct ls_idx *id
 }
 
 /* Sizes around the reader's first buffer, plain and gzipped. */
-START_TEST(plain_and_gzipped_files_are_read) {
+TEST(plain_and_gzipped_files_are_read) {
     static const uint32_t counts[] = {1, 65527, 65528, 65529, 131064, 131065, 300000};
     folder_clear();
     for (int i = 0; i < 14; i++) {
@@ -83,9 +80,8 @@ START_TEST(plain_and_gzipped_files_are_read) {
         ls_free(written);
     }
 }
-END_TEST
 
-START_TEST(bad_files_are_named) {
+TEST(bad_files_are_named) {
     uint8_t *bytes = NULL, huge[] = {0, 0, 8, 3, 127, 255, 255, 255, 0, 1, 0, 0, 0, 0, 255, 0, 1, 2, 3};
     struct ls_idx idx;
     folder_clear();
@@ -105,17 +101,5 @@ START_TEST(bad_files_are_named) {
     ck_assert_fails(ls_idx_read(folder_path(), &bytes, &idx), LS_FAILED_PRECONDITION, "Is a directory");
     ck_assert_ptr_null(bytes);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("idx");
-    TCase *tests = tcase_create("idx");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, a_file_is_parsed);
-    tcase_add_test(tests, every_truncation_is_refused);
-    tcase_add_loop_test(tests, bad_headers_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
-    tcase_add_test(tests, plain_and_gzipped_files_are_read);
-    tcase_add_test(tests, bad_files_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("idx", .begin = folder_make, .end = folder_remove)

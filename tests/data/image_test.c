@@ -39,7 +39,7 @@ static struct ls_image decode(const char *name, const struct ls_image_wish *wish
 }
 
 /* Pixel for pixel, or within one level where the JPEG library is another build. */
-START_TEST(images_are_decoded_as_in_tensorflow) {
+TEST_EACH(images_are_decoded_as_in_tensorflow, NAMES) {
     uint8_t *bytes, *wanted;
     size_t size, count;
     struct ls_image probed, image = decode(names[_i], &(struct ls_image_wish){0});
@@ -53,9 +53,8 @@ START_TEST(images_are_decoded_as_in_tensorflow) {
     ls_free(wanted);
     ls_free(bytes);
 }
-END_TEST
 
-START_TEST(channels_are_converted) {
+TEST(channels_are_converted) {
     for (int i = 0; i < NAMES; i++) {
         struct ls_image natural = decode(names[i], &(struct ls_image_wish){0});
         struct ls_image grey = decode(names[i], &(struct ls_image_wish){.channels = 1});
@@ -73,9 +72,8 @@ START_TEST(channels_are_converted) {
         ls_free(color.pixels);
     }
 }
-END_TEST
 
-START_TEST(images_are_resized_as_in_tensorflow) {
+TEST(images_are_resized_as_in_tensorflow) {
     static const int sizes[][2] = {{50, 20}, {16, 16}, {37, 53}, {7, 90}, {1, 1}, {38, 54}};
     struct golden *golden = golden_open("resize.txt");
     for (int grey = 0; grey < 2; grey++) {
@@ -92,9 +90,8 @@ START_TEST(images_are_resized_as_in_tensorflow) {
     }
     golden_close(golden);
 }
-END_TEST
 
-START_TEST(an_encoded_image_comes_back) {
+TEST(an_encoded_image_comes_back) {
     struct ls_image image = decode("color.png", &(struct ls_image_wish){0}), again;
     uint8_t *bytes;
     size_t size, count = (size_t)image.height * (size_t)image.width * 3;
@@ -113,9 +110,8 @@ START_TEST(an_encoded_image_comes_back) {
     }
     ls_free(image.pixels);
 }
-END_TEST
 
-START_TEST(a_jpeg_is_decoded_at_a_smaller_scale) {
+TEST(a_jpeg_is_decoded_at_a_smaller_scale) {
     struct ls_image image = {256, 384, 3, ls_alloc(256 * 384 * 3)}, scaled;
     uint8_t *bytes;
     size_t size;
@@ -131,10 +127,9 @@ START_TEST(a_jpeg_is_decoded_at_a_smaller_scale) {
     ls_free(bytes);
     ls_free(image.pixels);
 }
-END_TEST
 
 /* Every cut of a file is found, with an offset within what is there. */
-START_TEST(every_truncation_is_found) {
+TEST_EACH(every_truncation_is_found, NAMES) {
     uint8_t *bytes;
     size_t size;
     read_golden(names[_i], "", &bytes, &size);
@@ -151,9 +146,8 @@ START_TEST(every_truncation_is_found) {
     }
     ls_free(bytes);
 }
-END_TEST
 
-START_TEST(other_formats_are_named) {
+TEST(other_formats_are_named) {
     struct ls_image image;
     ck_assert_fails(ls_image_probe("a.jpg", NULL, 0, &image), LS_DATA_LOSS, "'a.jpg' is empty");
     ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GYF89a", 6, &image), LS_DATA_LOSS,
@@ -163,19 +157,5 @@ START_TEST(other_formats_are_named) {
     ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"RIFF\1\2\3\4WEBPVP8 ", 16, &image), LS_DATA_LOSS,
                     "'a.jpg' is a WebP image by its first bytes, whatever its name says: convert it to JPEG or PNG");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("image");
-    TCase *tests = tcase_create("image");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, images_are_decoded_as_in_tensorflow, 0, NAMES);
-    tcase_add_test(tests, channels_are_converted);
-    tcase_add_test(tests, images_are_resized_as_in_tensorflow);
-    tcase_add_test(tests, an_encoded_image_comes_back);
-    tcase_add_test(tests, a_jpeg_is_decoded_at_a_smaller_scale);
-    tcase_add_loop_test(tests, every_truncation_is_found, 0, NAMES);
-    tcase_add_test(tests, other_formats_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("image", .seconds = 60)

@@ -41,7 +41,7 @@ static void check_example(const ls_dataset *dataset, int64_t index, int32_t labe
     for (int64_t i = 0; i < 3 * 4 * 3; i++) ck_assert_float_eq_tol(features[i], value, 1.01F / 255.0F);
 }
 
-START_TEST(images_of_folders_are_read) {
+TEST(images_of_folders_are_read) {
     ls_dataset *dataset;
     write_folder();
     assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.image_height = 3, .image_width = 4), &dataset));
@@ -56,10 +56,9 @@ START_TEST(images_of_folders_are_read) {
     check_example(dataset, 3, 1, 0.2F);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* The first image gives the extents that no option asks for. */
-START_TEST(the_first_image_gives_the_shape) {
+TEST(the_first_image_gives_the_shape) {
     ls_dataset *dataset;
     write_folder();
     assert_ok(ls_dataset_images(folder_path(), LS_DATASET(.image_channels = 1), &dataset));
@@ -71,7 +70,6 @@ START_TEST(the_first_image_gives_the_shape) {
     ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.image_width = -1), &dataset), LS_INVALID_ARGUMENT,
                     "image_width is -1");
 }
-END_TEST
 
 static void describe_names(char digest[65]) {
     ls_dataset *dataset;
@@ -84,7 +82,7 @@ static void describe_names(char digest[65]) {
 }
 
 /* Workers whose folders differ in a file that nobody has looked into. */
-START_TEST(sizes_of_files_are_compared) {
+TEST(sizes_of_files_are_compared) {
     char first[65], second[65], third[65];
     write_folder();
     describe_names(first);
@@ -94,9 +92,8 @@ START_TEST(sizes_of_files_are_compared) {
     describe_names(third);
     ck_assert_str_ne(first, third);
 }
-END_TEST
 
-START_TEST(folders_hold_splits) {
+TEST(folders_hold_splits) {
     ls_dataset *dataset = NULL;
     write_folder();
     ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
@@ -116,10 +113,9 @@ START_TEST(folders_hold_splits) {
     ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_INVALID_ARGUMENT,
                     "has class 'c', which the training images do not have");
 }
-END_TEST
 
 /* As Keras walks a class: its folders count, whatever they are called. */
-START_TEST(folders_in_a_class_are_of_it) {
+TEST(folders_in_a_class_are_of_it) {
     ls_dataset *dataset;
     write_folder();
     folder_make_inside("Cat/more");
@@ -131,10 +127,9 @@ START_TEST(folders_in_a_class_are_of_it) {
     check_example(dataset, 3, 1, 0.4F);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* All are in colour if one is, wherever it stands; all grey ones stay so. */
-START_TEST(one_in_colour_makes_all_so) {
+TEST_EACH(one_in_colour_makes_all_so, 7) {
     ls_dataset *dataset;
     folder_clear();
     folder_make_inside("a");
@@ -152,9 +147,8 @@ START_TEST(one_in_colour_makes_all_so) {
     ck_assert_int_eq(ls_dataset_shape(dataset).dims[2], 1);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(a_link_that_leads_nowhere_is_named) {
+TEST(a_link_that_leads_nowhere_is_named) {
     ls_dataset *dataset = NULL;
     char link[300];
     write_folder();
@@ -162,19 +156,17 @@ START_TEST(a_link_that_leads_nowhere_is_named) {
     ck_assert_int_eq(symlink("/nowhere/gone.png", link), 0);
     ck_assert_fails(ls_dataset_images(folder_path(), NULL, &dataset), LS_NOT_FOUND, "dog/gone.png");
 }
-END_TEST
 
-START_TEST(an_empty_folder_is_refused) {
+TEST(an_empty_folder_is_refused) {
     ls_dataset *dataset = NULL;
     folder_clear();
     folder_make_inside("a");
     ck_assert_fails(ls_dataset_images(folder_path(), NULL, &dataset), LS_NOT_FOUND, "holds no CLASS/NAME.jpg");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
 /* A damaged image is an error that names it, or is left out and counted, whatever the number of threads. */
-START_TEST(a_damaged_image_is_named_or_left_out) {
+TEST(a_damaged_image_is_named_or_left_out) {
     ls_dataset *dataset = NULL;
     float features[2048];
     int32_t label;
@@ -202,9 +194,8 @@ START_TEST(a_damaged_image_is_named_or_left_out) {
     skipping.image_channels = 0;
     ck_assert_fails(ls_dataset_images(folder_path(), &skipping, &dataset), LS_DATA_LOSS, "is damaged near offset");
 }
-END_TEST
 
-START_TEST(shapes_are_drawn) {
+TEST(shapes_are_drawn) {
     ls_dataset *train, *test;
     static float a[64 * 64 * 3], b[64 * 64 * 3];
     int32_t label;
@@ -223,22 +214,5 @@ START_TEST(shapes_are_drawn) {
     ls_dataset_free(train);
     ls_dataset_free(test);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("images");
-    TCase *tests = tcase_create("images");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, images_of_folders_are_read);
-    tcase_add_test(tests, the_first_image_gives_the_shape);
-    tcase_add_test(tests, folders_hold_splits);
-    tcase_add_test(tests, sizes_of_files_are_compared);
-    tcase_add_test(tests, folders_in_a_class_are_of_it);
-    tcase_add_loop_test(tests, one_in_colour_makes_all_so, 0, 7);
-    tcase_add_test(tests, a_link_that_leads_nowhere_is_named);
-    tcase_add_test(tests, an_empty_folder_is_refused);
-    tcase_add_test(tests, a_damaged_image_is_named_or_left_out);
-    tcase_add_test(tests, shapes_are_drawn);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("images", .begin = folder_make, .end = folder_remove)

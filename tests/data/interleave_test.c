@@ -56,7 +56,7 @@ static int read_numbers(FILE *file, int *numbers, int count) {
     return count;
 }
 
-START_TEST(the_order_is_that_of_tf_data) {
+TEST(the_order_is_that_of_tf_data) {
     FILE *golden = fopen(FILES_GOLDEN "/interleave.txt", "re");
     int head[3], sizes[MOST], wanted[MOST], cases = 0;
     ck_assert_ptr_nonnull(golden);
@@ -79,9 +79,8 @@ START_TEST(the_order_is_that_of_tf_data) {
     ck_assert_int_ge(cases, 5);
     (void)fclose(golden);
 }
-END_TEST
 
-START_TEST(bad_interleaving_is_refused) {
+TEST(bad_interleaving_is_refused) {
     static const int sizes[] = {3, 2};
     ls_dataset *dataset = NULL;
     ck_assert_fails(
@@ -95,10 +94,9 @@ START_TEST(bad_interleaving_is_refused) {
         LS_INVALID_ARGUMENT, "block_length is -1");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
 /* Every truncation and every changed byte of a packed file is an error that names it. */
-START_TEST(damaged_zlib_is_named) {
+TEST(damaged_zlib_is_named) {
     uint8_t *bytes, *output = NULL;
     size_t size, length;
     assert_ok(ls_file_read(FILES_GOLDEN "/zlib.tfrecord", &bytes, &size));
@@ -124,15 +122,5 @@ START_TEST(damaged_zlib_is_named) {
     ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_DATA_LOSS, "a.tfrecord' beyond offset");
     ls_free(bytes);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("interleave");
-    TCase *tests = tcase_create("interleave");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, the_order_is_that_of_tf_data);
-    tcase_add_test(tests, bad_interleaving_is_refused);
-    tcase_add_test(tests, damaged_zlib_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("interleave", .begin = folder_make, .end = folder_remove)

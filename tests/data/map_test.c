@@ -35,7 +35,7 @@ static float at(int64_t example, int y, int x, int c) {
     return inside ? (float)(example * COUNT + (y * WIDTH + x) * 2 + c + 1) : 0;
 }
 
-START_TEST(flips_mirror_whole_images) {
+TEST(flips_mirror_whole_images) {
     ls_dataset *dataset = make(LS_MAPS(ls_random_flip()));
     int flipped = 0;
     for (int64_t i = 0; i < 64; i++) {
@@ -51,9 +51,8 @@ START_TEST(flips_mirror_whole_images) {
     ck_assert(flipped > 16 && flipped < 48);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(crops_lie_inside) {
+TEST(crops_lie_inside) {
     ls_dataset *dataset = make(LS_MAPS(ls_random_crop(2, 0, 1)));
     ls_shape shape = ls_dataset_shape(dataset);
     bool seen[4][3] = {{false}};
@@ -80,9 +79,8 @@ START_TEST(crops_lie_inside) {
     for (int p = 0; p < 4; p++) ck_assert(features[p] == at(3, 1, 1 + p / 2, p % 2));
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(rescaling_and_brightness_are_exact) {
+TEST(rescaling_and_brightness_are_exact) {
     float features[COUNT];
     ls_dataset *dataset = make(LS_MAPS(ls_rescale(2, -1), ls_normalise(.mean = {1, 2}, .deviation = {4, 8})));
     read_one(dataset, 0, 0, features);
@@ -108,10 +106,9 @@ START_TEST(rescaling_and_brightness_are_exact) {
         require(fabsf(features[p] - ((pixels[p] - 12 - (float)(p % 2)) * factor + 12 + (float)(p % 2))) < 1e-3F);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Draws depend on example, pass and stage, and on nothing else. */
-START_TEST(draws_depend_on_example_pass_and_stage) {
+TEST(draws_depend_on_example_pass_and_stage) {
     ls_dataset *dataset = make(LS_MAPS(ls_random_brightness(1), ls_random_brightness(1)));
     float first[COUNT], again[COUNT], pass[COUNT], other[COUNT];
     read_one(dataset, 7, 2, first);
@@ -123,7 +120,6 @@ START_TEST(draws_depend_on_example_pass_and_stage) {
     ck_assert(fabsf(first[0] - at(7, 0, 0, 0) - (other[0] - at(8, 0, 0, 0))) > 1e-4F);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Sums each image; its label becomes the number of the pass. */
 static ls_status sum(void *context, const ls_map_call *call) {
@@ -135,7 +131,7 @@ static ls_status sum(void *context, const ls_map_call *call) {
     return LS_OK;
 }
 
-START_TEST(a_function_maps_an_example) {
+TEST(a_function_maps_an_example) {
     bool fails = false;
     struct ls_read_buffers kept = {0};
     float output = 0;
@@ -151,9 +147,8 @@ START_TEST(a_function_maps_an_example) {
     ls_dataset_read_buffers_free(&kept);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(bad_stages_are_refused) {
+TEST(bad_stages_are_refused) {
     static const struct {
         ls_map map;
         const char *says;
@@ -174,17 +169,5 @@ START_TEST(bad_stages_are_refused) {
         LS_INVALID_ARGUMENT, "shape (4) are no images");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("map");
-    TCase *tests = tcase_create("map");
-    tcase_add_test(tests, flips_mirror_whole_images);
-    tcase_add_test(tests, crops_lie_inside);
-    tcase_add_test(tests, rescaling_and_brightness_are_exact);
-    tcase_add_test(tests, draws_depend_on_example_pass_and_stage);
-    tcase_add_test(tests, a_function_maps_an_example);
-    tcase_add_test(tests, bad_stages_are_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("map")

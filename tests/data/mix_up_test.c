@@ -36,7 +36,7 @@ static int other_class(const float *shares, int own) {
 }
 
 /* The partner has gone through the stages before by its own draws, in the same pass. */
-START_TEST(features_and_classes_have_the_same_weights) {
+TEST(features_and_classes_have_the_same_weights) {
     float shares[COUNT];
     int seen[COUNT] = {0};
     int32_t label;
@@ -60,9 +60,8 @@ START_TEST(features_and_classes_have_the_same_weights) {
     ls_dataset_free(alone);
     ls_dataset_free(mixed);
 }
-END_TEST
 
-START_TEST(a_mixed_dataset_has_numbers_of_its_classes) {
+TEST(a_mixed_dataset_has_numbers_of_its_classes) {
     ls_dataset *dataset = NULL;
     ls_shape shape = {0};
     int32_t label = 0;
@@ -73,10 +72,9 @@ START_TEST(a_mixed_dataset_has_numbers_of_its_classes) {
     ck_assert_int_eq(label, 7);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Of numbers (i, 2 i) the mixture is on the same line; the weight of an example stays its own. */
-START_TEST(numbers_are_mixed_and_weights_kept) {
+TEST(numbers_are_mixed_and_weights_kept) {
     ls_dataset *dataset = NULL;
     for (int i = 0; i < COUNT; i++)
         values[i] = twice[2 * i] = (float)i, twice[2 * i + 1] = (float)(2 * i), weights[i] = (float)(i + 1);
@@ -96,10 +94,9 @@ START_TEST(numbers_are_mixed_and_weights_kept) {
     ck_assert_int_eq(ls_dataset_whole_classes(dataset), 0);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Of Beta(a, a) the second central moment is 1 / (4 (2a + 1)), the fourth 3 / (16 (2a + 1) (2a + 3)). */
-START_TEST(weights_are_those_of_a_beta_distribution) {
+TEST_EACH(weights_are_those_of_a_beta_distribution, 5) {
     static const double alphas[] = {0.02, 0.2, 0.5, 1, 4};
     double alpha = alphas[_i], first = 0, second = 0, fourth = 0, draws = 100000;
     const ls_map map = ls_mix_up((float)alpha);
@@ -116,7 +113,6 @@ START_TEST(weights_are_those_of_a_beta_distribution) {
     ck_assert(fabs(second / draws * 4 * (2 * alpha + 1) - 1) < 0.02);
     ck_assert(fabs(fourth / draws * 16 / 3 * (2 * alpha + 1) * (2 * alpha + 3) - 1) < 0.04);
 }
-END_TEST
 
 static ls_status relabel(void *context, const ls_map_call *call) {
     *call->output = *call->input;
@@ -124,7 +120,7 @@ static ls_status relabel(void *context, const ls_map_call *call) {
     return LS_OK;
 }
 
-START_TEST(mistakes_are_named) {
+TEST(mistakes_are_named) {
     static const struct {
         ls_map maps[3];
         const char *says;
@@ -153,16 +149,5 @@ START_TEST(mistakes_are_named) {
     ls_dataset_read_buffers_free(&kept);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("mix_up");
-    TCase *tests = tcase_create("mix_up");
-    tcase_add_test(tests, features_and_classes_have_the_same_weights);
-    tcase_add_test(tests, a_mixed_dataset_has_numbers_of_its_classes);
-    tcase_add_test(tests, numbers_are_mixed_and_weights_kept);
-    tcase_add_loop_test(tests, weights_are_those_of_a_beta_distribution, 0, 5);
-    tcase_add_test(tests, mistakes_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("mix_up")

@@ -15,7 +15,7 @@ static void check_example(const ls_dataset *dataset, int64_t index, int pixels) 
     for (int i = 0; i < pixels; i++) require(features[i] == (float)((index * pixels + i) % 256) / 255.0F);
 }
 
-START_TEST(both_splits_are_read) {
+TEST_EACH(both_splits_are_read, 2) {
     bool gzipped = _i;
     ls_dataset *dataset;
     folder_clear();
@@ -32,10 +32,9 @@ START_TEST(both_splits_are_read) {
     ck_assert_int_eq(ls_dataset_count(dataset), 7);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* As some archives unpack them. */
-START_TEST(dotted_names_are_found) {
+TEST(dotted_names_are_found) {
     size_t size;
     ls_dataset *dataset;
     folder_clear();
@@ -49,7 +48,6 @@ START_TEST(dotted_names_are_found) {
     ls_free(images);
     ls_free(labels);
 }
-END_TEST
 
 static void rename_inside(const char *from, const char *to) {
     char old[300], new[300];
@@ -59,7 +57,7 @@ static void rename_inside(const char *from, const char *to) {
 }
 
 /* EMNIST's archives call their sets so, and their test split "test". Two sets in a folder are none. */
-START_TEST(names_may_begin_with_the_set) {
+TEST(names_may_begin_with_the_set) {
     ls_dataset *dataset = NULL;
     folder_clear();
     idx_write_split("train", 5, 2, 2, true);
@@ -79,9 +77,8 @@ START_TEST(names_may_begin_with_the_set) {
     dataset = NULL;
     ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_INVALID_ARGUMENT, "keep each set in a folder");
 }
-END_TEST
 
-START_TEST(missing_files_are_named) {
+TEST(missing_files_are_named) {
     ls_dataset *dataset = NULL;
     folder_clear();
     ck_assert_fails(ls_dataset_mnist(NULL, NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
@@ -94,9 +91,8 @@ START_TEST(missing_files_are_named) {
                     "no file t10k-images-idx3-ubyte");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-START_TEST(files_that_disagree_are_refused) {
+TEST(files_that_disagree_are_refused) {
     ls_dataset *dataset = NULL;
     size_t size;
     folder_clear();
@@ -114,9 +110,8 @@ START_TEST(files_that_disagree_are_refused) {
     ls_free(square);
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-START_TEST(a_truncated_file_is_named) {
+TEST(a_truncated_file_is_named) {
     ls_dataset *dataset = NULL;
     folder_clear();
     idx_write_split("train", 5, 2, 2, false);
@@ -130,18 +125,5 @@ START_TEST(a_truncated_file_is_named) {
     ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "train-labels-idx1-ubyte.gz");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("mnist");
-    TCase *tests = tcase_create("mnist");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, both_splits_are_read, 0, 2);
-    tcase_add_test(tests, dotted_names_are_found);
-    tcase_add_test(tests, names_may_begin_with_the_set);
-    tcase_add_test(tests, missing_files_are_named);
-    tcase_add_test(tests, files_that_disagree_are_refused);
-    tcase_add_test(tests, a_truncated_file_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("mnist", .begin = folder_make, .end = folder_remove)

@@ -22,7 +22,7 @@ static void check_golden(const ls_dataset *dataset) {
     }
 }
 
-START_TEST(files_of_numpy_are_read) {
+TEST(files_of_numpy_are_read) {
     ls_dataset *dataset = NULL;
     ls_shape shape = LS_SHAPE(4, 3, 1);
     assert_ok(ls_dataset_open(FILES_GOLDEN "/stored.npz", NULL, &dataset));
@@ -43,7 +43,6 @@ START_TEST(files_of_numpy_are_read) {
     ck_assert_fails(ls_dataset_numpy(FILES_GOLDEN "/packed.npz", LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
                     "holds no file 'x_test.npy'");
 }
-END_TEST
 
 static ls_status parse(const char *header, size_t data, struct ls_npy *npy) {
     uint8_t bytes[512] = "\x93NUMPY\x01";
@@ -53,7 +52,7 @@ static ls_status parse(const char *header, size_t data, struct ls_npy *npy) {
     return ls_npy_parse("a.npy", bytes, 10 + length + data, npy);
 }
 
-START_TEST(types_are_parsed_or_refused) {
+TEST(types_are_parsed_or_refused) {
     struct ls_npy npy = {.item = -1};
     assert_ok(parse("{'descr': '<i2', 'fortran_order': False, 'shape': (3, 2), }", 12, &npy));
     ck_assert(npy.kind == 'i' && npy.item == 2 && npy.count == 6 && npy.shape.rank == 2 && npy.shape.dims[0] == 3);
@@ -88,7 +87,6 @@ START_TEST(types_are_parsed_or_refused) {
         ck_assert_fails(parse(bad[i].header, bad[i].data, &npy), bad[i].status, bad[i].says);
     ck_assert_int_eq(npy.item, -1);
 }
-END_TEST
 
 /* The bytes of one element of that type, the last one first where the machine would have it so. */
 static void put_element(const char *type, double value, uint8_t *at) {
@@ -109,7 +107,7 @@ static void put_element(const char *type, double value, uint8_t *at) {
 }
 
 /* Each type, in either order of bytes and of axes, Python 2's header too: the same numbers, row by row. */
-START_TEST(all_orders_are_read_row_by_row) {
+TEST(all_orders_are_read_row_by_row) {
     static const char *const types[] = {"<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "<i2", ">i4", "<i8", ">i8", "|i1"};
     enum { A = 2, B = 3, C = 4 };
     for (size_t t = 0; t < 2 * sizeof(types) / sizeof(types[0]); t++) {
@@ -136,9 +134,8 @@ START_TEST(all_orders_are_read_row_by_row) {
         }
     }
 }
-END_TEST
 
-START_TEST(values_are_converted) {
+TEST(values_are_converted) {
     static const int16_t numbers[] = {-2, 300};
     static const double doubles[] = {0.25, -1e10};
     static const uint8_t bytes[] = {0, 255};
@@ -155,10 +152,9 @@ START_TEST(values_are_converted) {
     ls_npy_floats(&npy, 1, 1, false, values);
     ck_assert(values[0] == 255);
 }
-END_TEST
 
 /* Every change of a byte of the archive that could matter is an error; none is a crash. */
-START_TEST(a_damaged_archive_is_found) {
+TEST_EACH(a_damaged_archive_is_found, 2) {
     static const char *const archives[] = {FILES_GOLDEN "/stored.npz", FILES_GOLDEN "/packed.npz"};
     uint8_t *bytes, *right;
     size_t size, length;
@@ -184,9 +180,8 @@ START_TEST(a_damaged_archive_is_found) {
     ls_free(right);
     ls_free(bytes);
 }
-END_TEST
 
-START_TEST(wrong_arrays_are_refused) {
+TEST(wrong_arrays_are_refused) {
     ls_dataset *dataset = NULL;
     char header[LS_NPY_HEADER + 16] = {0};
     folder_clear();
@@ -209,7 +204,6 @@ START_TEST(wrong_arrays_are_refused) {
                     "for a regression save it as float32");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
 static ls_dataset *make_ids(int32_t *ids, int32_t *labels, const ls_dataset_options *options) {
     ls_dataset *dataset = NULL;
@@ -221,7 +215,7 @@ static ls_dataset *make_ids(int32_t *ids, int32_t *labels, const ls_dataset_opti
 }
 
 /* As NumPy writes int64, too. */
-START_TEST(integers_stay_integers) {
+TEST_EACH(integers_stay_integers, 2) {
     int32_t ids[6], labels[3], found[2], label;
     ls_dataset *made = make_ids(ids, labels, LS_DATASET(.cache = true)), *dataset = NULL;
     const ls_file_format format = _i ? LS_FORMAT_NPZ : LS_FORMAT_NPY;
@@ -242,9 +236,8 @@ START_TEST(integers_stay_integers) {
     ls_dataset_free(dataset);
     ls_dataset_free(made);
 }
-END_TEST
 
-START_TEST(what_holds_no_ids_is_refused) {
+TEST(what_holds_no_ids_is_refused) {
     const ls_map maps[] = {ls_rescale(2, 0), {.kind = (ls_map_kind)0}};
     const int64_t wide[] = {1, INT64_C(1) << 32};
     const uint8_t classes[] = {0, 0};
@@ -272,20 +265,5 @@ START_TEST(what_holds_no_ids_is_refused) {
                     "x_train holds floats");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("numpy");
-    TCase *tests = tcase_create("numpy");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, files_of_numpy_are_read);
-    tcase_add_test(tests, types_are_parsed_or_refused);
-    tcase_add_test(tests, all_orders_are_read_row_by_row);
-    tcase_add_test(tests, values_are_converted);
-    tcase_add_loop_test(tests, a_damaged_archive_is_found, 0, 2);
-    tcase_add_test(tests, wrong_arrays_are_refused);
-    tcase_add_loop_test(tests, integers_stay_integers, 0, 2);
-    tcase_add_test(tests, what_holds_no_ids_is_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("numpy", .begin = folder_make, .end = folder_remove)

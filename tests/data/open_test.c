@@ -21,7 +21,7 @@ static void check_kind(const char *name, const ls_dataset_options *options, cons
     ls_dataset_free(dataset);
 }
 
-START_TEST(a_name_decides_the_kind) {
+TEST(a_name_decides_the_kind) {
     folder_clear();
     check_kind("digits", LS_DATASET(.limit = 10), "digits");
     cifar10_write("data_batch_1.bin", 1, 0, false);
@@ -35,10 +35,9 @@ START_TEST(a_name_decides_the_kind) {
     check_kind(folder_path(), NULL, "cifar10"); /* the training split is CIFAR's only */
     check_kind(folder_path(), LS_DATASET(.split = LS_TEST), "mnist");
 }
-END_TEST
 
 /* tensorflow_datasets', Kaggle's and ImageNet's names; a word of a split is a whole one. */
-START_TEST(records_are_known_by_many_names) {
+TEST_EACH(records_are_known_by_many_names, 4) {
     static const struct {
         const char *train, *test;
     } names[] = {{"a-train.tfrecord-00000-of-00001", "a-test.tfrecord-00000-of-00001"},
@@ -62,9 +61,8 @@ START_TEST(records_are_known_by_many_names) {
         ls_dataset_free(dataset);
     }
 }
-END_TEST
 
-START_TEST(unknown_names_are_refused) {
+TEST(unknown_names_are_refused) {
     ls_dataset *dataset = NULL;
     folder_clear();
     ck_assert_fails(ls_dataset_open("mnits", NULL, &dataset), LS_NOT_FOUND, "no dataset 'mnits' is built in");
@@ -76,15 +74,5 @@ START_TEST(unknown_names_are_refused) {
     ck_assert_fails(ls_dataset_open("digits", LS_DATASET(.repeat = -1), &dataset), LS_INVALID_ARGUMENT, "repeat is -1");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("open");
-    TCase *tests = tcase_create("open");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, a_name_decides_the_kind);
-    tcase_add_loop_test(tests, records_are_known_by_many_names, 0, 4);
-    tcase_add_test(tests, unknown_names_are_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("open", .begin = folder_make, .end = folder_remove)

@@ -61,7 +61,7 @@ static void read_part(const struct trial *trial, ls_part part, int seen[MOST], i
     ls_dataset_free(dataset);
 }
 
-START_TEST(both_parts_are_all_and_each_class_has_its_share) {
+TEST(both_parts_are_all_and_each_class_has_its_share) {
     struct draw draw = draw_from(17, 0);
     for (int i = 0; i < TRIALS; i++) {
         struct trial trial;
@@ -81,9 +81,8 @@ START_TEST(both_parts_are_all_and_each_class_has_its_share) {
         ck_assert_int_eq(kept, (int64_t)floor((double)all * trial.split + 0.5));
     }
 }
-END_TEST
 
-START_TEST(the_seed_decides) {
+TEST(the_seed_decides) {
     struct trial trial = {.count = MOST, .classes = 2, .split = 0.25};
     int64_t classes[CLASSES] = {0};
     int first[MOST] = {0}, again[MOST] = {0}, other[MOST] = {0};
@@ -95,10 +94,9 @@ START_TEST(the_seed_decides) {
     ck_assert_mem_eq(first, again, sizeof(first));
     ck_assert(memcmp(first, other, sizeof(first)) != 0);
 }
-END_TEST
 
 /* Labels come from folders' names, without a file being read: the images here are none. */
-START_TEST(images_are_not_read_for_it) {
+TEST(images_are_not_read_for_it) {
     ls_dataset *dataset;
     char path[64];
     folder_clear();
@@ -122,9 +120,8 @@ START_TEST(images_are_not_read_for_it) {
     ck_assert_int_eq(cats, 6);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(what_cannot_be_is_refused) {
+TEST(what_cannot_be_is_refused) {
     ls_dataset *dataset = NULL;
     struct trial trial = {.count = 4, .classes = 1};
     for (int i = 0; i < 4; i++) {
@@ -146,17 +143,8 @@ START_TEST(what_cannot_be_is_refused) {
                     LS_INVALID_ARGUMENT, "has no files to read in turn");
     ck_assert_fails(open_part(&trial, (ls_part)2, &dataset), LS_INVALID_ARGUMENT, "part is 2");
 }
-END_TEST
 
 int main(void) {
-    Suite *suite = suite_create("part");
-    TCase *tests = tcase_create("part");
     for (int i = 0; i < MOST; i++) numbers[i] = (float)i;
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, both_parts_are_all_and_each_class_has_its_share);
-    tcase_add_test(tests, the_seed_decides);
-    tcase_add_test(tests, images_are_not_read_for_it);
-    tcase_add_test(tests, what_cannot_be_is_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return RUN_TESTS("part", .begin = folder_make, .end = folder_remove);
 }

@@ -59,15 +59,14 @@ static void check_shades(const char *const *paths, size_t count, const char *wan
     ls_dataset_free(dataset);
 }
 
-START_TEST(all_images_below_are_found_in_order) {
+TEST(all_images_below_are_found_in_order) {
     write_folder();
     const char *whole[] = {path_to("")}, *two[] = {path_to("b"), path_to("z.png")};
     check_shades(whole, 1, "1234");
     check_shades(two, 2, "41");
 }
-END_TEST
 
-START_TEST(a_list_names_them) {
+TEST(a_list_names_them) {
     char lines[700];
     write_folder();
     (void)snprintf(lines, sizeof(lines), "%s\r\n%s\n", path_to("b/c.png"), path_to("a"));
@@ -75,9 +74,8 @@ START_TEST(a_list_names_them) {
     const char *list[] = {path_to("list.txt"), path_to("z.png")};
     check_shades(list, 2, "4231");
 }
-END_TEST
 
-START_TEST(others_are_counted) {
+TEST(others_are_counted) {
     ls_dataset *dataset;
     write_folder();
     const char *whole[] = {path_to("")};
@@ -85,9 +83,8 @@ START_TEST(others_are_counted) {
     ck_assert(dataset->source->others == 2 && dataset->source->unread == 1);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(paths_keep_their_examples_under_skip_damage_and_cache) {
+TEST(paths_keep_their_examples_under_skip_damage_and_cache) {
     ls_dataset *dataset;
     write_folder();
     folder_truncate("a/x.PNG", 50);
@@ -98,9 +95,8 @@ START_TEST(paths_keep_their_examples_under_skip_damage_and_cache) {
     ck_assert_str_eq(ls_dataset_example_path(dataset, 1), path_to("b/c.png"));
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(what_is_none_is_named) {
+TEST(what_is_none_is_named) {
     ls_dataset *dataset = NULL;
     write_folder();
     folder_make_inside("empty");
@@ -117,9 +113,8 @@ START_TEST(what_is_none_is_named) {
     ck_assert_fails(ls_dataset_paths(odd, 0, NULL, &dataset), LS_INVALID_ARGUMENT, "no path is given");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-START_TEST(a_loop_of_folders_ends) {
+TEST(a_loop_of_folders_ends) {
     ls_dataset *dataset = NULL;
     char command[700];
     folder_clear();
@@ -129,9 +124,8 @@ START_TEST(a_loop_of_folders_ends) {
     const char *const paths[] = {path_to("a")};
     ck_assert_fails(ls_dataset_paths(paths, 1, NULL, &dataset), LS_INVALID_ARGUMENT, "33 folders deep");
 }
-END_TEST
 
-START_TEST(numpy_needs_no_y) {
+TEST(numpy_needs_no_y) {
     ls_dataset *dataset;
     char header[LS_NPY_HEADER], file[LS_NPY_HEADER + 6 * sizeof(float)];
     const float x[6] = {1, 2, 3, 4, 5, 6};
@@ -149,9 +143,8 @@ START_TEST(numpy_needs_no_y) {
     ck_assert_ptr_null(ls_dataset_example_path(dataset, 0));
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(arrays_need_no_labels) {
+TEST(arrays_need_no_labels) {
     ls_dataset *dataset = NULL;
     const float x[4] = {1, 2, 3, 4};
     assert_ok(ls_dataset_from_arrays(LS_ARRAYS(.count = 2, .features = x, .shape = LS_SHAPE(2)), NULL, &dataset));
@@ -164,20 +157,5 @@ START_TEST(arrays_need_no_labels) {
                                            NULL, &dataset),
                     LS_INVALID_ARGUMENT, "labels is NULL");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("paths");
-    TCase *tests = tcase_create("paths");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, all_images_below_are_found_in_order);
-    tcase_add_test(tests, a_list_names_them);
-    tcase_add_test(tests, others_are_counted);
-    tcase_add_test(tests, paths_keep_their_examples_under_skip_damage_and_cache);
-    tcase_add_test(tests, what_is_none_is_named);
-    tcase_add_test(tests, a_loop_of_folders_ends);
-    tcase_add_test(tests, numpy_needs_no_y);
-    tcase_add_test(tests, arrays_need_no_labels);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("paths", .begin = folder_make, .end = folder_remove)

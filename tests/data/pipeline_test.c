@@ -57,7 +57,7 @@ static int64_t steps_of(const ls_dataset *dataset) {
 }
 
 /* One order whatever the layout, and for equal replica counts the same slices; every example once in each pass. */
-START_TEST(one_order_holds_for_all_layouts) {
+TEST(one_order_holds_for_all_layouts) {
     static const struct {
         int workers, locals[6];
     } layouts[] = {{1, {4}}, {2, {2, 2}},    {4, {1, 1, 1, 1}}, {2, {1, 3}},
@@ -81,7 +81,6 @@ START_TEST(one_order_holds_for_all_layouts) {
     for (int i = 0; i < 103; i++) ck_assert_int_eq(seen[i], 2);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* The examples of an epoch, as one replica sees them. */
 static int64_t read_epoch(const ls_dataset *dataset, int64_t epoch, float *examples) {
@@ -95,7 +94,7 @@ static int64_t read_epoch(const ls_dataset *dataset, int64_t epoch, float *examp
     return total;
 }
 
-START_TEST(shuffling_changes_the_order_as_asked_for) {
+TEST(shuffling_changes_the_order_as_asked_for) {
     float first[300], second[300];
     for (int shuffle = LS_SHUFFLE_EACH_EPOCH; shuffle <= LS_SHUFFLE_NEVER; shuffle++) {
         ls_dataset *dataset =
@@ -116,9 +115,8 @@ START_TEST(shuffling_changes_the_order_as_asked_for) {
         ls_dataset_free(dataset);
     }
 }
-END_TEST
 
-START_TEST(the_seed_decides_the_order) {
+TEST(the_seed_decides_the_order) {
     float first[100], second[100];
     ls_dataset *dataset = numbers_make(100, LS_DATASET(.seed = 1)), *other = numbers_make(100, LS_DATASET(.seed = 2));
     (void)read_epoch(dataset, 0, first);
@@ -129,10 +127,9 @@ START_TEST(the_seed_decides_the_order) {
     ls_dataset_free(dataset);
     ls_dataset_free(other);
 }
-END_TEST
 
 /* Any order of seeks gives what going through in order gives. */
-START_TEST(any_order_of_seeks_gives_the_same_batches) {
+TEST(any_order_of_seeks_gives_the_same_batches) {
     ls_dataset *dataset = numbers_make(50, LS_DATASET(.batch_size = 70, .repeat = 5)); /* batches over several passes */
     struct ls_pipeline *pipeline = open_pipeline(dataset, 3, 1, 2, 0, 1);
     ck_assert_int_eq(ls_pipeline_steps(pipeline), 4);
@@ -154,10 +151,9 @@ START_TEST(any_order_of_seeks_gives_the_same_batches) {
     ls_pipeline_free(NULL);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* More replicas than rows: the last ones get nothing. */
-START_TEST(the_last_replicas_of_a_short_batch_get_nothing) {
+TEST(the_last_replicas_of_a_short_batch_get_nothing) {
     struct step step;
     ls_dataset *dataset = numbers_make(34, LS_DATASET(.batch_size = 32));
     read_step(dataset, 2, (const int[]){2, 2}, 0, 1, &step);
@@ -168,10 +164,9 @@ START_TEST(the_last_replicas_of_a_short_batch_get_nothing) {
     ck_assert_int_eq(steps_of(dataset), 1);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* TensorFlow's rule: DATA covers each pass once, OFF once on each worker. */
-START_TEST(sharding_follows_tensorflow) {
+TEST(sharding_follows_tensorflow) {
     for (int shard = LS_SHARD_DATA; shard <= LS_SHARD_OFF; shard++) {
         ls_dataset *dataset =
             numbers_make(45, LS_DATASET(.batch_size = 7, .repeat = 2, .division = LS_DIVIDE_TENSORFLOW,
@@ -189,7 +184,6 @@ START_TEST(sharding_follows_tensorflow) {
         ls_dataset_free(dataset);
     }
 }
-END_TEST
 
 static void check_refused(const ls_dataset *dataset, struct ls_pipeline_config config, const char *text) {
     struct ls_pipeline *pipeline = NULL;
@@ -198,7 +192,7 @@ static void check_refused(const ls_dataset *dataset, struct ls_pipeline_config c
     ck_assert_ptr_null(pipeline);
 }
 
-START_TEST(bad_layouts_are_refused) {
+TEST(bad_layouts_are_refused) {
     ls_dataset *dataset = numbers_make(10, LS_DATASET(.division = LS_DIVIDE_TENSORFLOW));
     check_refused(dataset, (struct ls_pipeline_config){NULL, 3, 0, 1, 0, 2},
                   "worker 0 has 1 (from 0) of 3 on 2 workers");
@@ -216,7 +210,6 @@ START_TEST(bad_layouts_are_refused) {
     check_refused(dataset, (struct ls_pipeline_config){NULL, 1, 0, 1, 0, 1}, "batch_size 11 with drop_remainder");
     ls_dataset_free(dataset);
 }
-END_TEST
 
 struct reader {
     const struct ls_pipeline *pipeline;
@@ -232,7 +225,7 @@ static void *read_in_thread(void *argument) {
 }
 
 /* Replica threads read at once, of digits too, which are drawn at the first reading. Two readers share each replica. */
-START_TEST(replica_threads_read_at_once) {
+TEST(replica_threads_read_at_once) {
     static struct reader readers[8];
     ls_dataset *dataset;
     assert_ok(ls_dataset_digits(LS_DATASET(.batch_size = 64, .limit = 640), &dataset));
@@ -258,10 +251,9 @@ START_TEST(replica_threads_read_at_once) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* tf.data's shuffle(reshuffle_each_iteration=False).repeat(3): each pass has the order of the first, in each epoch. */
-START_TEST(shuffling_once_repeats_the_first_order) {
+TEST_EACH(shuffling_once_repeats_the_first_order, 2) {
     ls_dataset *dataset = numbers_make(10, LS_DATASET(.batch_size = 10, .repeat = 3, .seed = 4,
                                                       .shuffle = LS_SHUFFLE_ONCE, .shuffle_buffer = _i ? 4 : 0));
     const struct ls_pipeline_config config = {
@@ -282,21 +274,5 @@ START_TEST(shuffling_once_repeats_the_first_order) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("pipeline");
-    TCase *tests = tcase_create("pipeline");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, one_order_holds_for_all_layouts);
-    tcase_add_test(tests, shuffling_changes_the_order_as_asked_for);
-    tcase_add_test(tests, the_seed_decides_the_order);
-    tcase_add_test(tests, any_order_of_seeks_gives_the_same_batches);
-    tcase_add_test(tests, the_last_replicas_of_a_short_batch_get_nothing);
-    tcase_add_test(tests, sharding_follows_tensorflow);
-    tcase_add_test(tests, bad_layouts_are_refused);
-    tcase_add_test(tests, replica_threads_read_at_once);
-    tcase_add_loop_test(tests, shuffling_once_repeats_the_first_order, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("pipeline", .seconds = 60)

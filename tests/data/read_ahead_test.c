@@ -47,7 +47,7 @@ static ls_dataset *make(int workers, atomic_int *calls) {
                                              .prefetch = 3, .maps = LS_MAPS(ls_map_function(blur, calls))));
 }
 
-START_TEST(threads_change_no_batch) {
+TEST_RANGE(threads_change_no_batch, 1, 5) {
     atomic_int calls = 0;
     ls_dataset *alone = make(-1, NULL), *many = make(_i, &calls);
     struct ls_pipeline *a = open_pipeline(alone, 0, 1), *b = open_pipeline(many, 0, 1);
@@ -72,7 +72,6 @@ START_TEST(threads_change_no_batch) {
     ls_dataset_free(alone);
     ls_dataset_free(many);
 }
-END_TEST
 
 static void pin(void *context, void *memory, size_t size) {
     ((struct ls_read_rows *)context)->features = memory;
@@ -86,7 +85,7 @@ static void unpin(void *context, void *memory) {
 
 /* Rows that stay where they are read are those of a copy: of the present step and of the next one, with threads of the
  * dataset's, with those that much memory is worth, and with none. */
-START_TEST(rows_lie_where_they_are_read) {
+TEST_EACH(rows_lie_where_they_are_read, 3) {
     enum { COUNT = 12, WIDTH = 128 * 1024 }; /* 2 MB a step: worth 2 threads */
     struct ls_read_rows pinned = {0};
     static const int workers[] = {0, -1, 2};
@@ -118,7 +117,6 @@ START_TEST(rows_lie_where_they_are_read) {
     ck_assert_ptr_null(pinned.features);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 static ls_status refuse_seven(void *context, const ls_map_call *call) {
     (void)context;
@@ -127,7 +125,7 @@ static ls_status refuse_seven(void *context, const ls_map_call *call) {
 }
 
 /* A thread's error becomes the reader's, at the step of the example and at no other. */
-START_TEST(an_error_comes_at_its_step) {
+TEST(an_error_comes_at_its_step) {
     ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = 3,
                                                             .maps = LS_MAPS(ls_map_function(refuse_seven))));
     struct ls_pipeline *pipeline = open_pipeline(dataset, 0, 1);
@@ -142,7 +140,6 @@ START_TEST(an_error_comes_at_its_step) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 static ls_status refuse(void *context, const ls_map_call *call) {
     *call->output = *call->input;
@@ -150,7 +147,7 @@ static ls_status refuse(void *context, const ls_map_call *call) {
 }
 
 /* A second seek to the step has it read once more. */
-START_TEST(another_seek_reads_the_step_again) {
+TEST(another_seek_reads_the_step_again) {
     atomic_bool refused = true;
     ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = 3,
                                                             .maps = LS_MAPS(ls_map_function(refuse, &refused))));
@@ -165,7 +162,6 @@ START_TEST(another_seek_reads_the_step_again) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 static ls_status count_calls(void *context, const ls_map_call *call) {
     ++*(atomic_int *)context;
@@ -174,7 +170,7 @@ static ls_status count_calls(void *context, const ls_map_call *call) {
 }
 
 /* Nothing is read that lies further ahead than asked for. */
-START_TEST(reading_stops_at_the_depth) {
+TEST(reading_stops_at_the_depth) {
     atomic_int calls = 0;
     ls_dataset *dataset = numbers_make(100, LS_DATASET(.batch_size = 5, .workers = 2, .prefetch = 3,
                                                        .maps = LS_MAPS(ls_map_function(count_calls, &calls))));
@@ -189,10 +185,9 @@ START_TEST(reading_stops_at_the_depth) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* tf.data's shuffle with a buffer: an example comes at most so much too early. */
-START_TEST(a_shuffle_buffer_bounds_the_distance) {
+TEST(a_shuffle_buffer_bounds_the_distance) {
     ls_dataset *dataset =
         numbers_make(EXAMPLES, LS_DATASET(.batch_size = 2, .shuffle_buffer = 5, .skip = 3, .limit = 30));
     struct ls_pipeline *pipeline = open_pipeline(dataset, 0, 1);
@@ -215,7 +210,6 @@ START_TEST(a_shuffle_buffer_bounds_the_distance) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 static ls_status stand_still(void *context, const ls_map_call *call) {
     *call->output = *call->input;
@@ -227,7 +221,7 @@ static ls_status stand_still(void *context, const ls_map_call *call) {
 }
 
 /* An example that does not come is named; when it has come, its batch is there. */
-START_TEST(a_missing_example_is_named) {
+TEST(a_missing_example_is_named) {
     atomic_bool still = true;
     ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = 2,
                                                             .maps = LS_MAPS(ls_map_function(stand_still, &still))));
@@ -247,10 +241,9 @@ START_TEST(a_missing_example_is_named) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* A read that hangs for longer is left behind, with its buffers. The pipeline and the dataset are given back. */
-START_TEST(a_hanging_read_is_left_behind) {
+TEST_RANGE(a_hanging_read_is_left_behind, -1, 3) {
     static atomic_bool still;
     still = true;
     ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = _i,
@@ -271,7 +264,6 @@ START_TEST(a_hanging_read_is_left_behind) {
     still = false;
     (void)usleep(200000); /* the thread goes on, and frees what it has: the sanitizers look */
 }
-END_TEST
 
 static void write_records(int shards) {
     ls_dataset *numbers = numbers_make(EXAMPLES, NULL);
@@ -281,7 +273,7 @@ static void write_records(int shards) {
 }
 
 /* Each worker reads its own files, all examples come once, and whose files end first waits for nobody. */
-START_TEST(each_worker_reads_its_own_files) {
+TEST(each_worker_reads_its_own_files) {
     ls_dataset *dataset;
     int seen[EXAMPLES] = {0};
     write_records(5);
@@ -312,9 +304,8 @@ START_TEST(each_worker_reads_its_own_files) {
     for (int i = 0; i < EXAMPLES; i++) ck_assert_int_eq(seen[i], 1);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-START_TEST(too_few_files_are_refused) {
+TEST(too_few_files_are_refused) {
     ls_dataset *dataset;
     struct ls_pipeline *pipeline = NULL;
     write_records(1);
@@ -333,10 +324,9 @@ START_TEST(too_few_files_are_refused) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Cached examples are read once, and keep their values. */
-START_TEST(cached_examples_are_read_once) {
+TEST(cached_examples_are_read_once) {
     ls_dataset *cached, *plain;
     write_records(2);
     assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 10, .cache = true, .workers = 3), &cached));
@@ -364,10 +354,9 @@ START_TEST(cached_examples_are_read_once) {
     ls_dataset_free(cached);
     ls_dataset_free(plain);
 }
-END_TEST
 
 /* Each worker brings its own examples, batch_size a replica. */
-START_TEST(each_worker_brings_its_own_examples) {
+TEST(each_worker_brings_its_own_examples) {
     static const int64_t counts[] = {20, 13};
     ls_dataset *dataset = numbers_make(13, LS_DATASET(.batch_size = 3, .shuffle = LS_SHUFFLE_NEVER));
     const struct ls_pipeline_config config = {.dataset = dataset,
@@ -389,25 +378,5 @@ START_TEST(each_worker_brings_its_own_examples) {
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("read_ahead");
-    TCase *tests = tcase_create("read_ahead");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, threads_change_no_batch, 1, 5);
-    tcase_add_loop_test(tests, rows_lie_where_they_are_read, 0, 3);
-    tcase_add_test(tests, an_error_comes_at_its_step);
-    tcase_add_test(tests, another_seek_reads_the_step_again);
-    tcase_add_test(tests, reading_stops_at_the_depth);
-    tcase_add_test(tests, a_missing_example_is_named);
-    tcase_add_loop_test(tests, a_hanging_read_is_left_behind, -1, 3);
-    tcase_add_test(tests, a_shuffle_buffer_bounds_the_distance);
-    tcase_add_test(tests, each_worker_reads_its_own_files);
-    tcase_add_test(tests, too_few_files_are_refused);
-    tcase_add_test(tests, cached_examples_are_read_once);
-    tcase_add_test(tests, each_worker_brings_its_own_examples);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("read_ahead", .seconds = 60, .begin = folder_make, .end = folder_remove)

@@ -80,7 +80,7 @@ static void check_next_try(ls_on_damage damage, uint32_t want) {
     ck_assert_uint_eq(sum, want);
 }
 
-START_TEST(an_error_of_reading_is_no_damage) {
+TEST_EACH(an_error_of_reading_is_no_damage, 2 * FORMATS) {
     static const int errors[] = {EIO, ESTALE};
     uint32_t want, sum;
     ls_on_damage damage = _i >= FORMATS ? LS_DAMAGE_SKIPPED : LS_DAMAGE_FAILS;
@@ -99,10 +99,9 @@ START_TEST(an_error_of_reading_is_no_damage) {
     }
     ck_assert_int_ge(failures, _i % FORMATS == TABLE ? 3 : 8);
 }
-END_TEST
 
 /* A file may be read to its end once more than it must be. */
-START_TEST(an_early_end_is_damage) {
+TEST_EACH(an_early_end_is_damage, FORMATS) {
     uint32_t want, sum;
     int damages = 0;
     fill_folder(_i);
@@ -118,10 +117,9 @@ START_TEST(an_early_end_is_damage) {
     }
     ck_assert_int_ge(damages, 1);
 }
-END_TEST
 
 /* All files come to their place, or the error is told. The next try removes what is left beside them. */
-START_TEST(what_was_made_is_not_lost) {
+TEST_EACH(what_was_made_is_not_lost, 2) {
     static const ls_file_format formats[] = {LS_FORMAT_NPZ, LS_FORMAT_JPEG};
     ls_on_damage damage = LS_DAMAGE_FAILS;
     uint32_t want;
@@ -139,16 +137,5 @@ START_TEST(what_was_made_is_not_lost) {
         check_next_try(damage, want);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("reading");
-    TCase *tests = tcase_create("reading");
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, an_error_of_reading_is_no_damage, 0, 2 * FORMATS);
-    tcase_add_loop_test(tests, an_early_end_is_damage, 0, FORMATS);
-    tcase_add_loop_test(tests, what_was_made_is_not_lost, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("reading", .seconds = 60, .begin = folder_make, .end = folder_remove)

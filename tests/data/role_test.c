@@ -28,7 +28,7 @@ static void append(char name[NAME], const char *piece) {
 }
 
 /* Words in any case, between what is no letter; the last one counts, and a longer word is another one. */
-START_TEST(the_last_whole_word_of_a_name_counts) {
+TEST(the_last_whole_word_of_a_name_counts) {
     static const char *const between[] = {"-", "_", ".", "2", " ", "-00001-of-00002."};
     static const char *const others[] = {"flowers", "trains", "contest", "retest", "evaluate", "deval", "invalid", "x"};
     struct draw draw = draw_from(draw_first_seed(), 1);
@@ -45,7 +45,6 @@ START_TEST(the_last_whole_word_of_a_name_counts) {
         ck_assert_msg(ls_role_of_name(name) == wanted, "'%s' is %d, not %d", name, ls_role_of_name(name), wanted);
     }
 }
-END_TEST
 
 /* ---- sources ---- */
 
@@ -100,7 +99,7 @@ static void check_split(ls_split wanted, unsigned there) {
 }
 
 /* Every set of splits that is not empty, by random words, in format number _i. */
-START_TEST(each_example_is_in_one_split) {
+TEST_EACH(each_example_is_in_one_split, 4) {
     static const ls_file_format formats[] = {LS_FORMAT_PNG, LS_FORMAT_TFRECORD, LS_FORMAT_NPY, LS_FORMAT_NPZ};
     struct draw draw = draw_from(draw_first_seed(), 2 + (uint64_t)_i);
     for (unsigned there = 1; there < 1U << LS_ROLES; there++) {
@@ -112,9 +111,8 @@ START_TEST(each_example_is_in_one_split) {
         for (int split = 0; split < LS_ROLES; split++) check_split((ls_split)split, there);
     }
 }
-END_TEST
 
-START_TEST(two_words_for_one_split_are_refused) {
+TEST(two_words_for_one_split_are_refused) {
     static const ls_file_format formats[] = {LS_FORMAT_PNG, LS_FORMAT_NPY};
     for (size_t format = 0; format < 2; format++) {
         ls_dataset *dataset = NULL;
@@ -126,10 +124,9 @@ START_TEST(two_words_for_one_split_are_refused) {
         ck_assert_ptr_nonnull(strstr(ls_error(), "leave one validation split in it"));
     }
 }
-END_TEST
 
 /* Classes beside a test split, and a class that is named as a split. */
-START_TEST(classes_beside_a_split) {
+TEST(classes_beside_a_split) {
     ls_dataset *dataset;
     folder_clear();
     write_split(LS_TEST, LS_FORMAT_PNG);
@@ -144,17 +141,5 @@ START_TEST(classes_beside_a_split) {
     ck_assert_str_eq(ls_dataset_class_name(dataset, 1), "valid");
     ls_dataset_free(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("role");
-    TCase *tests = tcase_create("role");
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, the_last_whole_word_of_a_name_counts);
-    tcase_add_loop_test(tests, each_example_is_in_one_split, 0, 4);
-    tcase_add_test(tests, two_words_for_one_split_are_refused);
-    tcase_add_test(tests, classes_beside_a_split);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("role", .seconds = 60, .begin = folder_make, .end = folder_remove)

@@ -13,7 +13,7 @@
 #include "harness.h"
 
 /* RFC 3720's examples, of every length that the loops tell apart. */
-START_TEST(checksums_equal_rfc_3720) {
+TEST(checksums_equal_rfc_3720) {
     uint8_t bytes[32] = {0};
     ck_assert_uint_eq(ls_crc32c("123456789", 9), 0xE3069283U);
     ck_assert_uint_eq(ls_crc32c(bytes, 32), 0x8A9136AAU);
@@ -21,7 +21,6 @@ START_TEST(checksums_equal_rfc_3720) {
     ck_assert_uint_eq(ls_crc32c(bytes, 32), 0x46DD794EU);
     ck_assert_uint_eq(ls_crc32c("", 0), 0);
 }
-END_TEST
 
 static void copy_golden(const char *name, const char *to) {
     char path[512];
@@ -44,7 +43,7 @@ static void check_golden(const ls_dataset *dataset, int64_t first) {
     }
 }
 
-START_TEST(files_of_tensorflow_are_read) {
+TEST(files_of_tensorflow_are_read) {
     static const char *const names[] = {"plain.tfrecord", "gzipped.tfrecord", "zlib.tfrecord", "numbers.tfrecord"};
     for (int i = 0; i < 4; i++) {
         ls_dataset *dataset;
@@ -59,10 +58,9 @@ START_TEST(files_of_tensorflow_are_read) {
         ls_dataset_free(dataset);
     }
 }
-END_TEST
 
 /* Files of a split follow one another in the order of their names. */
-START_TEST(files_of_a_split_follow_their_names) {
+TEST(files_of_a_split_follow_their_names) {
     ls_dataset *dataset = NULL;
     folder_clear();
     copy_golden("plain.tfrecord", "pets.tfrecord");
@@ -86,10 +84,9 @@ START_TEST(files_of_a_split_follow_their_names) {
                     "has label 2: it must be 0 to 1");
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* More shards than descriptors; one that is written meanwhile is not taken for the old one. */
-START_TEST(shards_beyond_the_limit_of_descriptors) {
+TEST(shards_beyond_the_limit_of_descriptors) {
     enum { SHARDS = 100, LIMIT = 92 };
     struct rlimit limit;
     ls_dataset *dataset;
@@ -115,10 +112,9 @@ START_TEST(shards_beyond_the_limit_of_descriptors) {
                     LS_FAILED_PRECONDITION, "was written while the dataset was open");
     ls_dataset_free(dataset);
 }
-END_TEST
 
 /* Every byte that is changed is found, and so is every cut. */
-START_TEST(every_damage_is_found) {
+TEST(every_damage_is_found) {
     uint8_t *bytes;
     size_t size;
     folder_clear();
@@ -142,9 +138,8 @@ START_TEST(every_damage_is_found) {
     }
     ls_free(bytes);
 }
-END_TEST
 
-START_TEST(damaged_records_are_left_out) {
+TEST(damaged_records_are_left_out) {
     uint8_t *bytes;
     size_t size;
     ls_dataset *dataset = NULL;
@@ -161,7 +156,6 @@ START_TEST(damaged_records_are_left_out) {
     check_golden(dataset, 1);
     ls_dataset_free(dataset);
 }
-END_TEST
 
 static void write_record(const void *bytes, size_t size) {
     char path[512];
@@ -171,7 +165,7 @@ static void write_record(const void *bytes, size_t size) {
     ck_assert_int_eq(fclose(file), 0);
 }
 
-START_TEST(other_examples_are_refused) {
+TEST(other_examples_are_refused) {
     static const float features[] = {1, 2, 3};
     static const int64_t dims[] = {3};
     struct ls_example numbers = {.features = features, .feature_count = 3, .dims = dims, .rank = 1, .label = -1};
@@ -190,20 +184,5 @@ START_TEST(other_examples_are_refused) {
     ck_assert_fails(ls_dataset_tfrecord(folder_path(), NULL, &dataset), LS_DATA_LOSS, "has label -1");
     ck_assert_ptr_null(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("tfrecord");
-    TCase *tests = tcase_create("tfrecord");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, checksums_equal_rfc_3720);
-    tcase_add_test(tests, files_of_tensorflow_are_read);
-    tcase_add_test(tests, files_of_a_split_follow_their_names);
-    tcase_add_test(tests, shards_beyond_the_limit_of_descriptors);
-    tcase_add_test(tests, every_damage_is_found);
-    tcase_add_test(tests, damaged_records_are_left_out);
-    tcase_add_test(tests, other_examples_are_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("tfrecord", .seconds = 60, .begin = folder_make, .end = folder_remove)

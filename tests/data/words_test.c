@@ -25,7 +25,7 @@ static void read_words(const ls_dataset_options *options) {
 }
 
 /* Recorded digests: a change of the drawing changes every recorded training result. */
-START_TEST(words_have_their_recorded_digests) {
+TEST(words_have_their_recorded_digests) {
     static const struct {
         ls_split split;
         uint64_t seed;
@@ -42,9 +42,8 @@ START_TEST(words_have_their_recorded_digests) {
         ck_assert_str_eq(hex, rows[i].digest);
     }
 }
-END_TEST
 
-START_TEST(words_are_of_topics_and_frequent_ones_come_first) {
+TEST(words_are_of_topics_and_frequent_ones_come_first) {
     int frequent = 0, own = 0, counts[TOPICS] = {0};
     read_words(LS_DATASET(.limit = EXAMPLES));
     for (int i = 0; i < EXAMPLES; i++) {
@@ -59,13 +58,5 @@ START_TEST(words_are_of_topics_and_frequent_ones_come_first) {
     ck_assert(frequent > EXAMPLES * LENGTH * 4 / 10 && frequent < EXAMPLES * LENGTH * 6 / 10);
     ck_assert(own > EXAMPLES * LENGTH * 11 / 20 && own < EXAMPLES * LENGTH * 14 / 20); /* 1/2 + 1/2 a fourth */
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("data/words");
-    TCase *tests = tcase_create("words");
-    tcase_add_test(tests, words_have_their_recorded_digests);
-    tcase_add_test(tests, words_are_of_topics_and_frequent_ones_come_first);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("data/words")

@@ -36,7 +36,7 @@ static ls_dataset *write_and_open(const ls_dataset *from, ls_file_format format,
     return to;
 }
 
-START_TEST(every_format_keeps_images) {
+TEST_EACH(every_format_keeps_images, 4) {
     static const char *const names[] = {"digits", "shapes"};
     ls_dataset *from, *to;
     assert_ok(ls_dataset_open(names[_i % 2], LS_DATASET(.limit = 21, .split = _i < 2 ? LS_TRAIN : LS_TEST), &from));
@@ -47,9 +47,8 @@ START_TEST(every_format_keeps_images) {
     }
     ls_dataset_free(from);
 }
-END_TEST
 
-START_TEST(every_format_keeps_numbers) {
+TEST(every_format_keeps_numbers) {
     ls_dataset *from = numbers_make(9, NULL), *to;
     for (ls_file_format format = LS_FORMAT_TFRECORD; format <= LS_FORMAT_NPZ; format++) {
         to = write_and_open(from, format, NULL);
@@ -65,10 +64,9 @@ START_TEST(every_format_keeps_numbers) {
                     "shards is -1");
     ls_dataset_free(from);
 }
-END_TEST
 
 /* JPEGs are copied, byte for byte, so that a folder and its TFRecords decode alike. */
-START_TEST(a_jpeg_is_copied) {
+TEST(a_jpeg_is_copied) {
     ls_dataset *shapes, *folder, *records;
     char inside[128];
     assert_ok(ls_dataset_shapes(LS_DATASET(.limit = 12), &shapes));
@@ -82,15 +80,5 @@ START_TEST(a_jpeg_is_copied) {
     ls_dataset_free(folder);
     ls_dataset_free(shapes);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("write");
-    TCase *tests = tcase_create("write");
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, every_format_keeps_images, 0, 4);
-    tcase_add_test(tests, every_format_keeps_numbers);
-    tcase_add_test(tests, a_jpeg_is_copied);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("write", .begin = folder_make, .end = folder_remove)

@@ -126,7 +126,7 @@ static ls_status read_all(const struct sample *sample, const uint8_t *bytes, siz
     return status;
 }
 
-START_TEST(numbers_of_zip64_stand_anywhere) {
+TEST(numbers_of_zip64_stand_anywhere) {
     struct draw draw = draw_from(draw_first_seed(), 1);
     for (int round = 0; round < 1000; round++) {
         struct sample sample;
@@ -145,10 +145,9 @@ START_TEST(numbers_of_zip64_stand_anywhere) {
         ls_free(names);
     }
 }
-END_TEST
 
 /* A byte that matters, or an end that is missing, is an error; the others change nothing. */
-START_TEST(damage_is_found) {
+TEST(damage_is_found) {
     struct draw draw = draw_from(draw_first_seed(), 2);
     for (int round = 0; round < 3; round++) {
         struct sample sample;
@@ -170,14 +169,5 @@ START_TEST(damage_is_found) {
         ck_assert_int_ge(found, 30);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("zip");
-    TCase *tests = tcase_create("zip");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, numbers_of_zip64_stand_anywhere);
-    tcase_add_test(tests, damage_is_found);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("zip", .seconds = 60)

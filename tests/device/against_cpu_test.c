@@ -74,7 +74,7 @@ static void check_loss(struct ls_device *const devices[2], struct ls_op op, cons
     for (int i = 0; i < 2; i++) free_pair(&gradients[i]);
 }
 
-START_TEST(losses_equal_the_cpu) {
+TEST_EACH(losses_equal_the_cpu, SIZE_COUNT) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const float scale = 0.25F;
     for (enum ls_op_kind kind = LS_OP_SOFTMAX_CROSSENTROPY; kind <= LS_OP_HUBER; kind++)
@@ -89,9 +89,8 @@ START_TEST(losses_equal_the_cpu) {
         }
     for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
 }
-END_TEST
 
-START_TEST(metrics_equal_the_cpu) {
+TEST_EACH(metrics_equal_the_cpu, SIZE_COUNT) {
     const ls_metric metrics[] = {ls_sparse_categorical_accuracy(), ls_categorical_accuracy(),
                                  ls_binary_accuracy(.threshold = 0.5F), ls_top_k(1), ls_top_k(3)},
                     numbers[] = {ls_mean_squared_error(), ls_mean_absolute_error()};
@@ -125,10 +124,9 @@ START_TEST(metrics_equal_the_cpu) {
     }
     for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
 }
-END_TEST
 
 /* One output has two classes; a fault is told once, and what comes after it is not touched. */
-START_TEST(a_fault_is_told_once) {
+TEST(a_fault_is_told_once) {
     struct ls_device *device = open_device();
     struct outputs outputs = make_outputs((struct size){300, 1}, false);
     struct ls_loss_sums sums = {0};
@@ -147,14 +145,13 @@ START_TEST(a_fault_is_told_once) {
     free_outputs(&outputs);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- elements ---- */
 
 #define COUNT 1003
 
 /* The same numbers are dropped, wherever the memory lies. */
-START_TEST(dropout_equals_the_cpu) {
+TEST(dropout_equals_the_cpu) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const struct ls_optimizer_step step = {.iteration = 5, .pass = 2};
     struct pair x = make_random(1, COUNT), y[2] = {make_pair(COUNT), make_pair(COUNT)};
@@ -170,9 +167,8 @@ START_TEST(dropout_equals_the_cpu) {
     free_pair(&x), free_pair(&y[0]), free_pair(&y[1]);
     for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
 }
-END_TEST
 
-START_TEST(merging_equals_the_cpu) {
+TEST(merging_equals_the_cpu) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const float scale = 0.5F;
     struct pair x = make_random(1, COUNT), y[2] = {make_random(2, COUNT), make_random(2, COUNT)};
@@ -187,7 +183,6 @@ START_TEST(merging_equals_the_cpu) {
     free_pair(&x), free_pair(&y[0]), free_pair(&y[1]);
     for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
 }
-END_TEST
 
 /* ---- captured ops: what they read when they run ---- */
 
@@ -206,7 +201,7 @@ static void replay(struct ls_device *device, struct mirror *mirror, void *graph)
 }
 
 /* Each replay draws the numbers of the step as it is then. */
-START_TEST(replayed_dropout_draws_anew) {
+TEST(replayed_dropout_draws_anew) {
     struct ls_device *cpu = open_cpu(), *device = open_device();
     struct ls_optimizer_step step = {.iteration = 1};
     struct pair x = make_random(1, COUNT), y = make_pair(COUNT), wanted = make_pair(COUNT);
@@ -230,10 +225,9 @@ START_TEST(replayed_dropout_draws_anew) {
     ls_device_close(cpu);
     ls_device_close(device);
 }
-END_TEST
 
 /* Each replay tells the sums and what else there is as they are then. */
-START_TEST(a_replayed_report_tells_new_sums) {
+TEST(a_replayed_report_tells_new_sums) {
     struct ls_device *device = open_device();
     struct ls_loss_sums sums = {0};
     float told[LS_REPORT_OTHERS + 1] = {[LS_REPORT_OTHERS] = 7};
@@ -254,7 +248,6 @@ START_TEST(a_replayed_report_tells_new_sums) {
     free_pair(&y);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- 16 bits: as float32 on the same numbers, rounded once ---- */
 
@@ -328,7 +321,7 @@ static void check_narrow(struct ls_device *const devices[2], enum ls_op_kind kin
     }
 }
 
-START_TEST(ops_in_16_bits_are_near_the_cpu) {
+TEST_EACH(ops_in_16_bits_are_near_the_cpu, COUNT_OF(stored)) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const struct size shapes[] = {{1, 1}, {3, 8}, {17, 59}, {40, 64}};
     const ls_dtype dtypes[] = {LS_BFLOAT16, LS_FLOAT16};
@@ -339,7 +332,6 @@ START_TEST(ops_in_16_bits_are_near_the_cpu) {
     }
     for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
 }
-END_TEST
 
 /* ---- rows of a table ---- */
 
@@ -385,16 +377,15 @@ static void check_table(struct ls_device *const devices[2], const struct table *
 }
 
 /* So each id's rows are added in the order of the batch. */
-START_TEST(gradients_of_a_table_have_the_bits_of_the_cpu) {
+TEST_EACH(gradients_of_a_table_have_the_bits_of_the_cpu, TABLE_COUNT) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const ls_dtype dtypes[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
     for (int i = 0; i < 4; i++) check_table(devices, &tables[_i], dtypes[i % 3], i % 2);
     for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
 }
-END_TEST
 
 /* The check of ids before a run refuses these. */
-START_TEST(an_id_of_no_row_has_no_gradient) {
+TEST(an_id_of_no_row_has_no_gradient) {
     struct ls_device *device = open_device();
     const float numbers[] = {2, -1, 0, 3, 2}, wanted[] = {4, 0, 1 + 16};
     struct pair ids = make_pair(5), dy = make_pair(5), dw = make_pair(3);
@@ -408,22 +399,5 @@ START_TEST(an_id_of_no_row_has_no_gradient) {
     free_pair(&ids), free_pair(&dy), free_pair(&dw);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("against_cpu");
-    TCase *tests = tcase_create("against_cpu");
-    tcase_add_loop_test(tests, losses_equal_the_cpu, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, metrics_equal_the_cpu, 0, SIZE_COUNT);
-    tcase_add_test(tests, a_fault_is_told_once);
-    tcase_add_test(tests, dropout_equals_the_cpu);
-    tcase_add_test(tests, merging_equals_the_cpu);
-    tcase_add_test(tests, replayed_dropout_draws_anew);
-    tcase_add_test(tests, a_replayed_report_tells_new_sums);
-    tcase_add_loop_test(tests, ops_in_16_bits_are_near_the_cpu, 0, (int)(sizeof(stored) / sizeof(stored[0])));
-    tcase_add_loop_test(tests, gradients_of_a_table_have_the_bits_of_the_cpu, 0, TABLE_COUNT);
-    tcase_add_test(tests, an_id_of_no_row_has_no_gradient);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("against_cpu", .seconds = 60)

@@ -147,7 +147,7 @@ static void clear_edges(const struct norm *n, struct reference_norm oracle) {
         if (fabs(oracle.y[i]) < 1e-3 || fabs(oracle.y[i] - 6) < 1e-3) n->dy.oracle[i] = n->dy.device[i] = 0;
 }
 
-START_TEST(training_equals_the_oracle) {
+TEST_EACH(training_equals_the_oracle, SIZE_COUNT) {
     struct ls_device *device = open_device();
     for (EACH_VARIANT(variant)) {
         struct norm n = make_norm(sizes[_i], variant);
@@ -166,9 +166,8 @@ START_TEST(training_equals_the_oracle) {
     }
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(inference_equals_the_oracle) {
+TEST_EACH(inference_equals_the_oracle, SIZE_COUNT) {
     struct ls_device *device = open_device();
     for (EACH_VARIANT(variant)) {
         struct norm n = make_norm(sizes[_i], variant);
@@ -185,9 +184,8 @@ START_TEST(inference_equals_the_oracle) {
     }
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(another_run_gives_the_same_bits) {
+TEST_EACH(another_run_gives_the_same_bits, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[_i], 5);
     run_kind(device, &n, LS_OP_BATCH_NORM_FORWARD);
@@ -199,10 +197,9 @@ START_TEST(another_run_gives_the_same_bits) {
     free_norm(&n);
     ls_device_close(device);
 }
-END_TEST
 
 /* dx over dy, dresidual over dy, y over the residual. */
-START_TEST(results_in_place_have_the_same_bits) {
+TEST_EACH(results_in_place_have_the_same_bits, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct norm apart = make_norm(sizes[_i], 5), together = make_norm(sizes[_i], 5);
     run_kind(device, &apart, LS_OP_BATCH_NORM_FORWARD);
@@ -221,7 +218,6 @@ START_TEST(results_in_place_have_the_same_bits) {
     free_norm(&together);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- statistics of all replicas ---- */
 
@@ -235,7 +231,7 @@ static ls_status add_the_same(void *context, double *values, size_t count) {
 }
 
 /* So means and variances are those of one; this replica's gradients of gamma and beta are its own. */
-START_TEST(sums_of_two_replicas_are_those_of_one) {
+TEST_EACH(sums_of_two_replicas_are_those_of_one, SIZE_COUNT) {
     struct ls_device *device = open_device();
     for (EACH_VARIANT(variant)) {
         struct norm n = make_norm(sizes[_i], variant);
@@ -257,14 +253,13 @@ START_TEST(sums_of_two_replicas_are_those_of_one) {
     }
     ls_device_close(device);
 }
-END_TEST
 
 static ls_status fail_to_add(void *context, double *values, size_t count) {
     (void)context, (void)values, (void)count;
     return ls_fail(LS_ABORTED, "the other replica is lost");
 }
 
-START_TEST(a_failed_exchange_is_passed_on) {
+TEST_EACH(a_failed_exchange_is_passed_on, 2) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[_i], 0);
     struct ls_exchange exchange = {fail_to_add, NULL};
@@ -278,10 +273,9 @@ START_TEST(a_failed_exchange_is_passed_on) {
     free_norm(&n);
     ls_device_close(device);
 }
-END_TEST
 
 /* The moving variance of TensorFlow's fused kernel is over one value less, where there is more than one. */
-START_TEST(the_fused_variance_is_that_of_tensorflow) {
+TEST(the_fused_variance_is_that_of_tensorflow) {
     struct ls_device *device = open_device();
     for (int64_t rows = 1; rows < 4; rows++) {
         struct norm n = make_norm((struct size){rows, 5}, 0);
@@ -298,9 +292,8 @@ START_TEST(the_fused_variance_is_that_of_tensorflow) {
     }
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(threads_change_no_bit) {
+TEST_EACH(threads_change_no_bit, SIZE_COUNT) {
     struct norm runs[3];
     for (int i = 0; i < 3; i++) {
         struct ls_device *device = open_device();
@@ -318,9 +311,8 @@ START_TEST(threads_change_no_bit) {
     }
     for (int i = 0; i < 3; i++) free_norm(&runs[i]);
 }
-END_TEST
 
-START_TEST(the_oracle_agrees_with_differences) {
+TEST_RANGE(the_oracle_agrees_with_differences, 1, 4) {
     for (EACH_VARIANT(variant)) {
         struct norm n = make_norm(sizes[_i], variant);
         double *mean = doubles(n.channels), *variance = doubles(n.channels);
@@ -342,10 +334,9 @@ START_TEST(the_oracle_agrees_with_differences) {
         free_norm(&n);
     }
 }
-END_TEST
 
 /* Memory that is aligned to a float only, as far as threads take several at once elsewhere. */
-START_TEST(misaligned_memory_is_computed) {
+TEST_EACH(misaligned_memory_is_computed, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[_i], 1);
     double *mean = doubles(n.channels), *variance = doubles(n.channels);
@@ -367,10 +358,9 @@ START_TEST(misaligned_memory_is_computed) {
     free_norm(&n);
     ls_device_close(device);
 }
-END_TEST
 
 /* A GPU takes a batch as a whole. */
-START_TEST(only_host_memory_takes_parts) {
+TEST(only_host_memory_takes_parts) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[2], 0);
     struct ls_op op = norm_op(&n, LS_OP_BATCH_NORM_AGAIN);
@@ -379,9 +369,8 @@ START_TEST(only_host_memory_takes_parts) {
     free_norm(&n);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(misuse_is_named) {
+TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[2], 4);
     struct ls_op good = norm_op(&n, LS_OP_BATCH_NORM_FORWARD), op = good;
@@ -402,24 +391,5 @@ START_TEST(misuse_is_named) {
     free_norm(&n);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("batch_norm");
-    TCase *tests = tcase_create("batch_norm");
-    tcase_add_loop_test(tests, training_equals_the_oracle, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, inference_equals_the_oracle, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, results_in_place_have_the_same_bits, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, misaligned_memory_is_computed, 0, SIZE_COUNT);
-    tcase_add_test(tests, only_host_memory_takes_parts);
-    tcase_add_loop_test(tests, sums_of_two_replicas_are_those_of_one, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, a_failed_exchange_is_passed_on, 0, 2);
-    tcase_add_test(tests, the_fused_variance_is_that_of_tensorflow);
-    tcase_add_loop_test(tests, threads_change_no_bit, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, the_oracle_agrees_with_differences, 1, 4);
-    tcase_add_test(tests, misuse_is_named);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("batch_norm", .seconds = 60)

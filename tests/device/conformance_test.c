@@ -421,7 +421,7 @@ static void check(struct ls_device *cpu, struct ls_device *device, enum ls_op_ki
     release(&must), release(&is);
 }
 
-START_TEST(every_type_of_the_kind_equals_the_cpu) {
+TEST_EACH(every_type_of_the_kind_equals_the_cpu, LS_OP_KIND_COUNT) {
     static const ls_dtype types[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
     enum ls_op_kind kind = (enum ls_op_kind)_i;
     struct ls_device *cpu = open_cpu(), *device = open_device();
@@ -436,7 +436,6 @@ START_TEST(every_type_of_the_kind_equals_the_cpu) {
     ls_device_close(device);
     ls_device_close(cpu);
 }
-END_TEST
 
 static void take_seed(void) {
     const char *given = getenv("LOCKSTEP_TEST_SEED");
@@ -447,10 +446,5 @@ static void take_seed(void) {
 
 int main(void) {
     take_seed();
-    Suite *suite = suite_create("conformance");
-    TCase *tests = tcase_create("conformance");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, every_type_of_the_kind_equals_the_cpu, 0, LS_OP_KIND_COUNT);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return RUN_TESTS("conformance", .seconds = 120);
 }

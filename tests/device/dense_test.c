@@ -82,7 +82,7 @@ static void check_against_oracle(struct ls_device *device, struct dense *d) {
     assert_pair("db", &d->db);
 }
 
-START_TEST(dense_ops_equal_the_oracle) {
+TEST_EACH(dense_ops_equal_the_oracle, SIZE_COUNT) {
     struct ls_device *device = open_device();
     for (int relu = 0; relu < 2; relu++) {
         struct dense dense = make_dense(sizes[_i], relu ? LS_RELU : LS_LINEAR);
@@ -91,9 +91,8 @@ START_TEST(dense_ops_equal_the_oracle) {
     }
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(dx_is_optional) {
+TEST(dx_is_optional) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){4, 6, 5}, LS_LINEAR);
     struct ls_op op = dense_op(&dense, LS_OP_DENSE_BACKWARD);
@@ -103,10 +102,9 @@ START_TEST(dx_is_optional) {
     free_dense(&dense);
     ls_device_close(device);
 }
-END_TEST
 
 /* NaN must reach the loss, not vanish in ReLU. */
-START_TEST(nan_reaches_the_output) {
+TEST(nan_reaches_the_output) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){2, 3, 2}, LS_RELU);
     dense.x.device[0] = NAN;
@@ -117,7 +115,6 @@ START_TEST(nan_reaches_the_output) {
     free_dense(&dense);
     ls_device_close(device);
 }
-END_TEST
 
 static void assert_same_bits(const struct dense *a, const struct dense *b) {
     const struct pair *left[] = {&a->y, &a->dx, &a->dw, &a->db};
@@ -126,7 +123,7 @@ static void assert_same_bits(const struct dense *a, const struct dense *b) {
         ck_assert_int_eq(memcmp(left[i]->device, right[i]->device, (size_t)left[i]->count * sizeof(float)), 0);
 }
 
-START_TEST(another_run_gives_the_same_bits) {
+TEST_EACH(another_run_gives_the_same_bits, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct dense first = make_dense(sizes[_i], LS_RELU), second = make_dense(sizes[_i], LS_RELU);
     run_dense(device, &first);
@@ -136,7 +133,6 @@ START_TEST(another_run_gives_the_same_bits) {
     free_dense(&second);
     ls_device_close(device);
 }
-END_TEST
 
 /* Moves pair's numbers into place, count floats off a cache line by shift; keeps the old memory for free_pair. */
 static struct pair shifted(const struct pair *pair, float *place, int shift) {
@@ -144,7 +140,7 @@ static struct pair shifted(const struct pair *pair, float *place, int shift) {
     return (struct pair){place + shift, pair->oracle, pair->count};
 }
 
-START_TEST(unaligned_memory_gives_the_same_bits) {
+TEST_EACH(unaligned_memory_gives_the_same_bits, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct dense aligned = make_dense(sizes[_i], LS_RELU), moved = make_dense(sizes[_i], LS_RELU), view = moved;
     struct pair *pairs[] = {&view.x, &view.w, &view.b, &view.y, &view.dy, &view.dx, &view.dw, &view.db};
@@ -161,7 +157,6 @@ START_TEST(unaligned_memory_gives_the_same_bits) {
     free_dense(&moved);
     ls_device_close(device);
 }
-END_TEST
 
 struct job {
     struct ls_device *device;
@@ -179,7 +174,7 @@ static void *run_job(void *argument) {
     return NULL;
 }
 
-START_TEST(two_devices_give_the_same_bits) {
+TEST(two_devices_give_the_same_bits) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     struct job jobs[2];
     pthread_t threads[2];
@@ -192,9 +187,8 @@ START_TEST(two_devices_give_the_same_bits) {
     assert_same_bits(&jobs[0].dense, &jobs[1].dense);
     for (int i = 0; i < 2; i++) free_dense(&jobs[i].dense), ls_device_close(devices[i]);
 }
-END_TEST
 
-START_TEST(misuse_is_named) {
+TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){4, 6, 5}, LS_RELU);
     struct ls_op good = dense_op(&dense, LS_OP_DENSE_FORWARD), op = good;
@@ -225,19 +219,5 @@ START_TEST(misuse_is_named) {
     free_dense(&dense);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("dense");
-    TCase *tests = tcase_create("dense");
-    tcase_add_loop_test(tests, dense_ops_equal_the_oracle, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, unaligned_memory_gives_the_same_bits, 0, SIZE_COUNT);
-    tcase_add_test(tests, dx_is_optional);
-    tcase_add_test(tests, nan_reaches_the_output);
-    tcase_add_test(tests, two_devices_give_the_same_bits);
-    tcase_add_test(tests, misuse_is_named);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("dense", .seconds = 60)

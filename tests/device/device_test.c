@@ -43,7 +43,7 @@ static const struct {
     {"cpu:1,cpu:01", "device 'cpu:01' is named twice"},
 };
 
-START_TEST(good_lists_are_opened) {
+TEST_EACH(good_lists_are_opened, COUNT_OF(good)) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     assert_ok(ls_devices_open(good[_i].list, 2, devices, &count));
@@ -56,17 +56,15 @@ START_TEST(good_lists_are_opened) {
     ck_assert(count == 4 || !good[_i].names[count]);
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
 }
-END_TEST
 
-START_TEST(bad_lists_are_refused) {
+TEST_EACH(bad_lists_are_refused, COUNT_OF(bad)) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES] = {NULL};
     int count = -7;
     assert_fails(ls_devices_open(bad[_i].list, 1, devices, &count), bad[_i].message);
     ck_assert(count == -7 && !devices[0]); /* outputs only on success */
 }
-END_TEST
 
-START_TEST(the_limit_of_devices_holds) {
+TEST(the_limit_of_devices_holds) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     char list[1024] = "cpu:0";
     int count = 0;
@@ -79,17 +77,15 @@ START_TEST(the_limit_of_devices_holds) {
     (void)snprintf(list + strlen(list), 16, ",cpu:5");
     assert_fails(ls_devices_open(list, 0, devices, &count), "device 'cpu:5' is one too many");
 }
-END_TEST
 
-START_TEST(bad_numbers_of_threads_are_refused) {
+TEST(bad_numbers_of_threads_are_refused) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     assert_fails(ls_devices_open("2", -1, devices, &count), "threads_per_replica -1");
     assert_fails(ls_devices_open("2", 100000, devices, &count), "threads_per_replica 100000");
 }
-END_TEST
 
-START_TEST(the_kinds_are_cpu_and_gpu) {
+TEST(the_kinds_are_cpu_and_gpu) {
     char text[300] = "";
     ck_assert_str_eq(ls_device_kinds[0]->name, "cpu");
     ck_assert_ptr_null(ls_device_kinds[0]->unavailable);
@@ -98,9 +94,8 @@ START_TEST(the_kinds_are_cpu_and_gpu) {
     ck_assert_str_eq(ls_device_kinds[1]->name, "gpu");
     ck_assert_ptr_null(ls_device_kinds[2]);
 }
-END_TEST
 
-START_TEST(memory_is_aligned_and_zeroed) {
+TEST(memory_is_aligned_and_zeroed) {
     struct ls_device *device = open_device();
     const float numbers[3] = {1, 2, 3};
     float back[3] = {NAN, NAN, NAN};
@@ -118,7 +113,6 @@ START_TEST(memory_is_aligned_and_zeroed) {
     ls_device_close(device);
     ls_device_close(NULL);
 }
-END_TEST
 
 #if defined(__SSE__)
 static void *halve_smallest(void *argument) {
@@ -135,7 +129,7 @@ static void *halve_smallest(void *argument) {
 }
 
 /* Only in threads that entered: the caller's arithmetic stays as it was. */
-START_TEST(denormals_are_flushed_in_entered_threads) {
+TEST(denormals_are_flushed_in_entered_threads) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     pthread_t thread;
@@ -149,21 +143,6 @@ START_TEST(denormals_are_flushed_in_entered_threads) {
     ck_assert(value != 0);
     ls_device_close(devices[0]);
 }
-END_TEST
 #endif
 
-int main(void) {
-    Suite *suite = suite_create("device");
-    TCase *tests = tcase_create("device");
-    tcase_add_loop_test(tests, good_lists_are_opened, 0, (int)(sizeof(good) / sizeof(good[0])));
-    tcase_add_loop_test(tests, bad_lists_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
-    tcase_add_test(tests, the_limit_of_devices_holds);
-    tcase_add_test(tests, bad_numbers_of_threads_are_refused);
-    tcase_add_test(tests, the_kinds_are_cpu_and_gpu);
-    tcase_add_test(tests, memory_is_aligned_and_zeroed);
-#if defined(__SSE__)
-    tcase_add_test(tests, denormals_are_flushed_in_entered_threads);
-#endif
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("device")

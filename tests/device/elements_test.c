@@ -17,7 +17,7 @@ static struct ls_op on_elements(enum ls_op_kind kind, const struct pair *x, cons
 }
 
 /* Values from -12 to 12; the slope is that of the function itself. */
-START_TEST(activations_equal_the_oracle) {
+TEST_EACH(activations_equal_the_oracle, ACTIVATION_COUNT) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, COUNT), y = make_pair(COUNT), dy = make_random(2, COUNT), dx = make_pair(COUNT);
     for (int i = 0; i < COUNT; i++) {
@@ -40,9 +40,8 @@ START_TEST(activations_equal_the_oracle) {
     for (int i = 0; i < 4; i++) free_pair(pairs[i]);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(softmax_equals_the_oracle) {
+TEST(softmax_equals_the_oracle) {
     struct ls_device *device = open_device();
     const int64_t columns = 7, rows = 3;
     struct pair x = make_random(1, 21), y = make_pair(21), dy = make_random(2, 21), dx = make_pair(21);
@@ -70,9 +69,8 @@ START_TEST(softmax_equals_the_oracle) {
     for (int i = 0; i < 4; i++) free_pair(pairs[i]);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(sums_and_scaling_are_exact) {
+TEST(sums_and_scaling_are_exact) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, COUNT), w = make_random(2, COUNT), y = make_pair(COUNT);
     struct ls_op add = on_elements(LS_OP_ADD, &x, &y), scale = on_elements(LS_OP_SCALE, &x, &x);
@@ -85,7 +83,6 @@ START_TEST(sums_and_scaling_are_exact) {
     free_pair(&x), free_pair(&w), free_pair(&y);
     ls_device_close(device);
 }
-END_TEST
 
 static void drop(struct ls_device *device, const struct pair *x, const struct pair *y, struct ls_randomness random,
                  int64_t iteration) {
@@ -98,7 +95,7 @@ static void drop(struct ls_device *device, const struct pair *x, const struct pa
 }
 
 /* A function of seed, layer, step, replica and element; not of threads; a quarter is dropped, the mean stays. */
-START_TEST(dropout_follows_seed_step_and_replica) {
+TEST(dropout_follows_seed_step_and_replica) {
     const int64_t count = 100001;
     struct ls_device *device = open_device();
     struct pair x = make_pair(count), y[6];
@@ -121,9 +118,8 @@ START_TEST(dropout_follows_seed_step_and_replica) {
     free_pair(&x);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(columns_are_placed_and_taken) {
+TEST(columns_are_placed_and_taken) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, 15), wide = make_zeros(35), back = make_pair(15);
     struct ls_op place = {.kind = LS_OP_PLACE, .column = 2}, take = {.kind = LS_OP_TAKE, .column = 2};
@@ -142,9 +138,8 @@ START_TEST(columns_are_placed_and_taken) {
     free_pair(&x), free_pair(&wide), free_pair(&back);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(padding_and_cropping_are_exact) {
+TEST(padding_and_cropping_are_exact) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, 2 * 3 * 2 * 2), large = make_pair(2 * 4 * 5 * 2), back = make_pair(x.count);
     struct ls_op pad = {.kind = LS_OP_PAD, .window = {{1, 1}, {1, 1}, {1, 1}, {0, 2}, {1, 1}, 1}}, crop = pad;
@@ -163,18 +158,5 @@ START_TEST(padding_and_cropping_are_exact) {
     free_pair(&x), free_pair(&large), free_pair(&back);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("elements");
-    TCase *tests = tcase_create("elements");
-    tcase_add_loop_test(tests, activations_equal_the_oracle, 0, ACTIVATION_COUNT);
-    tcase_add_test(tests, softmax_equals_the_oracle);
-    tcase_add_test(tests, sums_and_scaling_are_exact);
-    tcase_add_test(tests, dropout_follows_seed_step_and_replica);
-    tcase_add_test(tests, columns_are_placed_and_taken);
-    tcase_add_test(tests, padding_and_cropping_are_exact);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("elements", .seconds = 60)

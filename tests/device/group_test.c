@@ -104,7 +104,7 @@ static void all_reduce(ls_dtype dtype, ls_reduce_op op) {
 
 static const ls_dtype types[] = {LS_FLOAT32, LS_FLOAT64, LS_INT32, LS_INT64};
 
-START_TEST(sums) {
+TEST(sums) {
     open_group(at.ranks, at.ranks);
     ck_assert(comes(at.ops->ready, 20));
     for (int t = 0; t < 4; t++) {
@@ -115,9 +115,8 @@ START_TEST(sums) {
     all_reduce(LS_FLOAT32, LS_MEAN);
     all_reduce(LS_FLOAT64, LS_MEAN);
 }
-END_TEST
 
-START_TEST(others) {
+TEST(others) {
     open_group(at.ranks, at.ranks);
     int last = at.ranks - 1;
     ck_assert(comes(at.ops->ready, 20));
@@ -140,10 +139,9 @@ START_TEST(others) {
         for (size_t i = 0; i < COUNT; i++) ck_assert_double_eq(get(dtype, at.host, i), value(last, i));
     }
 }
-END_TEST
 
 /* One rank of two: nobody else comes. */
-START_TEST(alone) {
+TEST(alone) {
     open_group(1, 2);
     ck_assert(!comes(at.ops->ready, 0.2));
     int64_t began = ls_now();
@@ -151,7 +149,6 @@ START_TEST(alone) {
     ck_assert_int_lt(ls_now() - began, LS_SECOND);
     assert_ok(ls_device_synchronize(at.devices[0]));
 }
-END_TEST
 
 static void begin_sum(void) {
     open_group(at.ranks, at.ranks);
@@ -161,7 +158,7 @@ static void begin_sum(void) {
 }
 
 /* The devices compute on after an abort, and a new group works. */
-START_TEST(aborted) {
+TEST(aborted) {
     begin_sum();
     end_group();
     for (int r = 0; r < at.ranks; r++) assert_ok(ls_device_synchronize(at.devices[r]));
@@ -169,10 +166,9 @@ START_TEST(aborted) {
     ck_assert(comes(at.ops->ready, 20));
     all_reduce(LS_FLOAT32, LS_SUM);
 }
-END_TEST
 
 /* Without its devices' help. */
-START_TEST(forgotten) {
+TEST(forgotten) {
     begin_sum();
     abort_group();
     for (int r = 0; r < at.ranks; r++) assert_ok(ls_device_synchronize(at.devices[r]));
@@ -181,18 +177,5 @@ START_TEST(forgotten) {
     ck_assert(comes(at.ops->ready, 20));
     all_reduce(LS_FLOAT32, LS_SUM);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("group");
-    TCase *tests = tcase_create("group");
-    tcase_set_timeout(tests, 120);
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, sums);
-    tcase_add_test(tests, others);
-    tcase_add_test(tests, alone);
-    tcase_add_test(tests, aborted);
-    tcase_add_test(tests, forgotten);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("group", .seconds = 120, .before = setup, .after = teardown)

@@ -137,7 +137,7 @@ static void free_norm(struct norm *n) {
     free_pair(&n->saved), free_pair(&n->shifts);
 }
 
-START_TEST(batch_normalization_is_near_float32) {
+TEST_EACH(batch_normalization_is_near_float32, 2 * SIZE_COUNT) {
     static const enum ls_op_kind kinds[] = {LS_OP_BATCH_NORM_FORWARD, LS_OP_BATCH_NORM_AGAIN,
                                             LS_OP_BATCH_NORM_BACKWARD};
     struct norm n;
@@ -155,7 +155,6 @@ START_TEST(batch_normalization_is_near_float32) {
         free_norm(&n);
     }
 }
-END_TEST
 
 /* ---- windows ---- */
 
@@ -204,7 +203,7 @@ static void free_image(struct image *i) {
     for (size_t p = 0; p < sizeof(pairs) / sizeof(pairs[0]); p++) free_pair(pairs[p]);
 }
 
-START_TEST(depthwise_convolutions_are_near_float32) {
+TEST_EACH(depthwise_convolutions_are_near_float32, 2 * SHAPE_COUNT) {
     static const enum ls_op_kind kinds[] = {LS_OP_CONVOLUTION_FORWARD, LS_OP_CONVOLUTION_BACKWARD_DATA,
                                             LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, LS_OP_DEPTHWISE_BACKWARD};
     struct image image;
@@ -215,10 +214,9 @@ START_TEST(depthwise_convolutions_are_near_float32) {
     }
     free_image(&image);
 }
-END_TEST
 
 /* More strips than the threads of all blocks. */
-START_TEST(a_thread_adds_many_strips_of_a_depthwise_convolution) {
+TEST_EACH(a_thread_adds_many_strips_of_a_depthwise_convolution, SANITIZED ? 0 : 2) {
     static const struct shape large[] = {{1, {24, 33}, 2048, 2048, 3, 1, 1, 1, 1},
                                          {2, {48, 34}, 1024, 1024, 3, 2, 1, 0, 1}};
     struct image image;
@@ -227,9 +225,8 @@ START_TEST(a_thread_adds_many_strips_of_a_depthwise_convolution) {
     check(&image.op, LS_BFLOAT16, image_places);
     free_image(&image);
 }
-END_TEST
 
-START_TEST(pools_are_near_float32) {
+TEST_EACH(pools_are_near_float32, 2 * SHAPE_COUNT) {
     const struct shape *shape = &shapes[_i / 2];
     struct image image;
     if (shape->before >= shape->kernel) return;
@@ -243,9 +240,8 @@ START_TEST(pools_are_near_float32) {
         free_image(&image);
     }
 }
-END_TEST
 
-START_TEST(padding_is_near_float32) {
+TEST_EACH(padding_is_near_float32, 2) {
     static const int64_t channels[] = {16, 3};
     for (int c = 0; c < 2; c++) {
         struct ls_op pad = {.kind = LS_OP_PAD, .window = {{1, 1}, {1, 1}, {1, 1}, {0, 2}, {1, 3}, 1}}, crop = pad;
@@ -261,10 +257,9 @@ START_TEST(padding_is_near_float32) {
         free_pair(&x), free_pair(&y), free_pair(&back);
     }
 }
-END_TEST
 
 /* Softmax over 7 columns; a number of elements that no access of 16 bytes divides. */
-START_TEST(activations_are_near_float32) {
+TEST_EACH(activations_are_near_float32, 2) {
     for (int kind = LS_LINEAR; kind <= LS_SOFTMAX; kind++) {
         const int64_t rows = 43, columns = 7;
         struct pair x = make_random(1, rows * columns), y = make_zeros(x.count);
@@ -282,18 +277,5 @@ START_TEST(activations_are_near_float32) {
         for (int i = 0; i < 4; i++) free_pair(pairs[i]);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("half");
-    TCase *tests = tcase_create("half");
-    tcase_add_loop_test(tests, batch_normalization_is_near_float32, 0, 2 * SIZE_COUNT);
-    tcase_add_loop_test(tests, depthwise_convolutions_are_near_float32, 0, 2 * SHAPE_COUNT);
-    tcase_add_loop_test(tests, a_thread_adds_many_strips_of_a_depthwise_convolution, 0, SANITIZED ? 0 : 2);
-    tcase_add_loop_test(tests, pools_are_near_float32, 0, 2 * SHAPE_COUNT);
-    tcase_add_loop_test(tests, padding_is_near_float32, 0, 2);
-    tcase_add_loop_test(tests, activations_are_near_float32, 0, 2);
-    tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("half", .seconds = 120)

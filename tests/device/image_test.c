@@ -105,7 +105,7 @@ static void run_kind(struct ls_device *device, const struct image *image, enum l
     assert_ok(run_op(device, &op));
 }
 
-START_TEST(convolutions_equal_the_oracle) {
+TEST_EACH(convolutions_equal_the_oracle, SHAPE_COUNT) {
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     point(&image);
@@ -121,14 +121,13 @@ START_TEST(convolutions_equal_the_oracle) {
     free_image(&image);
     ls_device_close(device);
 }
-END_TEST
 
 static bool is_depthwise(const struct shape *shape) {
     return shape->groups > 1 && shape->groups == shape->channels;
 }
 
 /* In one op, and once more with dx in the place of x, to the same bits. */
-START_TEST(both_gradients_of_a_depthwise_convolution_equal_the_oracle) {
+TEST_EACH(both_gradients_of_a_depthwise_convolution_equal_the_oracle, SHAPE_COUNT) {
     if (!is_depthwise(&shapes[_i])) return;
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
@@ -149,9 +148,8 @@ START_TEST(both_gradients_of_a_depthwise_convolution_equal_the_oracle) {
     free_image(&image);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(a_bias_is_optional) {
+TEST_EACH(a_bias_is_optional, SHAPE_COUNT) {
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     struct ls_op forward = image_op(&image, LS_OP_CONVOLUTION_FORWARD);
@@ -169,10 +167,9 @@ START_TEST(a_bias_is_optional) {
     free_image(&image);
     ls_device_close(device);
 }
-END_TEST
 
 /* The image of a depthwise convolution is aligned to a float only. */
-START_TEST(misaligned_images_are_computed) {
+TEST_EACH(misaligned_images_are_computed, SHAPE_COUNT) {
     if (!is_depthwise(&shapes[_i])) return;
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
@@ -193,13 +190,12 @@ START_TEST(misaligned_images_are_computed) {
     free_image(&image);
     ls_device_close(device);
 }
-END_TEST
 
 static bool pool_possible(const struct shape *s) {
     return s->before < s->kernel[0] && s->before < s->kernel[1] && s->after < s->kernel[0] && s->after < s->kernel[1];
 }
 
-START_TEST(pools_equal_the_oracle) {
+TEST_EACH(pools_equal_the_oracle, 2 * SHAPE_COUNT) {
     const struct shape *shape = &shapes[_i / 2];
     if (!pool_possible(shape)) return;
     struct ls_device *device = open_device();
@@ -217,10 +213,9 @@ START_TEST(pools_equal_the_oracle) {
     free_image(&image);
     ls_device_close(device);
 }
-END_TEST
 
 /* All equal: the first element of each window gets the gradient. */
-START_TEST(the_first_of_equal_maxima_gets_the_gradient) {
+TEST(the_first_of_equal_maxima_gets_the_gradient) {
     static const struct shape shape = {1, {4, 4}, 2, 2, 1, {2, 2}, 2, 1, 0, 0};
     struct ls_device *device = open_device();
     struct image image = make_image(&shape, true);
@@ -236,7 +231,6 @@ START_TEST(the_first_of_equal_maxima_gets_the_gradient) {
     free_image(&image);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- the oracle itself ---- */
 
@@ -261,7 +255,7 @@ static void check_slopes(const struct image *image, image_fn *forward, double *a
     }
 }
 
-START_TEST(the_oracles_convolution_agrees_with_differences) {
+TEST_EACH(the_oracles_convolution_agrees_with_differences, SANITIZED ? 1 : SHAPE_COUNT - 1) {
     struct image image = make_image(&shapes[_i], false);
     point(&image);
     reference_convolution_backward(&image.oracle);
@@ -270,9 +264,8 @@ START_TEST(the_oracles_convolution_agrees_with_differences) {
     check_slopes(&image, reference_convolution_forward, image.b.oracle, &image.db);
     free_image(&image);
 }
-END_TEST
 
-START_TEST(the_oracles_pool_agrees_with_differences) {
+TEST_EACH(the_oracles_pool_agrees_with_differences, 2 * (SANITIZED ? 1 : SHAPE_COUNT - 1)) {
     const struct shape *shape = &shapes[_i / 2];
     if (!pool_possible(shape)) return;
     struct image image = make_image(shape, true);
@@ -282,7 +275,6 @@ START_TEST(the_oracles_pool_agrees_with_differences) {
     check_slopes(&image, reference_pool_forward, image.x.oracle, &image.dx);
     free_image(&image);
 }
-END_TEST
 
 /* ---- bits, and errors ---- */
 
@@ -294,7 +286,7 @@ static struct image run_all(struct ls_device *device, const struct shape *shape,
     return image;
 }
 
-START_TEST(another_run_gives_the_same_bits) {
+TEST_EACH(another_run_gives_the_same_bits, SHAPE_COUNT) {
     for (int threads = 1; threads <= 2; threads++) {
         struct ls_device *device = open_device();
         struct image first = run_all(device, &shapes[_i], threads), second = run_all(device, &shapes[_i], threads);
@@ -306,9 +298,8 @@ START_TEST(another_run_gives_the_same_bits) {
         ls_device_close(device);
     }
 }
-END_TEST
 
-START_TEST(misuse_is_named) {
+TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[3], false);
     struct ls_op good = image_op(&image, LS_OP_CONVOLUTION_FORWARD), op = good;
@@ -331,22 +322,5 @@ START_TEST(misuse_is_named) {
     free_image(&image);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("image");
-    TCase *tests = tcase_create("image");
-    tcase_add_loop_test(tests, convolutions_equal_the_oracle, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, both_gradients_of_a_depthwise_convolution_equal_the_oracle, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, a_bias_is_optional, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, misaligned_images_are_computed, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, pools_equal_the_oracle, 0, 2 * SHAPE_COUNT);
-    tcase_add_test(tests, the_first_of_equal_maxima_gets_the_gradient);
-    tcase_add_loop_test(tests, the_oracles_convolution_agrees_with_differences, 0, SANITIZED ? 1 : SHAPE_COUNT - 1);
-    tcase_add_loop_test(tests, the_oracles_pool_agrees_with_differences, 0, 2 * (SANITIZED ? 1 : SHAPE_COUNT - 1));
-    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, SHAPE_COUNT);
-    tcase_add_test(tests, misuse_is_named);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("image", .seconds = 60)

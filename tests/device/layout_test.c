@@ -33,7 +33,7 @@ static void expect_once(uint8_t *seen, int64_t count) {
     ls_free(seen);
 }
 
-START_TEST(rows_cover_each_element_once) {
+TEST_EACH(rows_cover_each_element_once, SHAPE_COUNT) {
     int64_t rows = shapes[_i].rows, channels = shapes[_i].channels;
     for (int w = 0; w < 3; w++)
         for (int vector = 1; vector <= 8; vector *= 2) {
@@ -49,7 +49,6 @@ START_TEST(rows_cover_each_element_once) {
             expect_once(seen, rows * channels);
         }
 }
-END_TEST
 
 static void visit_stripes(const struct ls_cuda_stripes *s, uint8_t *seen) {
     for (int64_t group = 0; group < (int64_t)s->across * s->columns; group++)
@@ -59,7 +58,7 @@ static void visit_stripes(const struct ls_cuda_stripes *s, uint8_t *seen) {
                     seen[row * s->channels + c]++;
 }
 
-START_TEST(stripes_cover_each_element_once) {
+TEST_EACH(stripes_cover_each_element_once, SHAPE_COUNT) {
     int64_t rows = shapes[_i].rows, channels = shapes[_i].channels;
     for (int waves = 1; waves <= 4; waves += 3)
         for (int vector = 1; vector <= 8; vector *= 2) {
@@ -74,10 +73,9 @@ START_TEST(stripes_cover_each_element_once) {
             expect_once(seen, rows * channels);
         }
 }
-END_TEST
 
 /* Three blocks on each of 132 multiprocessors. */
-START_TEST(stripes_come_in_whole_waves) {
+TEST(stripes_come_in_whole_waves) {
     static const struct {
         int64_t rows, channels;
         int waves, blocks;
@@ -88,13 +86,12 @@ START_TEST(stripes_come_in_whole_waves) {
         ck_assert_int_eq(s.blocks, cases[i].blocks);
     }
 }
-END_TEST
 
 static const int64_t images[][4] = {{1, 1, 1, 1},     {2, 7, 5, 3},      {64, 112, 112, 32}, {64, 7, 7, 960},
                                     {1, 224, 224, 3}, {70000, 2, 2, 16}, {2, 70000, 3, 8}};
 #define IMAGE_COUNT ((int)(sizeof(images) / sizeof(images[0])))
 
-START_TEST(lines_cover_each_element_once) {
+TEST_EACH(lines_cover_each_element_once, IMAGE_COUNT) {
     const int64_t *image = images[_i];
     for (int vector = 1; vector <= 8; vector *= 2)
         for (int positions = 1; positions <= 4; positions *= 2) {
@@ -111,14 +108,12 @@ START_TEST(lines_cover_each_element_once) {
             ck_assert(l.down == LS_CUDA_GRID || (int64_t)l.down * l.lines_each >= l.height);
         }
 }
-END_TEST
 
 /* Blocks go down an image only where there are enough of them to fill a GPU. */
-START_TEST(lines_fill_the_device) {
+TEST(lines_fill_the_device) {
     ck_assert_int_eq(ls_cuda_lines_over(images[2], 8, 4).lines_each, 4);
     ck_assert_int_eq(ls_cuda_lines_over(images[3], 8, 4).lines_each, 1);
 }
-END_TEST
 
 /* As a kernel of strips finds its places; seen counts who comes to (image, line, group of columns, channel). */
 static void visit_strips(const struct ls_cuda_strips *s, uint8_t *seen) {
@@ -134,7 +129,7 @@ static void visit_strips(const struct ls_cuda_strips *s, uint8_t *seen) {
         }
 }
 
-START_TEST(strips_cover_each_element_once) {
+TEST_EACH(strips_cover_each_element_once, 7) {
     static const int64_t strips[][4] = {{1, 1, 1, 8},      {2, 7, 5, 24},   {3, 56, 56, 144}, {4, 7, 7, 960},
                                         {1, 113, 30, 592}, {1, 5, 4, 2056}, {2, 70, 9, 5000}};
     const int64_t *image = strips[_i];
@@ -155,10 +150,9 @@ START_TEST(strips_cover_each_element_once) {
             ls_free(seen);
         }
 }
-END_TEST
 
 /* Sectors are whole, and few threads have nothing to do. */
-START_TEST(strips_have_lanes_for_all_channels) {
+TEST(strips_have_lanes_for_all_channels) {
     static const struct {
         int64_t channels;
         int lanes, across;
@@ -170,9 +164,8 @@ START_TEST(strips_have_lanes_for_all_channels) {
         ck_assert_int_eq(s.across, expected[i].across);
     }
 }
-END_TEST
 
-START_TEST(the_vector_width_follows_alignment) {
+TEST(the_vector_width_follows_alignment) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, -1};
     struct ls_op op = {.kind = LS_OP_POOL_FORWARD};
     char *base = ls_alloc_aligned(64);
@@ -188,19 +181,5 @@ START_TEST(the_vector_width_follows_alignment) {
     ck_assert_int_eq(ls_cuda_vector(&op, 16, LS_FLOAT32, places), 1);
     ls_free(base);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("layout");
-    TCase *tests = tcase_create("layout");
-    tcase_add_loop_test(tests, rows_cover_each_element_once, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, stripes_cover_each_element_once, 0, SHAPE_COUNT);
-    tcase_add_test(tests, stripes_come_in_whole_waves);
-    tcase_add_loop_test(tests, lines_cover_each_element_once, 0, IMAGE_COUNT);
-    tcase_add_test(tests, lines_fill_the_device);
-    tcase_add_loop_test(tests, strips_cover_each_element_once, 0, 7);
-    tcase_add_test(tests, strips_have_lanes_for_all_channels);
-    tcase_add_test(tests, the_vector_width_follows_alignment);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("layout")

@@ -66,7 +66,7 @@ static void check_against_oracle(struct ls_device *device, struct loss *loss, bo
     ck_assert_int_eq(loss->sums.rows, loss->size.rows);
 }
 
-START_TEST(losses_equal_the_oracle) {
+TEST_EACH(losses_equal_the_oracle, SIZE_COUNT) {
     struct ls_device *device = open_device();
     for (int sparse = 0; sparse < 2; sparse++) {
         struct loss loss;
@@ -76,10 +76,9 @@ START_TEST(losses_equal_the_oracle) {
     }
     ls_device_close(device);
 }
-END_TEST
 
 /* Targets that are numbers: squared, absolute and Huber's errors, weighted and not, in random sizes. */
-START_TEST(regression_losses_equal_the_oracle) {
+TEST_EACH(regression_losses_equal_the_oracle, 24) {
     static const enum ls_op_kind kinds[] = {LS_OP_SQUARED_ERROR, LS_OP_ABSOLUTE_ERROR, LS_OP_HUBER};
     struct ls_device *device = open_device();
     struct size size = {1 + (int64_t)(ls_random_bits(9, 1, (uint64_t)_i) % 200),
@@ -114,9 +113,8 @@ START_TEST(regression_losses_equal_the_oracle) {
     free_loss(&loss);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(one_hot_labels_give_the_bits_of_sparse_ones) {
+TEST_EACH(one_hot_labels_give_the_bits_of_sparse_ones, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct loss sparse, dense;
     make_loss(sizes[_i], &sparse);
@@ -130,10 +128,9 @@ START_TEST(one_hot_labels_give_the_bits_of_sparse_ones) {
     free_loss(&dense);
     ls_device_close(device);
 }
-END_TEST
 
 /* The first of equal maxima is the prediction; logits far apart stay finite. */
-START_TEST(ties_and_extremes_stay_finite) {
+TEST(ties_and_extremes_stay_finite) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){3, 3}, &loss);
@@ -149,10 +146,9 @@ START_TEST(ties_and_extremes_stay_finite) {
     free_loss(&loss);
     ls_device_close(device);
 }
-END_TEST
 
 /* One output that is no number makes the loss none, and its own gradient; those of other rows stay numbers. */
-START_TEST(nan_is_not_hidden) {
+TEST_EACH(nan_is_not_hidden, 5) {
     static const enum ls_op_kind kinds[] = {LS_OP_SOFTMAX_CROSSENTROPY, LS_OP_CROSSENTROPY, LS_OP_SIGMOID_CROSSENTROPY,
                                             LS_OP_BINARY_CROSSENTROPY, LS_OP_SQUARED_ERROR};
     struct ls_device *device = open_device();
@@ -172,9 +168,8 @@ START_TEST(nan_is_not_hidden) {
     }
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(evaluation_sees_the_same_loss) {
+TEST(evaluation_sees_the_same_loss) {
     struct ls_device *device = open_device();
     struct loss loss, with;
     make_loss((struct size){9, 4}, &loss);
@@ -190,9 +185,8 @@ START_TEST(evaluation_sees_the_same_loss) {
     free_loss(&with);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(the_scale_is_read_at_each_run) {
+TEST(the_scale_is_read_at_each_run) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){2, 3}, &loss);
@@ -208,9 +202,8 @@ START_TEST(the_scale_is_read_at_each_run) {
     free_loss(&loss);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(a_bad_label_is_named) {
+TEST(a_bad_label_is_named) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){4, 3}, &loss);
@@ -230,9 +223,8 @@ START_TEST(a_bad_label_is_named) {
     free_loss(&loss);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(one_hot_equals_the_oracle) {
+TEST_EACH(one_hot_equals_the_oracle, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss(sizes[_i], &loss);
@@ -246,9 +238,8 @@ START_TEST(one_hot_equals_the_oracle) {
     free_loss(&loss);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(relu_equals_the_oracle) {
+TEST_EACH(relu_equals_the_oracle, 12) {
     struct ls_device *device = open_device();
     int64_t count = 3 * _i * _i + 1;
     struct pair x = make_random(1, count), y = make_pair(count), dy = make_random(2, count), dx = make_pair(count);
@@ -271,21 +262,5 @@ START_TEST(relu_equals_the_oracle) {
     for (int i = 0; i < 4; i++) free_pair(pairs[i]);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("loss");
-    TCase *tests = tcase_create("loss");
-    tcase_add_loop_test(tests, losses_equal_the_oracle, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, regression_losses_equal_the_oracle, 0, 24);
-    tcase_add_loop_test(tests, one_hot_labels_give_the_bits_of_sparse_ones, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, one_hot_equals_the_oracle, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, relu_equals_the_oracle, 0, 12);
-    tcase_add_loop_test(tests, nan_is_not_hidden, 0, 5);
-    tcase_add_test(tests, ties_and_extremes_stay_finite);
-    tcase_add_test(tests, evaluation_sees_the_same_loss);
-    tcase_add_test(tests, the_scale_is_read_at_each_run);
-    tcase_add_test(tests, a_bad_label_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("loss")

@@ -156,7 +156,7 @@ static void check_state(const struct state *state, const ls_optimizer *rule) {
     for (int i = 0; i < moments_of(rule); i++) assert_pair(names[i], &state->moments[i]);
 }
 
-START_TEST(every_rule_equals_the_oracle) {
+TEST_EACH(every_rule_equals_the_oracle, RULE_COUNT) {
     struct ls_device *device = open_device();
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         struct state state = make_state(counts[c]);
@@ -166,10 +166,9 @@ START_TEST(every_rule_equals_the_oracle) {
     }
     ls_device_close(device);
 }
-END_TEST
 
 /* Every rule with all that may come before it, over variables of several chunks. */
-START_TEST(clipping_and_penalties_equal_the_oracle) {
+TEST_EACH(clipping_and_penalties_equal_the_oracle, RULE_COUNT) {
     struct ls_device *device = open_device();
     for (int before = 0; before < BEFORE_COUNT; before++) {
         const struct rule rule = join(_i, before);
@@ -182,10 +181,9 @@ START_TEST(clipping_and_penalties_equal_the_oracle) {
     }
     ls_device_close(device);
 }
-END_TEST
 
 /* A norm that is no number makes everything none, so that it is seen; that of one variable leaves the others alone. */
-START_TEST(norms_that_are_no_numbers_are_seen) {
+TEST(norms_that_are_no_numbers_are_seen) {
     struct ls_device *device = open_device();
     for (int all = 0; all < 2; all++) {
         struct ls_optimizer_step step = {{LS_OPTIMIZER_SGD, .learning_rate = 0.1F}, 1};
@@ -201,9 +199,8 @@ START_TEST(norms_that_are_no_numbers_are_seen) {
     }
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(the_penalty_equals_the_oracle) {
+TEST(the_penalty_equals_the_oracle) {
     struct ls_device *device = open_device();
     struct state state = make_state(9001);
     add_parts(&state, true);
@@ -217,10 +214,9 @@ START_TEST(the_penalty_equals_the_oracle) {
     free_state(&state);
     ls_device_close(device);
 }
-END_TEST
 
 /* An element's bits do not depend on its place: the vector loop and its tail agree. */
-START_TEST(bits_do_not_depend_on_the_place) {
+TEST_EACH(bits_do_not_depend_on_the_place, RULE_COUNT) {
     struct ls_device *device = open_device();
     struct state whole = make_state(67), tail = make_state(67), view;
     struct ls_optimizer_step step = {rules[_i].rule, 3};
@@ -236,11 +232,10 @@ START_TEST(bits_do_not_depend_on_the_place) {
     free_state(&tail);
     ls_device_close(device);
 }
-END_TEST
 
 /* Gradients of a scaled loss, with its inverse, are as good as those of the loss itself, to the bit; and steps that
  * were not applied do not count in bias corrections. */
-START_TEST(a_scaled_loss_gives_the_same_bits) {
+TEST_EACH(a_scaled_loss_gives_the_same_bits, RULE_COUNT) {
     struct ls_device *device = open_device();
     struct state plain = make_state(33), scaled = make_state(33);
     struct ls_optimizer_step step = {rules[_i].rule, 3}, later = {rules[_i].rule, 8, .skipped = 5, .unscale = 0x1p-15F};
@@ -258,10 +253,9 @@ START_TEST(a_scaled_loss_gives_the_same_bits) {
     free_state(&scaled);
     ls_device_close(device);
 }
-END_TEST
 
 /* A run that was captured takes the numbers of each renewal, and gives the bits of a run that was not. */
-START_TEST(a_captured_update_gives_the_same_bits) {
+TEST_EACH(a_captured_update_gives_the_same_bits, getenv("LOCKSTEP_TEST_DEVICE") ? RULE_COUNT : 0) {
     struct ls_device *device = open_device();
     struct state plain = make_state(33), captured = make_state(33);
     struct ls_optimizer_step step = {rules[_i].rule, 1};
@@ -287,10 +281,9 @@ START_TEST(a_captured_update_gives_the_same_bits) {
     free_state(&plain), free_state(&captured);
     ls_device_close(device);
 }
-END_TEST
 
 /* Gaps in a blob: no gradient, no moment, no change. */
-START_TEST(gaps_stay_zero) {
+TEST_EACH(gaps_stay_zero, RULE_COUNT) {
     struct ls_device *device = open_device();
     struct ls_optimizer_step step = {rules[_i].rule, 1};
     struct state state = {make_zeros(32), make_zeros(32), {make_zeros(32), make_zeros(32), make_zeros(32)}};
@@ -303,9 +296,8 @@ START_TEST(gaps_stay_zero) {
     free_state(&state);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(misuse_is_named) {
+TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct state state = make_state(8);
     struct ls_optimizer_step adam = {rules[3].rule, 1}, momentum = {rules[1].rule, 1};
@@ -323,22 +315,5 @@ START_TEST(misuse_is_named) {
     free_state(&state);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("optimizer");
-    TCase *tests = tcase_create("optimizer");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, every_rule_equals_the_oracle, 0, RULE_COUNT);
-    tcase_add_loop_test(tests, clipping_and_penalties_equal_the_oracle, 0, RULE_COUNT);
-    tcase_add_test(tests, norms_that_are_no_numbers_are_seen);
-    tcase_add_test(tests, the_penalty_equals_the_oracle);
-    tcase_add_loop_test(tests, bits_do_not_depend_on_the_place, 0, RULE_COUNT);
-    tcase_add_loop_test(tests, a_scaled_loss_gives_the_same_bits, 0, RULE_COUNT);
-    tcase_add_loop_test(tests, gaps_stay_zero, 0, RULE_COUNT);
-    if (getenv("LOCKSTEP_TEST_DEVICE"))
-        tcase_add_loop_test(tests, a_captured_update_gives_the_same_bits, 0, RULE_COUNT);
-    tcase_add_test(tests, misuse_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("optimizer", .seconds = 60)

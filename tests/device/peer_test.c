@@ -116,7 +116,7 @@ static void add_in_node(bool waits) {
     wait_for(0, SUMMED);
 }
 
-START_TEST(sums_and_hands_out) {
+TEST(sums_and_hands_out) {
     for (int round = 0; round < 3; round++) {
         struct ls_op ops[DEVICES];
         for (int d = 0; d < DEVICES; d++) ops[d] = queue_values(d);
@@ -130,20 +130,18 @@ START_TEST(sums_and_hands_out) {
         }
     }
 }
-END_TEST
 
 /* As the host adds them. */
-START_TEST(denormals_are_added) {
+TEST(denormals_are_added) {
     for (int d = 0; d < DEVICES; d++)
         assert_ok(at.devices[d]->ops->copy_in(at.devices[d], at.own[d], at.values[d], BYTES));
     add_in_node(true);
     for (size_t i = 0; i < COUNT; i++) ck_assert(at.sums[i] == at.values[0][i] + at.values[1][i]);
     ck_assert(at.sums[4] != 0 && at.sums[4] < 1e-37F && at.sums[4] > -1e-37F);
 }
-END_TEST
 
 /* Without waits an emulated GPU adds values that are not there yet, so a missing wait shows. */
-START_TEST(a_missing_wait_shows) {
+TEST(a_missing_wait_shows) {
     struct ls_op ops[DEVICES];
     char text[2048] = "";
     ls_gpu_kind.describe(text, sizeof(text));
@@ -158,10 +156,9 @@ START_TEST(a_missing_wait_shows) {
         at.devices[d]->ops->discard(at.devices[d], &ops[d]);
     }
 }
-END_TEST
 
 /* A device may be its own peer, and two devices may be one GPU. */
-START_TEST(one_gpu_twice) {
+TEST(one_gpu_twice) {
     struct ls_device *again = open_device("gpu:0");
     assert_ok(at.devices[0]->ops->copy_in(at.devices[0], at.own[0], at.values[0], BYTES));
     assert_ok(queue_of(0)->send(at.devices[0], GIVEN, NULL, NULL, 0));
@@ -175,17 +172,5 @@ START_TEST(one_gpu_twice) {
     again->ops->release(again, third);
     ls_device_close(again);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("peer");
-    TCase *tests = tcase_create("peer");
-    tcase_set_timeout(tests, 120);
-    tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, sums_and_hands_out);
-    tcase_add_test(tests, denormals_are_added);
-    tcase_add_test(tests, a_missing_wait_shows);
-    tcase_add_test(tests, one_gpu_twice);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("peer", .seconds = 120, .before = setup, .after = teardown)

@@ -34,23 +34,20 @@ static void assert_unavailable(const char *piece) {
     ck_assert_ptr_nonnull(strstr(why, piece));
 }
 
-START_TEST(a_missing_driver_is_named) {
+TEST(a_missing_driver_is_named) {
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) return; /* there is one */
     assert_unavailable("no GPU driver answers: libcuda.so.1");
 }
-END_TEST
 
-START_TEST(a_missing_plugin_is_named) {
+TEST(a_missing_plugin_is_named) {
     (void)setenv("LOCKSTEP_PLUGIN", "/nowhere/plugin.so", 1);
     assert_unavailable("the GPU plugin cannot be loaded: /nowhere/plugin.so");
 }
-END_TEST
 
-START_TEST(a_plugin_without_entry_is_named) {
+TEST(a_plugin_without_entry_is_named) {
     (void)setenv("LOCKSTEP_PLUGIN", "libm.so.6", 1);
     assert_unavailable("the plugin libm.so.6 has no function ls_cuda_plugin");
 }
-END_TEST
 
 static const struct {
     const char *wrong, *message;
@@ -61,27 +58,15 @@ static const struct {
     {"nothing", "the double has no GPU"},
 };
 
-START_TEST(a_wrong_plugin_is_refused) {
+TEST_EACH(a_wrong_plugin_is_refused, COUNT_OF(wrongs)) {
     (void)setenv("LOCKSTEP_PLUGIN", getenv("LOCKSTEP_TEST_DOUBLE"), 1);
     (void)setenv("LOCKSTEP_TEST_PLUGIN", wrongs[_i].wrong, 1);
     assert_unavailable(wrongs[_i].message);
 }
-END_TEST
 
-START_TEST(a_bad_setting_is_named) {
+TEST(a_bad_setting_is_named) {
     (void)setenv("LOCKSTEP_CUDA_SYNC", "yes", 1);
     assert_unavailable("LOCKSTEP_CUDA_SYNC='yes' is not 0 or 1");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("plugin");
-    TCase *tests = tcase_create("plugin");
-    tcase_add_test(tests, a_missing_driver_is_named);
-    tcase_add_test(tests, a_missing_plugin_is_named);
-    tcase_add_test(tests, a_plugin_without_entry_is_named);
-    tcase_add_loop_test(tests, a_wrong_plugin_is_refused, 0, (int)(sizeof(wrongs) / sizeof(wrongs[0])));
-    tcase_add_test(tests, a_bad_setting_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("plugin")

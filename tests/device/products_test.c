@@ -153,7 +153,7 @@ static struct ls_op dense_op(const struct size *s, const struct numbers n[TENSOR
     return op;
 }
 
-START_TEST(dense_layers_equal_the_oracle) {
+TEST_EACH(dense_layers_equal_the_oracle, (SIZES * KINDS)) {
     const struct size *s = &sizes[_i / KINDS];
     const struct kind *kind = &kinds[_i % KINDS];
     struct ls_device *device = open_device();
@@ -177,7 +177,6 @@ START_TEST(dense_layers_equal_the_oracle) {
     for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- convolutions ---- */
 
@@ -284,16 +283,15 @@ static void check_convolution(const struct shape *s, const struct kind *kind) {
     ls_device_close(device);
 }
 
-START_TEST(convolutions_equal_the_oracle) {
+TEST_EACH(convolutions_equal_the_oracle, (SHAPES * KINDS)) {
     check_convolution(&shapes[_i / KINDS], &kinds[_i % KINDS]);
 }
-END_TEST
 
 /* The first convolutions of networks, over squares of the image: of even and odd sizes, with `same` and `valid` padding
  * and with one that only comes first. */
 #define FIRST_CHANNELS 4
 #define FIRST_KERNELS  4
-START_TEST(first_convolutions_equal_the_oracle) {
+TEST_EACH(first_convolutions_equal_the_oracle, (FIRST_KERNELS * FIRST_CHANNELS * KINDS)) {
     static const int64_t kernels[FIRST_KERNELS][2] = {{3, 3}, {5, 5}, {7, 7}, {2, 5}};
     static const int64_t all[][2] = {{8, 12}, {9, 7}, {10, 9}};
     const int64_t *kernel = kernels[_i / KINDS / FIRST_CHANNELS], channels = _i / KINDS % FIRST_CHANNELS + 1;
@@ -307,7 +305,6 @@ START_TEST(first_convolutions_equal_the_oracle) {
         }
     }
 }
-END_TEST
 
 /* ---- what is promised beside numbers ---- */
 
@@ -371,22 +368,20 @@ static const struct kind plain = {.dtype = LS_FLOAT32}, rounded = {.dtype = LS_F
                          any_order = {.dtype = LS_FLOAT32, .nondeterministic = true};
 
 /* Equal bits again, and others in TF32: float32 is not rounded unasked. */
-START_TEST(float32_is_not_rounded_unasked) {
+TEST_EACH(float32_is_not_rounded_unasked, 2) {
     ck_assert(same_again(_i, &plain, &plain));
     ck_assert(!same_again(_i, &plain, &rounded));
 }
-END_TEST
 
 /* The emulated libraries name algorithms first whose bits vary at each run; a GPU's may vary. */
-START_TEST(unordered_sums_may_vary) {
+TEST_EACH(unordered_sums_may_vary, 2) {
     char text[256];
     ls_gpu_kind.describe(text, sizeof(text));
     if (strstr(text, "emulated")) ck_assert(!same_again(_i, &any_order, &any_order));
 }
-END_TEST
 
 /* A list of products, captured and replayed, gives the bits that they give one by one. */
-START_TEST(captured_products_give_the_same_bits) {
+TEST_EACH(captured_products_give_the_same_bits, SHAPES) {
     const struct shape *s = &shapes[_i];
     struct ls_device *device = open_device();
     struct numbers n[TENSORS], workspaces[3];
@@ -411,9 +406,8 @@ START_TEST(captured_products_give_the_same_bits) {
     for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(parts_and_large_batches_are_refused) {
+TEST(parts_and_large_batches_are_refused) {
     struct ls_device *device = open_device();
     struct numbers n[TENSORS];
     make_images(device, &shapes[2], LS_FLOAT32, n);
@@ -428,10 +422,9 @@ START_TEST(parts_and_large_batches_are_refused) {
     for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
     ls_device_close(device);
 }
-END_TEST
 
 /* cuDNN takes 2^31 elements at most, products take more. */
-START_TEST(convolutions_of_one_position_are_products) {
+TEST(convolutions_of_one_position_are_products) {
     struct ls_device *device = open_device();
     struct numbers n[TENSORS];
     make_images(device, &shapes[0], LS_BFLOAT16, n);
@@ -446,7 +439,6 @@ START_TEST(convolutions_of_one_position_are_products) {
     for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
     ls_device_close(device);
 }
-END_TEST
 
 static size_t workspace_of(struct ls_device *device, const struct shape *s, enum ls_op_kind kind) {
     struct numbers n[TENSORS];
@@ -460,7 +452,7 @@ static size_t workspace_of(struct ls_device *device, const struct shape *s, enum
 
 /* The plan knows of the squares: a window of 2 x 2 of them, 16 numbers each. The image's gradient has none, nor has a
  * convolution that cuDNN refuses. */
-START_TEST(few_channels_take_room_for_squares) {
+TEST(few_channels_take_room_for_squares) {
     static const struct shape s = {8, {64, 64}, 3, 16, 1, {3, 3}, 2, 1, 0, 1},
                               odd = {8, {64, 64}, 3, 15, 1, {3, 3}, 2, 1, 0, 1};
     const size_t squares = 8 * 33 * 33 * 16 * sizeof(uint16_t);
@@ -476,21 +468,5 @@ START_TEST(few_channels_take_room_for_squares) {
     }
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("products");
-    TCase *tests = tcase_create("products");
-    tcase_add_loop_test(tests, dense_layers_equal_the_oracle, 0, SIZES * KINDS);
-    tcase_add_loop_test(tests, convolutions_equal_the_oracle, 0, SHAPES * KINDS);
-    tcase_add_loop_test(tests, first_convolutions_equal_the_oracle, 0, FIRST_KERNELS * FIRST_CHANNELS * KINDS);
-    tcase_add_loop_test(tests, float32_is_not_rounded_unasked, 0, 2);
-    tcase_add_loop_test(tests, unordered_sums_may_vary, 0, 2);
-    tcase_add_loop_test(tests, captured_products_give_the_same_bits, 0, SHAPES);
-    tcase_add_test(tests, convolutions_of_one_position_are_products);
-    tcase_add_test(tests, few_channels_take_room_for_squares);
-    tcase_add_test(tests, parts_and_large_batches_are_refused);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("products", .seconds = 60)

@@ -40,7 +40,7 @@ static void assert_counts(const float *memory, float first) {
     for (int i = 0; i < COUNT; i++) ck_assert(memory[i] == first + (float)i);
 }
 
-START_TEST(copies_go_out_and_come_back) {
+TEST(copies_go_out_and_come_back) {
     struct ls_device *device = open_device();
     const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *in = new_pinned(device, 1), *out = new_pinned(device, 0);
@@ -65,10 +65,9 @@ START_TEST(copies_go_out_and_come_back) {
     ls_free(back);
     ls_device_close(device);
 }
-END_TEST
 
 /* A copy that waits for nobody has not come yet. Only an emulation is slow enough for that to be sure. */
-START_TEST(a_copy_waits_only_when_asked) {
+TEST(a_copy_waits_only_when_asked) {
     struct ls_device *device = open_device();
     bool done = true;
     if (!emulated()) {
@@ -90,10 +89,9 @@ START_TEST(a_copy_waits_only_when_asked) {
     ls_free(back);
     ls_device_close(device);
 }
-END_TEST
 
 /* A wait for the ops does not wait for data received beside them. */
-START_TEST(a_wait_for_ops_skips_later_copies) {
+TEST(a_wait_for_ops_skips_later_copies) {
     struct ls_device *device = open_device();
     float *far = new_far(device, SIZE), *beside = new_far(device, SIZE), *in = new_pinned(device, 1);
     float *back = ls_alloc(SIZE);
@@ -113,9 +111,8 @@ START_TEST(a_wait_for_ops_skips_later_copies) {
     ls_free(back);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(wrong_marks_are_refused) {
+TEST(wrong_marks_are_refused) {
     struct ls_device *device = open_device();
     bool done;
     ck_assert_int_eq(device->ops->queue->sent(device, 3, &done), LS_INTERNAL);
@@ -125,9 +122,8 @@ START_TEST(wrong_marks_are_refused) {
     wait_for(device, 3);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(a_device_tells_its_times) {
+TEST(a_device_tells_its_times) {
     struct ls_device *device = open_device();
     const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *near = new_pinned(device, 0);
@@ -148,9 +144,8 @@ START_TEST(a_device_tells_its_times) {
     device->ops->release(device, far);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(pinned_memory_is_sent) {
+TEST(pinned_memory_is_sent) {
     struct ls_device *device = open_device();
     float *memory = ls_alloc_aligned(SIZE), *far = new_far(device, SIZE);
     assert_ok(device->ops->queue->pin(device, memory, SIZE));
@@ -166,10 +161,9 @@ START_TEST(pinned_memory_is_sent) {
     ls_free(memory);
     ls_device_close(device);
 }
-END_TEST
 
 /* Released memory is used again without a word to the driver, and zeroed again. */
-START_TEST(released_memory_comes_back_zeroed) {
+TEST(released_memory_comes_back_zeroed) {
     struct ls_device *device = open_device();
     float *back = ls_alloc(SIZE);
     for (int i = 0; i < 20; i++) {
@@ -186,9 +180,8 @@ START_TEST(released_memory_comes_back_zeroed) {
     ls_free(back);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(all_devices_open_and_compute) {
+TEST(all_devices_open_and_compute) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     assert_ok(ls_devices_open("gpu", 1, devices, &count));
@@ -216,9 +209,8 @@ START_TEST(all_devices_open_and_compute) {
     (void)snprintf(past, sizeof(past), "gpu:%d", count);
     assert_fails(ls_devices_open(past, 1, devices, &count), "the index is past the last one, gpu:");
 }
-END_TEST
 
-START_TEST(a_device_describes_itself) {
+TEST(a_device_describes_itself) {
     char text[2048] = "", print[512] = "", both[512] = "";
     struct ls_device *device = open_device();
     ls_gpu_kind.describe(text, sizeof(text));
@@ -230,9 +222,8 @@ START_TEST(a_device_describes_itself) {
     ck_assert_msg(strstr(both, print) && strstr(both, "oneDNN"), "%s", both);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(missing_memory_is_named) {
+TEST(missing_memory_is_named) {
     struct ls_device *device = open_device();
     void *memory = NULL;
     ck_assert_int_eq(device->ops->allocate(device, (size_t)1 << 46, &memory), LS_RESOURCE_EXHAUSTED);
@@ -240,7 +231,6 @@ START_TEST(missing_memory_is_named) {
     assert_ok(ls_device_synchronize(device)); /* and nothing else is wrong */
     ls_device_close(device);
 }
-END_TEST
 
 /* x = 2 x + 1 in place, on the device. */
 static struct ls_op build_scale(struct ls_device *device, float *x) {
@@ -251,7 +241,7 @@ static struct ls_op build_scale(struct ls_device *device, float *x) {
     return op;
 }
 
-START_TEST(captured_ops_are_replayed) {
+TEST(captured_ops_are_replayed) {
     struct ls_device *device = open_device();
     const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
@@ -274,10 +264,9 @@ START_TEST(captured_ops_are_replayed) {
     ls_free(back);
     ls_device_close(device);
 }
-END_TEST
 
 /* A call that may not be captured ends the capture, and nothing else. */
-START_TEST(a_failed_capture_ends_alone) {
+TEST(a_failed_capture_ends_alone) {
     struct ls_device *device = open_device();
     const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
@@ -297,7 +286,6 @@ START_TEST(a_failed_capture_ends_alone) {
     ls_free(back);
     ls_device_close(device);
 }
-END_TEST
 
 /* Another thread's copies go on while one captures. */
 static void *copy_beside(void *device) {
@@ -311,7 +299,7 @@ static void *copy_beside(void *device) {
     return far;
 }
 
-START_TEST(a_capture_allows_copies_of_another_device) {
+TEST(a_capture_allows_copies_of_another_device) {
     struct ls_device *devices[2];
     int count = 0;
     if (ls_gpu_kind.count() < 2) return;
@@ -335,9 +323,8 @@ START_TEST(a_capture_allows_copies_of_another_device) {
         ls_device_close(devices[i]);
     }
 }
-END_TEST
 
-START_TEST(the_op_that_failed_is_named) {
+TEST(the_op_that_failed_is_named) {
     (void)setenv("LOCKSTEP_CUDA_SYNC", "1", 1);
     struct ls_device *device = open_device();
     if (!emulated()) {
@@ -352,9 +339,8 @@ START_TEST(the_op_that_failed_is_named) {
     device->ops->discard(device, &op);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(a_device_that_does_not_answer_is_given_up) {
+TEST(a_device_that_does_not_answer_is_given_up) {
     (void)setenv("LOCKSTEP_EMULATED_HANG", "1", 1);
     (void)setenv("LOCKSTEP_DEVICE_TIMEOUT", "0.2", 1);
     struct ls_device *device = open_device();
@@ -367,9 +353,8 @@ START_TEST(a_device_that_does_not_answer_is_given_up) {
     ck_assert_str_eq(ls_error(), "gpu:0: computing has not ended for 0.2 s (LOCKSTEP_DEVICE_TIMEOUT)");
     ls_device_close(device); /* without another wait */
 }
-END_TEST
 
-START_TEST(a_fault_is_told) {
+TEST(a_fault_is_told) {
     (void)setenv("LOCKSTEP_EMULATED_FAULT", "1", 1);
     struct ls_device *device = open_device();
     void *memory = NULL;
@@ -384,37 +369,12 @@ START_TEST(a_fault_is_told) {
     ck_assert_int_eq(device->ops->allocate(device, 8, &memory), LS_INTERNAL);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(an_unknown_op_is_refused) {
+TEST(an_unknown_op_is_refused) {
     struct ls_device *device = open_device();
     struct ls_op op = {.kind = LS_OP_KIND_COUNT};
     assert_fails(device->ops->build(device, &op), "is no ls_op_kind"); /* the plugin's messages are lockstep's */
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("queue");
-    TCase *tests = tcase_create("queue");
-    tcase_add_test(tests, copies_go_out_and_come_back);
-    tcase_add_test(tests, a_copy_waits_only_when_asked);
-    tcase_add_test(tests, a_wait_for_ops_skips_later_copies);
-    tcase_add_test(tests, wrong_marks_are_refused);
-    tcase_add_test(tests, a_device_tells_its_times);
-    tcase_add_test(tests, pinned_memory_is_sent);
-    tcase_add_test(tests, released_memory_comes_back_zeroed);
-    tcase_add_test(tests, all_devices_open_and_compute);
-    tcase_add_test(tests, a_device_describes_itself);
-    tcase_add_test(tests, missing_memory_is_named);
-    tcase_add_test(tests, captured_ops_are_replayed);
-    tcase_add_test(tests, a_failed_capture_ends_alone);
-    tcase_add_test(tests, a_capture_allows_copies_of_another_device);
-    tcase_add_test(tests, the_op_that_failed_is_named);
-    tcase_add_test(tests, a_device_that_does_not_answer_is_given_up);
-    tcase_add_test(tests, a_fault_is_told);
-    tcase_add_test(tests, an_unknown_op_is_refused);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("queue", .seconds = 60)

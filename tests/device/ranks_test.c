@@ -195,7 +195,7 @@ static int await(pid_t process, int64_t deadline) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-START_TEST(collectives_between_processes_are_exact) {
+TEST_RANGE(collectives_between_processes_are_exact, 1, MOST + 1) {
     pid_t processes[MOST];
     int64_t deadline = ls_deadline_in(LIMIT);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -208,13 +208,5 @@ START_TEST(collectives_between_processes_are_exact) {
     for (int rank = 0; rank < _i; rank++) ck_assert_int_eq(await(processes[rank], deadline), 0);
     (void)munmap(shared, sizeof(*shared));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("ranks");
-    TCase *tests = tcase_create("ranks");
-    tcase_set_timeout(tests, 2 * LIMIT);
-    tcase_add_loop_test(tests, collectives_between_processes_are_exact, 1, MOST + 1);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("ranks", .seconds = 2 * LIMIT)

@@ -55,13 +55,12 @@ static void check_cast(struct ls_device *device, ls_dtype from, ls_dtype to, int
     ls_free(y);
 }
 
-START_TEST(casts_round_once) {
+TEST_EACH(casts_round_once, COUNTS) {
     struct ls_device *device = open_device();
     for (int from = 0; from < DTYPES; from++)
         for (int to = 0; to < DTYPES; to++) check_cast(device, dtypes[from], dtypes[to], counts[_i]);
     ls_device_close(device);
 }
-END_TEST
 
 /* By every number of channels, from a place that is aligned or not, and to the bit. */
 static void check_expand(struct ls_device *device, ls_dtype to, int64_t channels, int64_t pixels, int shift) {
@@ -87,16 +86,15 @@ static void check_expand(struct ls_device *device, ls_dtype to, int64_t channels
     ls_free(y);
 }
 
-START_TEST(bytes_are_what_the_table_says) {
+TEST_EACH(bytes_are_what_the_table_says, COUNTS) {
     struct ls_device *device = open_device();
     for (int to = 0; to < (device->host_memory ? 1 : DTYPES); to++)
         for (int64_t channels = 1; channels <= 3; channels++)
             for (int shift = 0; shift < 2; shift++) check_expand(device, dtypes[to], channels, counts[_i], shift);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(misuse_of_a_cast_is_named) {
+TEST(misuse_of_a_cast_is_named) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, 8);
     struct ls_op op = {.kind = LS_OP_CAST};
@@ -106,11 +104,10 @@ START_TEST(misuse_of_a_cast_is_named) {
     free_pair(&x);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- what is not finite ---- */
 
-START_TEST(numbers_that_are_not_finite_are_counted) {
+TEST_EACH(numbers_that_are_not_finite_are_counted, COUNTS) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, counts[_i]);
     double value = -1;
@@ -130,12 +127,11 @@ START_TEST(numbers_that_are_not_finite_are_counted) {
     free_pair(&x);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- reports ---- */
 
 /* A report tells the values and sums of the moment at which it runs. */
-START_TEST(a_report_tells_sums_and_others) {
+TEST(a_report_tells_sums_and_others) {
     struct ls_device *device = open_device();
     struct ls_loss_sums sums = {.loss = 2.5, .correct = 3, .rows = 4, .weight = 1.5, .penalty = 9}, gathered = sums;
     float told[LS_REPORT_OTHERS + 2];
@@ -164,10 +160,9 @@ START_TEST(a_report_tells_sums_and_others) {
     free_pair(&y);
     ls_device_close(device);
 }
-END_TEST
 
 /* Above 2^24 a count is no float32; the sum of several replicas' is exact all the same. */
-START_TEST(large_counts_are_exact) {
+TEST(large_counts_are_exact) {
     struct ls_device *device = open_device();
     static const int64_t rows[] = {16777217, 1, 4095, 4096, 123456789};
     const float none[LS_REPORT_OTHERS] = {0};
@@ -190,17 +185,5 @@ START_TEST(large_counts_are_exact) {
     free_pair(&y);
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("report");
-    TCase *tests = tcase_create("report");
-    tcase_add_loop_test(tests, casts_round_once, 0, COUNTS);
-    tcase_add_loop_test(tests, bytes_are_what_the_table_says, 0, COUNTS);
-    tcase_add_test(tests, misuse_of_a_cast_is_named);
-    tcase_add_loop_test(tests, numbers_that_are_not_finite_are_counted, 0, COUNTS);
-    tcase_add_test(tests, a_report_tells_sums_and_others);
-    tcase_add_test(tests, large_counts_are_exact);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("report")

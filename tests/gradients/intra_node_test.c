@@ -51,7 +51,7 @@ static void assert_digest(const struct layout *layout, bool accumulates, const c
 
 static const struct layout one_each = {.counts = {1, 1, 1, 1}};
 
-START_TEST(one_worker) {
+TEST(one_worker) {
     static const int counts[] = {1, 2, 3, 4, 8};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         struct layout reference = one_each, layout = {.workers = 1, .counts = {counts[i]}};
@@ -65,9 +65,8 @@ START_TEST(one_worker) {
         }
     }
 }
-END_TEST
 
-START_TEST(several_workers) {
+TEST(several_workers) {
     struct layout reference = one_each;
     char wanted[65], ring[65];
     reference.workers = 4;
@@ -81,7 +80,6 @@ START_TEST(several_workers) {
     layout.options.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE;
     assert_digest(&layout, false, ring);
 }
-END_TEST
 
 /* Fails in the first step, by a label that is no class; then trains. */
 static ls_status fail_and_train(struct worker *worker) {
@@ -103,19 +101,9 @@ static ls_status fail_and_train(struct worker *worker) {
     return st;
 }
 
-START_TEST(after_a_failed_step) {
+TEST(after_a_failed_step) {
     struct worker_cluster cluster = {.count = 1, .kind = "gpu", .fn = fail_and_train, .devices = {3}};
     run_workers_ok(&cluster);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("node");
-    TCase *tests = tcase_create("node");
-    tcase_set_timeout(tests, 300);
-    tcase_add_test(tests, one_worker);
-    tcase_add_test(tests, several_workers);
-    tcase_add_test(tests, after_a_failed_step);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("node", .seconds = 300)

@@ -85,7 +85,7 @@ def check_cases():
     faults = []
     for path in house.files("tests", endings=(".c",)):
         text = house.read(path)
-        faults += [f"{path}: {name}" for name in re.findall(r"START_TEST\((test_\w+)\)", text)]
+        faults += [f"{path}: {name}" for name in re.findall(r"TEST\w*\((test_\w+)\)", text)]
         faults += [f"{path}: {call}" for call in re.findall(r"ck_assert_int_eq\(.*, LS_OK\);", text)
                    if "?" not in call]
     results.check("a test case is named by what it holds, and asserts success with assert_ok", faults)

@@ -12,8 +12,6 @@
 #include "harness.h"
 #include "model/plan_run.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
 static inline void assert_fails(ls_status status, const char *piece) {
     ck_assert_int_eq(status, LS_INVALID_ARGUMENT);
     ck_assert_msg(strstr(ls_error(), piece) != NULL, "'%s' does not say '%s'", ls_error(), piece);

@@ -61,7 +61,7 @@ static bool is_late(void *context, const char *tag, int64_t step) {
     return step >= *(const int64_t *)context;
 }
 
-START_TEST(cut_at_a_step) {
+TEST(cut_at_a_step) {
     size_t sizes[6];
     char path[512];
     make_folder();
@@ -73,11 +73,10 @@ START_TEST(cut_at_a_step) {
     }
     remove_folder();
 }
-END_TEST
 
 /* A graph has no step: it stays, unless it is torn. */
 /* TensorFlow's own file in the folder, which nobody repeats. */
-START_TEST(another_writers_file_stays) {
+TEST(another_writers_file_stays) {
     struct ls_event_file *file = NULL;
     char path[512], other[600];
     int64_t step = 0;
@@ -98,9 +97,8 @@ START_TEST(another_writers_file_stays) {
     ck_assert_uint_lt(size_of(path), size);
     remove_folder();
 }
-END_TEST
 
-START_TEST(a_graph_stays) {
+TEST(a_graph_stays) {
     const char *const inputs[] = {"input", "dense"};
     const struct ls_event_node nodes[] = {{"input", "InputLayer", NULL, 0, LS_SHAPE(4)},
                                           {"dense", "Dense", inputs, 1, LS_SHAPE(4)},
@@ -124,9 +122,8 @@ START_TEST(a_graph_stays) {
     ck_assert_uint_eq(size_of(path), begin);
     remove_folder();
 }
-END_TEST
 
-START_TEST(torn_anywhere) {
+TEST(torn_anywhere) {
     size_t sizes[6];
     char path[512];
     int64_t never = 100;
@@ -142,10 +139,9 @@ START_TEST(torn_anywhere) {
     }
     remove_folder();
 }
-END_TEST
 
 /* A byte that has changed ends the file before its event. */
-START_TEST(damaged_anywhere) {
+TEST(damaged_anywhere) {
     size_t sizes[6];
     char path[512];
     int64_t never = 100;
@@ -168,16 +164,14 @@ START_TEST(damaged_anywhere) {
     }
     remove_folder();
 }
-END_TEST
 
-START_TEST(no_folder_has_nothing_to_cut) {
+TEST(no_folder_has_nothing_to_cut) {
     int64_t never = 100;
     assert_ok(ls_event_cut_files("/tmp/lockstep-nowhere", RUN, is_late, &never));
     struct ls_event_file *file = NULL;
     ck_assert_int_eq(ls_event_file_open("/tmp/lockstep-nowhere/below", RUN, &file), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), "/tmp/lockstep-nowhere/below"), "%s", ls_error());
 }
-END_TEST
 
 /* The numbers of the next line, behind its first two words. */
 static int read_numbers(FILE *file, const char *word, double *numbers, int most) {
@@ -194,7 +188,7 @@ static int read_numbers(FILE *file, const char *word, double *numbers, int most)
     return count;
 }
 
-START_TEST(buckets_are_those_of_tensorflow) {
+TEST(buckets_are_those_of_tensorflow) {
     double given[64], edges[64], counts[64], buckets[LS_HISTOGRAM_BUCKETS][3];
     float values[64];
     FILE *file = fopen(LS_GOLDEN_TENSORBOARD, "re");
@@ -213,9 +207,8 @@ START_TEST(buckets_are_those_of_tensorflow) {
     }
     (void)fclose(file);
 }
-END_TEST
 
-START_TEST(what_is_not_finite_is_left_out) {
+TEST(what_is_not_finite_is_left_out) {
     const float values[] = {1, -1.0F / 0.0F, 0.0F / 0.0F, 3, 1.0F / 0.0F};
     double buckets[LS_HISTOGRAM_BUCKETS][3], sum = 0;
     ls_event_file_histogram_buckets(values, 5, buckets);
@@ -226,19 +219,5 @@ START_TEST(what_is_not_finite_is_left_out) {
     ls_event_file_histogram_buckets(values + 1, 2, buckets);
     ck_assert_double_eq(buckets[LS_HISTOGRAM_BUCKETS - 1][2], 0);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("events");
-    TCase *tests = tcase_create("events");
-    tcase_add_test(tests, cut_at_a_step);
-    tcase_add_test(tests, a_graph_stays);
-    tcase_add_test(tests, another_writers_file_stays);
-    tcase_add_test(tests, torn_anywhere);
-    tcase_add_test(tests, damaged_anywhere);
-    tcase_add_test(tests, no_folder_has_nothing_to_cut);
-    tcase_add_test(tests, buckets_are_those_of_tensorflow);
-    tcase_add_test(tests, what_is_not_finite_is_left_out);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("events")

@@ -114,7 +114,7 @@ static const struct {
 } subjects[] = {{write_events, cut_events}, {write_table, cut_table}, {write_timeline, read_timeline}};
 enum { SUBJECTS = sizeof(subjects) / sizeof(subjects[0]) };
 
-START_TEST(an_error_of_reading_is_no_torn_end) {
+TEST_EACH(an_error_of_reading_is_no_torn_end, 2 * SUBJECTS) {
     static const int errors[] = {EIO, ESTALE};
     int error = errors[_i / SUBJECTS], failures = 0;
     subjects[_i % SUBJECTS].write();
@@ -133,10 +133,9 @@ START_TEST(an_error_of_reading_is_no_torn_end) {
     ck_assert_int_ge(failures, 2);
     ck_assert(size_of_all() < before || subjects[_i % SUBJECTS].read == read_timeline);
 }
-END_TEST
 
 /* Memory for an event, too. */
-START_TEST(want_of_memory_is_no_torn_end) {
+TEST_EACH(want_of_memory_is_no_torn_end, 2) {
     int failures = 0;
     subjects[_i].write();
     off_t before = size_of_all();
@@ -154,10 +153,9 @@ START_TEST(want_of_memory_is_no_torn_end) {
     }
     ck_assert_int_ge(failures, 2);
 }
-END_TEST
 
 /* One that became shorter while it was read has lost its end. */
-START_TEST(an_early_end_is_a_torn_event) {
+TEST(an_early_end_is_a_torn_event) {
     write_events();
     off_t before = size_of_all();
     faulty_files_begin(5, 0); /* headers and bodies in turn: inside the third event's header */
@@ -166,15 +164,5 @@ START_TEST(an_early_end_is_a_torn_event) {
     ck_assert_int_lt(size_of_all(), before);
     ck_assert_int_gt(size_of_all(), 0);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("reading");
-    TCase *tests = tcase_create("reading");
-    tcase_add_checked_fixture(tests, make_folder, remove_folder);
-    tcase_add_loop_test(tests, an_error_of_reading_is_no_torn_end, 0, 2 * SUBJECTS);
-    tcase_add_loop_test(tests, want_of_memory_is_no_torn_end, 0, 2);
-    tcase_add_test(tests, an_early_end_is_a_torn_event);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("reading", .before = make_folder, .after = remove_folder)

@@ -60,7 +60,7 @@ static char *said(void (*print)(const struct ls_timeline *, FILE *)) {
     return text;
 }
 
-START_TEST(who_came_last) {
+TEST(who_came_last) {
     const struct call early[] = {{"a", 0, 10}, {"a", 12, 20}, {"a", 21, 30}};
     const struct call late[] = {{"a", 8, 10}, {"a", 13, 20}, {"a", 22, 30}};
     add_file(0, 1, 2, "one", late, 3);
@@ -79,10 +79,9 @@ START_TEST(who_came_last) {
     ck_assert_ptr_nonnull(strstr(said(ls_timeline_print_json), "\"came_last\": 2"));
     free_files(2);
 }
-END_TEST
 
 /* The other host's clock is 5 s ahead; the truth is that rank 1 comes 1 ms late. */
-START_TEST(clocks_of_other_hosts) {
+TEST(clocks_of_other_hosts) {
     struct call first[9], second[9];
     for (int i = 0; i < 9; i++) {
         first[i] = (struct call){"a", i * 10, i * 10 + 3};
@@ -99,9 +98,8 @@ START_TEST(clocks_of_other_hosts) {
     ck_assert_double_eq(timeline->ranks[0].wait, 8 * 1e6);
     free_files(3);
 }
-END_TEST
 
-START_TEST(who_never_came) {
+TEST(who_never_came) {
     const struct call calls[] = {{"a", 0, 1}, {"b", 2, 3}, {"c", 4, 300}};
     add_file(0, 0, 4, "one", calls, 3);
     add_file(1, 2, 4, "one", calls, 2);
@@ -118,9 +116,8 @@ START_TEST(who_never_came) {
     ck_assert_msg(strstr(text, "{\"rank\": 1, \"standing\": \"unknown\"}") != NULL, "%s", text);
     free_files(3);
 }
-END_TEST
 
-START_TEST(what_differs) {
+TEST(what_differs) {
     const struct call right[] = {{"a", 0, 1}, {"b", 2, 3}, {"c", 4, 5}}, wrong[] = {{"a", 0, 1}, {"c", 2, 3}};
     add_file(0, 0, 3, "one", right, 2);
     add_file(1, 1, 3, "one", wrong, 2);
@@ -137,9 +134,8 @@ START_TEST(what_differs) {
     ck_assert_ptr_nonnull(strstr(said(ls_timeline_print_json), "\"difference\": {\"key\": [1, 0], \"ranks\": {\"0\""));
     free_files(3);
 }
-END_TEST
 
-START_TEST(files_of_two_runs) {
+TEST(files_of_two_runs) {
     const struct call calls[] = {{"a", 0, 1}};
     add_file(0, 0, 2, "one", calls, 1);
     add_file(1, 0, 2, "one", calls, 1);
@@ -152,10 +148,9 @@ START_TEST(files_of_two_runs) {
     timeline = NULL;
     free_files(2);
 }
-END_TEST
 
 /* A cut anywhere is one error with the place. The merged file is JSON of the same events. */
-START_TEST(damage) {
+TEST(damage) {
     const struct call calls[] = {{"a", 0, 1}, {"b", 2, 3}};
     char *text = write_text(1, 2, "one", calls, 2);
     size_t size = strlen(text);
@@ -187,19 +182,17 @@ START_TEST(damage) {
     }
     free(text);
 }
-END_TEST
 
-START_TEST(missing_files) {
+TEST(missing_files) {
     struct ls_timeline_file file;
     ck_assert_int_eq(ls_timeline_read("/nowhere/f.json", &file), LS_INVALID_ARGUMENT);
     ck_assert_str_eq(ls_error(), "'/nowhere/f.json' cannot be read: No such file or directory");
     ck_assert_int_eq(ls_timeline_read("/dev/null", &file), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "/dev/null: line 1, column 1"));
 }
-END_TEST
 
 /* The flight record's file is read back. Names need escapes, and a call goes on. */
-START_TEST(flight_file) {
+TEST(flight_file) {
     char folder[] = "/tmp/ls-flight-XXXXXX", *path = NULL;
     struct ls_flight_file *file;
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -227,20 +220,5 @@ START_TEST(flight_file) {
     ck_assert_int_eq(ls_flight_file_open(&config, &file), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "No such file or directory"));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("observe/timeline");
-    TCase *tests = tcase_create("timeline");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, who_came_last);
-    tcase_add_test(tests, clocks_of_other_hosts);
-    tcase_add_test(tests, who_never_came);
-    tcase_add_test(tests, what_differs);
-    tcase_add_test(tests, files_of_two_runs);
-    tcase_add_test(tests, damage);
-    tcase_add_test(tests, missing_files);
-    tcase_add_test(tests, flight_file);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("observe/timeline", .seconds = 60)

@@ -109,7 +109,7 @@ static void check_reduce(const cJSON *reduce) {
     ck_assert_double_eq(number(member(reduce, "args"), "bytes"), 4096);
 }
 
-START_TEST(a_file) {
+TEST(a_file) {
     struct heard heard;
     struct ls_trace *trace = open_trace(in_folder("a.json"), 1, 2, 0, &heard);
     struct ls_track *first = add_track(trace, "replica 2"), *second = add_track(trace, "communicator");
@@ -131,10 +131,9 @@ START_TEST(a_file) {
     ck_assert_double_eq(number(member(file, "otherData"), "workers"), 2);
     cJSON_Delete(file);
 }
-END_TEST
 
 /* The wall clock, so that the files of several hosts can be laid side by side. */
-START_TEST(times_are_wall_clock) {
+TEST(times_are_wall_clock) {
     struct heard heard;
     struct ls_trace *trace = open_trace(in_folder("a.json"), 0, 1, 0, &heard);
     struct ls_track *track = add_track(trace, "replica 0");
@@ -148,9 +147,8 @@ START_TEST(times_are_wall_clock) {
     ck_assert_double_le(seconds, (double)after + 2);
     cJSON_Delete(file);
 }
-END_TEST
 
-START_TEST(full_tracks_keep_the_newest) {
+TEST(full_tracks_keep_the_newest) {
     struct heard heard;
     struct ls_trace *trace = open_trace(in_folder("a.json"), 0, 1, 4, &heard);
     struct ls_track *full = add_track(trace, "replica 0"), *exact = add_track(trace, "replica 1");
@@ -167,9 +165,8 @@ START_TEST(full_tracks_keep_the_newest) {
     ck_assert_ptr_null(event(file, "X", 8));
     cJSON_Delete(file);
 }
-END_TEST
 
-START_TEST(names_are_escaped_and_cut) {
+TEST(names_are_escaped_and_cut) {
     struct heard heard;
     struct ls_trace *trace = open_trace(in_folder("a.json"), 0, 1, 0, &heard);
     struct ls_track *track = add_track(trace, "a\"b\\c\n\xFF");
@@ -180,7 +177,6 @@ START_TEST(names_are_escaped_and_cut) {
     ck_assert_str_eq(string(event(file, "X", 0), "name"), "012345678901234567890123456789012345678");
     cJSON_Delete(file);
 }
-END_TEST
 
 static const struct {
     const char *path;
@@ -196,14 +192,13 @@ static const struct {
     {"a%r-%r%.json", 3, 4, "a3-3%.json"},
 };
 
-START_TEST(paths_name_the_rank) {
+TEST_EACH(paths_name_the_rank, COUNT_OF(paths)) {
     struct heard heard;
     ls_trace_close(open_trace(in_folder(paths[_i].path), paths[_i].rank, paths[_i].size, 0, &heard));
     cJSON_Delete(take_file(paths[_i].file));
 }
-END_TEST
 
-START_TEST(a_bad_path_is_an_error) {
+TEST(a_bad_path_is_an_error) {
     const struct ls_log log = {.level = LS_LOG_INFO};
     const struct ls_trace_config config = {in_folder("none/a.json"), 0, 2, 0, &log};
     struct ls_trace *trace = NULL;
@@ -211,18 +206,16 @@ START_TEST(a_bad_path_is_an_error) {
     ck_assert_ptr_null(trace);
     ck_assert_msg(strstr(ls_error(), "none/a.rank0.json") && strstr(ls_error(), "No such file"), "%s", ls_error());
 }
-END_TEST
 
-START_TEST(without_a_timeline_nothing_is_kept) {
+TEST(without_a_timeline_nothing_is_kept) {
     struct ls_track *track = add_track(NULL, "replica 0");
     ck_assert_ptr_null(track);
     ck_assert_int_eq(ls_track_begin(track), 0);
     ls_track_end(track, 0, "step", (struct ls_span_facts){0});
     assert_ok(ls_trace_close(NULL));
 }
-END_TEST
 
-START_TEST(a_full_disk_is_an_error) {
+TEST(a_full_disk_is_an_error) {
     struct heard heard;
     struct ls_trace *trace = open_trace("/dev/full", 0, 1, 0, &heard);
     ls_trace_track_add(add_track(trace, "replica 0"), "step", 1, 2, (struct ls_span_facts){0});
@@ -230,20 +223,5 @@ START_TEST(a_full_disk_is_an_error) {
     ck_assert_int_eq(heard.count, 0);
     ck_assert_msg(strstr(ls_error(), "/dev/full") && strstr(ls_error(), "No space left"), "%s", ls_error());
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("trace");
-    TCase *tests = tcase_create("trace");
-    tcase_add_checked_fixture(tests, make_folder, remove_folder);
-    tcase_add_test(tests, a_file);
-    tcase_add_test(tests, times_are_wall_clock);
-    tcase_add_test(tests, full_tracks_keep_the_newest);
-    tcase_add_test(tests, names_are_escaped_and_cut);
-    tcase_add_loop_test(tests, paths_name_the_rank, 0, sizeof(paths) / sizeof(paths[0]));
-    tcase_add_test(tests, a_bad_path_is_an_error);
-    tcase_add_test(tests, without_a_timeline_nothing_is_kept);
-    tcase_add_test(tests, a_full_disk_is_an_error);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("trace", .before = make_folder, .after = remove_folder)

@@ -78,14 +78,13 @@ static void read_options(int argc, char **argv) {
 
 /* ---- the rounds ---- */
 
-START_TEST(rounds) {
+TEST(rounds) {
     int64_t end = ls_deadline_in(trial.seconds);
     long count = 0, calls = 0;
     while (!count || ls_now() < end) calls += trial.round(trial.seed + (uint64_t)count++);
     printf("# %ld rounds, %ld calls\n", count, calls);
     (void)fflush(stdout);
 }
-END_TEST
 
 int trial_main(int argc, char **argv, const char *name, trial_round *round) {
     read_options(argc, argv);
@@ -95,12 +94,7 @@ int trial_main(int argc, char **argv, const char *name, trial_round *round) {
     trial_note("nothing was begun");
     printf("# --seed %llu, %g seconds\n", (unsigned long long)trial.seed, trial.seconds);
     (void)fflush(stdout);
-    Suite *suite = suite_create(name);
-    TCase *cases = tcase_create("random");
-    tcase_set_timeout(cases, 0);
-    tcase_add_test(cases, rounds);
-    suite_add_tcase(suite, cases);
-    int status = run_suite(suite);
+    int status = RUN_TESTS(name, .seconds = -1);
     if (status) (void)fprintf(stderr, "# %s: %s\n", argv[0], note);
     return status;
 }

@@ -24,7 +24,6 @@ struct row {
 };
 #define ROW(type, name, function)                                                                                      \
     { #type "." #name, function }
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Sets the one field of value, a struct of which change->value is another. */
 void change_field(void *value, const struct change *change);

@@ -161,7 +161,7 @@ static struct digest run_choice(make_fn *make, const void *options) {
 }
 
 /* size is the first field of each. */
-START_TEST(every_field_of_callback_options_counts) {
+TEST_EACH(every_field_of_callback_options_counts, COUNT_OF(choices)) {
     char changed[256];
     size_t size;
     memcpy(&size, choices[_i].base, sizeof(size));
@@ -173,7 +173,6 @@ START_TEST(every_field_of_callback_options_counts) {
     ck_assert_msg(choices[_i].fails ? base.refused && !with.refused : differs(base, with), "%s is ignored",
                   choices[_i].change.field);
 }
-END_TEST
 
 /* ---- of a number that gets worse again, which a baseline is for ---- */
 
@@ -333,10 +332,9 @@ static const struct row rows[] = {
     ROW(ls_callback, release, release),
 };
 
-START_TEST(every_other_field_counts) {
+TEST_EACH(every_other_field_counts, COUNT_OF(rows)) {
     check_row(&rows[_i]);
 }
-END_TEST
 
 static void enter_scratch(void) {
     make_scratch();
@@ -348,13 +346,4 @@ static void leave_scratch(void) {
     remove_scratch();
 }
 
-int main(void) {
-    Suite *suite = suite_create("fields");
-    TCase *tests = tcase_create("fields");
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, enter_scratch, leave_scratch);
-    tcase_add_loop_test(tests, every_field_of_callback_options_counts, 0, COUNT_OF(choices));
-    tcase_add_loop_test(tests, every_other_field_counts, 0, COUNT_OF(rows));
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("fields", .seconds = 60, .begin = enter_scratch, .end = leave_scratch)

@@ -123,7 +123,7 @@ static const struct {
             "{\"columns\": [{\"name\": \"b\", \"mean\": 7, \"deviation\": 2}], \"target\": {\"name\": \"c\"}}")},
 };
 
-START_TEST(every_field_of_dataset_options_counts) {
+TEST_EACH(every_field_of_dataset_options_counts, COUNT_OF(readings)) {
     const struct digest base = read_all(readings[_i].open, &readings[_i].base);
     ls_dataset_options changed = readings[_i].base;
     ck_assert_msg(!base.refused, "%s", ls_error());
@@ -131,7 +131,6 @@ START_TEST(every_field_of_dataset_options_counts) {
     change_field(&changed, &readings[_i].change);
     ck_assert_msg(differs(base, read_all(readings[_i].open, &changed)), "%s is ignored", readings[_i].change.field);
 }
-END_TEST
 
 /* ---- arrays ---- */
 
@@ -167,13 +166,12 @@ static struct digest read_arrays(const ls_arrays *arrays) {
     return read_all(open_arrays, LS_DATASET(.shuffle = LS_SHUFFLE_NEVER));
 }
 
-START_TEST(every_field_of_arrays_counts) {
+TEST_EACH(every_field_of_arrays_counts, COUNT_OF(array_changes)) {
     ls_arrays changed = *array_changes[_i].base;
     change_field(&changed, &array_changes[_i].change);
     ck_assert_msg(differs(read_arrays(array_changes[_i].base), read_arrays(&changed)), "%s is ignored",
                   array_changes[_i].change.field);
 }
-END_TEST
 
 /* ---- maps ---- */
 
@@ -234,7 +232,7 @@ static struct digest run_map(const ls_map *map) {
                     LS_DATASET(.limit = 6, .shuffle = LS_SHUFFLE_NEVER, .maps = list));
 }
 
-START_TEST(every_field_of_maps_counts) {
+TEST_EACH(every_field_of_maps_counts, COUNT_OF(maps)) {
     const struct digest base = run_map(&maps[_i]);
     for (size_t i = 0; i < COUNT_OF(map_changes); i++) {
         ls_map changed = maps[_i];
@@ -243,7 +241,6 @@ START_TEST(every_field_of_maps_counts) {
                       map_changes[i].field);
     }
 }
-END_TEST
 
 /* ---- where a function must look ---- */
 
@@ -311,10 +308,9 @@ static const struct row rows[] = {
     ROW(ls_dataset_options, cache, cache),
 };
 
-START_TEST(every_other_field_counts) {
+TEST_EACH(every_other_field_counts, COUNT_OF(rows)) {
     check_row(&rows[_i]);
 }
-END_TEST
 
 /* That all tests share: images as JPEG, some of them damaged, and records in two files. */
 static void make_folders(void) {
@@ -325,15 +321,4 @@ static void make_folders(void) {
     ck_assert_int_eq(truncate(in_scratch("damaged/train/circle/000001.jpg"), 300), 0);
 }
 
-int main(void) {
-    Suite *suite = suite_create("fields");
-    TCase *tests = tcase_create("fields");
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, make_folders, remove_scratch);
-    tcase_add_loop_test(tests, every_field_of_dataset_options_counts, 0, COUNT_OF(readings));
-    tcase_add_loop_test(tests, every_field_of_arrays_counts, 0, COUNT_OF(array_changes));
-    tcase_add_loop_test(tests, every_field_of_maps_counts, 0, COUNT_OF(maps));
-    tcase_add_loop_test(tests, every_other_field_counts, 0, COUNT_OF(rows));
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("fields", .seconds = 60, .begin = make_folders, .end = remove_scratch)

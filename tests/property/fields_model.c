@@ -69,7 +69,7 @@ static struct digest run_layer(const ls_layer *layer) {
     return trial_run(&trial);
 }
 
-START_TEST(every_field_of_layers_counts) {
+TEST_EACH(every_field_of_layers_counts, COUNT_OF(layers)) {
     const struct digest base = run_layer(&layers[_i]);
     ck_assert_msg(!base.refused, "%s", ls_error());
     for (size_t i = 0; i < COUNT_OF(layer_changes); i++) {
@@ -80,7 +80,6 @@ START_TEST(every_field_of_layers_counts) {
                       layer_changes[i].field);
     }
 }
-END_TEST
 
 /* ---- optimizers ---- */
 
@@ -122,7 +121,7 @@ static struct digest run_optimizer(const ls_optimizer *optimizer) {
     return trial_run(&trial);
 }
 
-START_TEST(every_field_of_optimizers_counts) {
+TEST_EACH(every_field_of_optimizers_counts, COUNT_OF(optimizers)) {
     const struct digest base = run_optimizer(&optimizers[_i]);
     for (size_t i = 0; i < COUNT_OF(optimizer_changes); i++) {
         ls_optimizer changed = optimizers[_i];
@@ -131,7 +130,6 @@ START_TEST(every_field_of_optimizers_counts) {
                       optimizer_changes[i].field);
     }
 }
-END_TEST
 
 /* ---- schedules ---- */
 
@@ -157,7 +155,7 @@ static struct digest run_schedule(const ls_rate_schedule *schedule) {
     return trial_run(&trial);
 }
 
-START_TEST(every_field_of_schedules_counts) {
+TEST_EACH(every_field_of_schedules_counts, COUNT_OF(schedules)) {
     const struct digest base = run_schedule(&schedules[_i]);
     for (size_t i = 0; i < COUNT_OF(schedule_changes); i++) {
         ls_rate_schedule changed = schedules[_i];
@@ -166,7 +164,6 @@ START_TEST(every_field_of_schedules_counts) {
                       schedule_changes[i].field);
     }
 }
-END_TEST
 
 /* ---- metrics ---- */
 
@@ -191,7 +188,7 @@ static struct digest run_metric(const ls_metric *metric) {
     return trial_run(&trial);
 }
 
-START_TEST(every_field_of_metrics_counts) {
+TEST_EACH(every_field_of_metrics_counts, COUNT_OF(metrics)) {
     const struct digest base = run_metric(&metrics[_i]);
     for (size_t i = 0; i < COUNT_OF(metric_changes); i++) {
         ls_metric changed = metrics[_i];
@@ -200,7 +197,6 @@ START_TEST(every_field_of_metrics_counts) {
                       metric_changes[i].field);
     }
 }
-END_TEST
 
 /* ---- compile ---- */
 
@@ -214,20 +210,18 @@ static const struct change compile_changes[] = {
     CHANGE(ls_compile_options, huber_delta, 0.1F), /* refused: the loss has none */
 };
 
-START_TEST(every_field_of_compile_options_counts) {
+TEST_EACH(every_field_of_compile_options_counts, COUNT_OF(compile_changes)) {
     struct trial trial = trial_default();
     const struct digest base = trial_run(&trial);
     change_field(&trial.compile, &compile_changes[_i]);
     ck_assert_msg(differs(base, trial_run(&trial)), "%s is ignored", compile_changes[_i].field);
 }
-END_TEST
 
 /* Else everything would seem to have an effect. */
-START_TEST(the_same_trial_gives_the_same_digest) {
+TEST(the_same_trial_gives_the_same_digest) {
     const struct trial trial = trial_default();
     ck_assert(!differs(trial_run(&trial), trial_run(&trial)));
 }
-END_TEST
 
 /* ---- applications and weights ---- */
 
@@ -298,22 +292,8 @@ static const struct row rows[] = {
     ROW(ls_load_options, skip_mismatch, skip_mismatch),
 };
 
-START_TEST(every_other_field_counts) {
+TEST_EACH(every_other_field_counts, COUNT_OF(rows)) {
     check_row(&rows[_i]);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("fields");
-    TCase *tests = tcase_create("fields");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, the_same_trial_gives_the_same_digest);
-    tcase_add_loop_test(tests, every_field_of_layers_counts, 0, COUNT_OF(layers));
-    tcase_add_loop_test(tests, every_field_of_optimizers_counts, 0, COUNT_OF(optimizers));
-    tcase_add_loop_test(tests, every_field_of_schedules_counts, 0, COUNT_OF(schedules));
-    tcase_add_loop_test(tests, every_field_of_metrics_counts, 0, COUNT_OF(metrics));
-    tcase_add_loop_test(tests, every_field_of_compile_options_counts, 0, COUNT_OF(compile_changes));
-    tcase_add_loop_test(tests, every_other_field_counts, 0, COUNT_OF(rows));
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("fields", .seconds = 60)

@@ -38,13 +38,12 @@ static ls_status open_strategy(const ls_strategy_options *options) {
     return status;
 }
 
-START_TEST(every_field_of_strategy_options_counts) {
+TEST_EACH(every_field_of_strategy_options_counts, COUNT_OF(strategy_changes)) {
     ls_strategy_options changed = strategy_base;
     assert_ok(open_strategy(&strategy_base));
     change_field(&changed, &strategy_changes[_i]);
     ck_assert_msg(open_strategy(&changed) == LS_INVALID_ARGUMENT, "%s is ignored", strategy_changes[_i].field);
 }
-END_TEST
 
 static bool parameter_device(void) {
     ls_strategy *strategy = NULL;
@@ -419,13 +418,12 @@ static const struct change variable_changes[] = {
     CHANGE(ls_variable_options, aggregation, LS_AGGREGATE_MEAN),
 };
 
-START_TEST(every_field_of_variable_options_counts) {
+TEST_EACH(every_field_of_variable_options_counts, COUNT_OF(variable_changes)) {
     ls_variable_options changed = variable_base;
     change_field(&changed, &variable_changes[_i]);
     ck_assert_msg(differs(use_variable(&variable_base), use_variable(&changed)), "%s is ignored",
                   variable_changes[_i].field);
 }
-END_TEST
 
 static const struct row rows[] = {
     ROW(ls_central_storage_options, parameter_device, parameter_device),
@@ -468,19 +466,8 @@ static const struct row rows[] = {
     ROW(ls_checkpoint_options, overrides, overrides),
 };
 
-START_TEST(every_other_field_counts) {
+TEST_EACH(every_other_field_counts, COUNT_OF(rows)) {
     check_row(&rows[_i]);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("fields");
-    TCase *tests = tcase_create("fields");
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, make_scratch, remove_scratch);
-    tcase_add_loop_test(tests, every_field_of_strategy_options_counts, 0, COUNT_OF(strategy_changes));
-    tcase_add_loop_test(tests, every_field_of_variable_options_counts, 0, COUNT_OF(variable_changes));
-    tcase_add_loop_test(tests, every_other_field_counts, 0, COUNT_OF(rows));
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("fields", .seconds = 60, .begin = make_scratch, .end = remove_scratch)

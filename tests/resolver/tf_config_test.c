@@ -139,7 +139,7 @@ static void check_error(const struct ls_tf_config_json *report, const struct cor
         ck_assert_msg(strstr(message, test->errors[i]) != NULL, "%s: %s", test->name, message);
 }
 
-START_TEST(case_of_the_corpus) {
+TEST_EACH(case_of_the_corpus, corpus.count) {
     const struct corpus_case *test = &corpus.cases[_i];
     LS_CLEANUP(ls_free_pointer) char *json = NULL, *text = NULL;
     ls_status status = ls_tools_check_json(test->text, &json);
@@ -162,10 +162,9 @@ START_TEST(case_of_the_corpus) {
     ck_assert_ptr_nonnull(strstr(text, status ? ls_error() : "TF_CONFIG  valid\n"));
     ls_tf_config_json_free(report);
 }
-END_TEST
 
 /* The texts are read and every file of the corpus contributes. */
-START_TEST(corpus_is_whole) {
+TEST(corpus_is_whole) {
     size_t valid = 0;
     for (size_t i = 0; i < corpus.count; i++) {
         valid += !corpus.cases[i].error_count;
@@ -174,7 +173,6 @@ START_TEST(corpus_is_whole) {
     ck_assert_uint_ge(corpus.count, 300);
     ck_assert_uint_ge(valid, 100);
 }
-END_TEST
 
 /* ---- What is behind the object ---- */
 
@@ -189,7 +187,7 @@ static const char two_workers[] =
     "{\"cluster\":{\"chief\":[\"C.x.:1\"],\"worker\":[\"w0:2\",\"[FD00::0:7]:3\"],"
     "\"ps\":[\"p:4\"],\"evaluator\":[\"e:5\"]},\"task\":{\"type\":\"worker\",\"index\":1}}";
 
-START_TEST(tasks_are_in_order_and_split) {
+TEST(tasks_are_in_order_and_split) {
     struct ls_cluster_view *config = parse(two_workers);
     const struct ls_task wanted[] = {{LS_TASK_CHIEF, 0, (char[]){"C.x.:1"}, (char[]){"C.x."}, 1},
                                      {LS_TASK_WORKER, 0, (char[]){"w0:2"}, (char[]){"w0"}, 2},
@@ -207,9 +205,8 @@ START_TEST(tasks_are_in_order_and_split) {
     }
     ls_cluster_view_free(config);
 }
-END_TEST
 
-START_TEST(members_are_chief_workers_and_servers) {
+TEST(members_are_chief_workers_and_servers) {
     struct ls_cluster_view *config = parse(two_workers);
     ck_assert_int_eq(config->id_in_cluster, 2);
     for (int rank = 0; rank < 4; rank++) ck_assert_ptr_eq(ls_cluster_view_member(config, rank), &config->tasks[rank]);
@@ -223,11 +220,10 @@ START_TEST(members_are_chief_workers_and_servers) {
     ls_cluster_view_free(config);
     ls_cluster_view_free(NULL);
 }
-END_TEST
 
 /* Order of keys, maps, case, dots, spellings of IPv6 and of ports, evaluator or not, and the task make no difference.
  */
-START_TEST(canonical_is_one_text) {
+TEST(canonical_is_one_text) {
     static const char other[] =
         "{\"task\":{\"index\":\"0\",\"type\":\"chief\"},\"cluster\":{\"ps\":{\"0\":\"P:4\"},"
         "\"worker\":{\"1\":\"[fd00:0:0:0::7]:03\",\"0\":\"W0.:2\"},\"chief\":[\"c.X:1\"]},\"environment\":\"cloud\"}";
@@ -240,9 +236,8 @@ START_TEST(canonical_is_one_text) {
     ls_cluster_view_free(first);
     ls_cluster_view_free(second);
 }
-END_TEST
 
-START_TEST(an_address_makes_a_difference) {
+TEST(an_address_makes_a_difference) {
     struct ls_cluster_view *a =
         parse("{\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
     struct ls_cluster_view *b =
@@ -255,7 +250,6 @@ START_TEST(an_address_makes_a_difference) {
     ls_cluster_view_free(b);
     ls_cluster_view_free(c);
 }
-END_TEST
 
 /* head, then count times unit, then tail; freed with ls_free. */
 static char *repeated(const char *head, const char *unit, size_t count, const char *tail) {
@@ -271,7 +265,7 @@ static char *repeated(const char *head, const char *unit, size_t count, const ch
 static const char worker_and_job[] =
     "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\",\"index\":0},\"job\":";
 
-START_TEST(a_large_job_is_ignored) {
+TEST(a_large_job_is_ignored) {
     char head[256];
     (void)snprintf(head, sizeof(head), "%s[", worker_and_job);
     char *text = repeated(head, "{\"args\":[\"--flag\",1.5]},", 200000, "null]}"); /* 4.8 MB */
@@ -280,9 +274,8 @@ START_TEST(a_large_job_is_ignored) {
     ls_cluster_view_free(config);
     ls_free(text);
 }
-END_TEST
 
-START_TEST(too_large_a_text_is_refused) {
+TEST(too_large_a_text_is_refused) {
     char *text = repeated(worker_and_job, " ", (size_t)16 << 20, "1}");
     struct ls_cluster_view *config = NULL;
     ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
@@ -290,7 +283,6 @@ START_TEST(too_large_a_text_is_refused) {
     ck_assert_ptr_null(config);
     ls_free(text);
 }
-END_TEST
 
 static ls_status parse_nested(size_t depth) {
     char *open = repeated(worker_and_job, "[", depth, ""), *text = repeated(open, "]", depth, "}");
@@ -302,16 +294,15 @@ static ls_status parse_nested(size_t depth) {
     return status;
 }
 
-START_TEST(nesting_has_a_limit) {
+TEST(nesting_has_a_limit) {
     assert_ok(parse_nested(999)); /* and the object around it */
     ck_assert_int_eq(parse_nested(1000), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "nested more than 1000 deep"));
     ck_assert_int_eq(parse_nested(1000000), LS_INVALID_ARGUMENT);
 }
-END_TEST
 
 /* Twenty thousand workers: nothing here may be quadratic in them. */
-START_TEST(a_large_cluster) {
+TEST(a_large_cluster) {
     LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(1 << 20);
     ck_assert_ptr_nonnull(text);
     size_t used = (size_t)sprintf(text, "{\"cluster\":{\"worker\":[");
@@ -322,9 +313,8 @@ START_TEST(a_large_cluster) {
     ck_assert_str_eq(ls_cluster_view_member(config, 19999)->host, "worker-19999");
     ls_cluster_view_free(config);
 }
-END_TEST
 
-START_TEST(long_values_are_cut_in_messages) {
+TEST(long_values_are_cut_in_messages) {
     char *text = repeated("{\"cluster\":{\"", "\\u00e9", 100000, "\":[]}}");
     struct ls_cluster_view *config = NULL;
     ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
@@ -332,7 +322,6 @@ START_TEST(long_values_are_cut_in_messages) {
     ck_assert_uint_lt(strlen(ls_error()), 300);
     ls_free(text);
 }
-END_TEST
 
 /* ---- Memory that runs out ---- */
 
@@ -369,7 +358,7 @@ static long fail_each_call(int what, const char *text, ls_status wanted) {
     }
 }
 
-START_TEST(every_allocation_may_fail) {
+TEST(every_allocation_may_fail) {
     static const char warned[] =
         "{\"Task\":1,\"cluster\":{\"worker\":{\"0\":\"localhost:1\"},\"ps\":[\"p:1\",\"q:1\"]},"
         "\"task\":{\"type\":\"worker\",\"index\":0}}";
@@ -381,28 +370,6 @@ START_TEST(every_allocation_may_fail) {
     ck_assert_int_ge(fail_each_call(CHECK_JSON, "{\"cluster\":{\"worker\":[\"a:1\",\"b\"]}}", LS_INVALID_ARGUMENT), 5);
     ck_assert_int_eq(fail_each_call(CHECK_TEXT, "[", LS_INVALID_ARGUMENT), 2);
 }
-END_TEST
-
-static Suite *suite(void) {
-    Suite *made = suite_create("resolver/tf_config");
-    TCase *texts = tcase_create("corpus"), *rest = tcase_create("config");
-    tcase_add_test(texts, corpus_is_whole);
-    tcase_add_loop_test(texts, case_of_the_corpus, 0, (int)corpus.count);
-    tcase_set_timeout(rest, 60);
-    tcase_add_test(rest, tasks_are_in_order_and_split);
-    tcase_add_test(rest, members_are_chief_workers_and_servers);
-    tcase_add_test(rest, canonical_is_one_text);
-    tcase_add_test(rest, an_address_makes_a_difference);
-    tcase_add_test(rest, a_large_job_is_ignored);
-    tcase_add_test(rest, too_large_a_text_is_refused);
-    tcase_add_test(rest, nesting_has_a_limit);
-    tcase_add_test(rest, a_large_cluster);
-    tcase_add_test(rest, long_values_are_cut_in_messages);
-    tcase_add_test(rest, every_allocation_may_fail);
-    suite_add_tcase(made, texts);
-    suite_add_tcase(made, rest);
-    return made;
-}
 
 /* The one argument is the folder of the corpus. */
 int main(int argc, char **argv) {
@@ -411,7 +378,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     corpus_read(argv[1], &corpus);
-    int result = run_suite(suite());
+    int result = RUN_TESTS("resolver/tf_config", .seconds = 60);
     corpus_free(&corpus);
     return result;
 }

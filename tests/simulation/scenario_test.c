@@ -17,7 +17,7 @@ enum {
 
 static const int sizes[] = {3, 5, 16, 64}; /* SIZES of them */
 
-START_TEST(few_workers) {
+TEST_EACH(few_workers, scenario_count) {
     const struct scenario *scenario = &scenarios[_i];
     for (size_t i = 0; i < SIZES; i++)
         for (uint64_t seed = 1; seed <= SEEDS && sizes[i] >= scenario->least; seed++) {
@@ -27,15 +27,13 @@ START_TEST(few_workers) {
                           result.failure);
         }
 }
-END_TEST
 
-START_TEST(many_workers) {
+TEST_EACH(many_workers, scenario_count) {
     const struct scenario *scenario = &scenarios[_i];
     struct scenario_result result;
     scenario_run(scenario, MANY_WORKERS, 1, &result);
     ck_assert_msg(!*result.failure, "%s: %s", scenario->name, result.failure);
 }
-END_TEST
 
 static const struct scenario *find(const char *name) {
     const struct scenario *scenario = scenarios;
@@ -44,7 +42,7 @@ static const struct scenario *find(const char *name) {
 }
 
 /* A cost that grows faster than the workers shows here first. */
-START_TEST(a_thousand_workers) {
+TEST(a_thousand_workers) {
     static const char *const names[] = {"join", "coordinator lost", "the lowest fifth lost", "one frozen, then killed"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct scenario_result result;
@@ -53,10 +51,9 @@ START_TEST(a_thousand_workers) {
         ck_assert_msg(i || result.coordinator_streams == 2 * (THOUSAND - 1), "%d streams", result.coordinator_streams);
     }
 }
-END_TEST
 
 /* So that a seed is all that is needed to see a failure again. */
-START_TEST(the_same_seed_is_the_same_run) {
+TEST(the_same_seed_is_the_same_run) {
     struct scenario_result first, second;
     for (int i = 0; i < scenario_count; i++) {
         scenario_run(&scenarios[i], 16, 7, &first);
@@ -65,10 +62,9 @@ START_TEST(the_same_seed_is_the_same_run) {
         ck_assert_mem_eq(&first, &second, sizeof(first));
     }
 }
-END_TEST
 
 /* LOCKSTEP_TEST_SEED begins elsewhere. */
-START_TEST(random_scenarios) {
+TEST(random_scenarios) {
     const char *given = getenv("LOCKSTEP_TEST_SEED");
     uint64_t from = given ? strtoull(given, NULL, 10) : 1;
     for (uint64_t seed = from; seed < from + RANDOM; seed++) {
@@ -77,10 +73,9 @@ START_TEST(random_scenarios) {
         ck_assert_msg(!*result.failure, "seed %llu: %s", (unsigned long long)seed, result.failure);
     }
 }
-END_TEST
 
 /* All end where so many are lost at once that nobody may go on. That is seldom. */
-START_TEST(random_elastic_scenarios) {
+TEST(random_elastic_scenarios) {
     int gave_up = 0;
     for (uint64_t seed = 1; seed <= ELASTIC; seed++) {
         struct scenario_result result;
@@ -90,22 +85,5 @@ START_TEST(random_elastic_scenarios) {
     }
     ck_assert_int_lt(gave_up, ELASTIC / 5);
 }
-END_TEST
 
-static TCase *add_case(Suite *suite, const char *name) {
-    TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 300);
-    suite_add_tcase(suite, tcase);
-    return tcase;
-}
-
-int main(void) {
-    Suite *suite = suite_create("scenario");
-    tcase_add_loop_test(add_case(suite, "few"), few_workers, 0, scenario_count);
-    tcase_add_loop_test(add_case(suite, "many"), many_workers, 0, scenario_count);
-    tcase_add_test(add_case(suite, "thousand"), a_thousand_workers);
-    tcase_add_test(add_case(suite, "same"), the_same_seed_is_the_same_run);
-    tcase_add_test(add_case(suite, "random"), random_scenarios);
-    tcase_add_test(add_case(suite, "elastic"), random_elastic_scenarios);
-    return run_suite(suite);
-}
+TESTS("scenario", .seconds = 300)

@@ -62,17 +62,16 @@ static const char *const whole[] = {FILE_NAME("keras3.h5"),        FILE_NAME("ke
                                     FILE_NAME("named.weights.h5"), FILE_NAME("whole.keras"), FILE_NAME("weights.npz")};
 enum { WHOLE = sizeof(whole) / sizeof(whole[0]) };
 
-START_TEST(every_form_is_read) {
+TEST_EACH(every_form_is_read, WHOLE) {
     struct ls_weights weights;
     assert_ok(ls_weights_read(whole[_i], &weights));
     check_all(&weights, strstr(whole[_i], "keras2"));
     ck_assert_ptr_null(ls_weights_find(&weights, "dense/gamma"));
     ls_weights_free(&weights);
 }
-END_TEST
 
 /* What Keras wrote, as safetensors, as npz and as safetensors again: the same bytes at both ends. */
-START_TEST(a_file_converts_there_and_back) {
+TEST_EACH(a_file_converts_there_and_back, WHOLE) {
     struct ls_weights weights;
     uint8_t *first, *last;
     size_t first_size, last_size;
@@ -94,9 +93,8 @@ START_TEST(a_file_converts_there_and_back) {
     ls_weights_free(&weights);
     ls_free(last);
 }
-END_TEST
 
-START_TEST(bad_files_are_refused) {
+TEST(bad_files_are_refused) {
     static const struct {
         const char *path;
         ls_status status;
@@ -122,10 +120,9 @@ START_TEST(bad_files_are_refused) {
     ck_assert_fails(ls_weights_arrays_write(full, &weights), LS_RESOURCE_EXHAUSTED, "full.npz': No space left");
     ls_weights_free(&weights);
 }
-END_TEST
 
 /* An array that is not read is left to who wants it. */
-START_TEST(arrays_that_are_not_read_are_named) {
+TEST(arrays_that_are_not_read_are_named) {
     static const struct {
         const char *path, *says;
     } others[] = {{FILE_NAME("chunks.h5"), "is in chunks, as compressed ones are"},
@@ -137,9 +134,8 @@ START_TEST(arrays_that_are_not_read_are_named) {
         ls_weights_free(&weights);
     }
 }
-END_TEST
 
-START_TEST(an_error_of_reading_is_no_damage) {
+TEST(an_error_of_reading_is_no_damage) {
     struct ls_weights weights;
     int failures = 0;
     for (long k = 1;; k++, failures++) {
@@ -152,7 +148,6 @@ START_TEST(an_error_of_reading_is_no_damage) {
     }
     ck_assert_int_ge(failures, 3);
 }
-END_TEST
 
 static ls_status parse_copy(const uint8_t *bytes, size_t size, struct ls_weights *weights) {
     uint8_t *copy = ls_alloc(size);
@@ -162,7 +157,7 @@ static ls_status parse_copy(const uint8_t *bytes, size_t size, struct ls_weights
 }
 
 /* No truncation is taken for whole, but where only free space is missing; no changed byte is a crash. */
-START_TEST(damage_is_found) {
+TEST_EACH(damage_is_found, WHOLE) {
     uint8_t *bytes;
     size_t size, truncated = 0, changed = 0;
     struct ls_weights weights;
@@ -182,19 +177,5 @@ START_TEST(damage_is_found) {
     ck_assert_uint_gt(changed, 50);
     ls_free(bytes);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("files");
-    TCase *tests = tcase_create("files");
-    tcase_set_timeout(tests, 60);
-    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, every_form_is_read, 0, WHOLE);
-    tcase_add_loop_test(tests, a_file_converts_there_and_back, 0, WHOLE);
-    tcase_add_test(tests, bad_files_are_refused);
-    tcase_add_test(tests, arrays_that_are_not_read_are_named);
-    tcase_add_test(tests, an_error_of_reading_is_no_damage);
-    tcase_add_loop_test(tests, damage_is_found, 0, WHOLE);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("files", .seconds = 60, .begin = folder_make, .end = folder_remove)
