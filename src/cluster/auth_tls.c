@@ -1,5 +1,4 @@
-/* TLS: which certificate is whose. A task's certificate is made out to a DNS name such as worker-1.lockstep, so that
- * nobody can be another task than the one that it was made for. */
+/* TLS: whoever has no certificate of its task is refused, and a difference about TLS ends the join. */
 #include "cluster/auth_tls.h"
 
 #include <stdio.h>
@@ -7,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "cluster/security/certificate.h"
 #include "base/status.h"
 #include "cluster/net/preface.h"
 #include "cluster/cluster_private.h"
@@ -18,23 +16,12 @@
 #define HURRY_PAUSE (250 * LS_MILLISECOND) /* since the stranger before: a flood makes nobody dial more */
 #define SAME_FILES  "LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_CA"
 
-void ls_auth_tls_name(const char *task_type, int task_index, char name[LS_CERTIFICATE_NAME]) {
-    (void)snprintf(name, LS_CERTIFICATE_NAME, "%s-%d.lockstep", task_type, task_index);
-}
-
 bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, const char *task_type,
                         int task_index, char text[LS_ERROR_SIZE]) {
-    char name[LS_CERTIFICATE_NAME];
-    if (!ls_credentials_has_tls(&cluster->net.credentials)) return true;
-    ls_auth_tls_name(task_type, task_index, name);
-    const char *why = "is missing";
-    if (caller->certificate) {
-        if (ls_certificate_verify(caller->certificate, cluster->net.credentials.authority, name) == LS_OK) return true;
-        why = ls_error();
-    }
+    if (!ls_credentials_check(&cluster->net.credentials, caller->certificate, task_type, task_index)) return true;
     (void)snprintf(text, LS_ERROR_SIZE,
                    "%s (rank %d) refuses who says it is %s:%d: its certificate (LOCKSTEP_TLS_CERTIFICATE) %s",
-                   cluster->peers[cluster->rank]->name, cluster->rank, task_type, task_index, why);
+                   cluster->peers[cluster->rank]->name, cluster->rank, task_type, task_index, ls_error());
     return false;
 }
 

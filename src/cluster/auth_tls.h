@@ -3,10 +3,6 @@
 #include "cluster/cluster_private.h"
 #include "cluster/rpc/rpc_stream.h"
 
-#define LS_CERTIFICATE_NAME 96
-
-/* "worker-1.lockstep" */
-void ls_auth_tls_name(const char *task_type, int task_index, char name[LS_CERTIFICATE_NAME]);
 /* Returns true if the caller's certificate is the task's. Else text says why not. */
 bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, const char *task_type,
                         int task_index, char text[LS_ERROR_SIZE]);

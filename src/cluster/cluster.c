@@ -18,16 +18,14 @@
 #include "cluster/net/address.h"
 #include "cluster/cluster_private.h"
 #include "cluster/heartbeat.h"
-#include "cluster/data_channel.h"
-#include "cluster/data_link.h"
 #include "cluster/exchange.h"
-#include "cluster/moved.h"
 #include "cluster/peer.h"
 #include "cluster/star.h"
 #include "cluster/probe_server.h"
 #include "cluster/servers.h"
 #include "cluster/rpc/rpc_stream.h"
-#include "resolver/cluster_view.h"
+#include "cluster/security/certificate.h"
+#include "resolver/tf_config.h"
 
 /* Equal for the processes of one host (or container): its boot and its name. */
 static void read_host(char host[256]) {
@@ -59,6 +57,11 @@ static void control_connection(void *context, int fd) {
     ls_monitor_unlock(&cluster->monitor);
 }
 
+static bool data_connection(void *context, int fd, const struct ls_preface *preface) {
+    struct ls_cluster *cluster = context;
+    return ls_data_link_arrived(&cluster->data, fd, preface);
+}
+
 static void asked_for_addresses(void *context, int fd) {
     const struct ls_cluster *cluster = context;
     cluster->config.meet(cluster->config.rendezvous, fd, cluster->net.relay);
@@ -84,7 +87,7 @@ static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int 
                                         .hello_most = hello_most(cluster),
                                         .context = cluster,
                                         .control = control_connection,
-                                        .data = ls_data_link_arrived,
+                                        .data = data_connection,
                                         .probe = ls_probe_server_answer,
                                         .meet = cluster->config.rendezvous ? asked_for_addresses : NULL,
                                         .differed = ls_auth_tls_differed};
@@ -115,6 +118,7 @@ static void close_all(const int *fds, int count) {
 
 static ls_status start_port(struct ls_cluster *cluster, const int *fds, int count) {
     ls_status status = ls_relay_new(&cluster->net.refusals, &cluster->net.relay);
+    cluster->data.relay = cluster->net.relay;
     if (!status) status = start_rpc(cluster);
     if (!status) return start_listener(cluster, fds, count);
     close_all(fds, count);
@@ -147,6 +151,20 @@ static void raise_descriptor_limit(const struct ls_cluster *cluster) {
                        (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
 }
 
+/* One line where neither token nor TLS guards a cluster of several hosts. */
+static void warn_open(const struct ls_cluster *cluster) {
+    const struct ls_credentials *credentials = &cluster->net.credentials;
+    if (credentials->token_size || credentials->certificate) return;
+    for (int rank = 0; rank < cluster->workers; rank++) {
+        const char *host = ls_cluster_view_member(cluster->config.tf_config, rank)->host;
+        if (ls_address_is_loopback(host) || ls_tf_config_address_is_nowhere(host)) continue;
+        ls_log_warning(cluster->config.log,
+                       "whoever reaches this cluster's ports can join it or listen: set LOCKSTEP_TOKEN_FILE, or "
+                       "LOCKSTEP_TLS_* (lockstep certs), unless the network is trusted");
+        return;
+    }
+}
+
 static ls_status start_cluster(struct ls_cluster *cluster) {
     int fds[LS_MAX_LISTEN], count = 0;
     raise_descriptor_limit(cluster);
@@ -156,22 +174,21 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
     if (status) return status;
     struct ls_task own = *cluster->peers[cluster->rank]->task;
     const char *host;
-    ls_moved_own(cluster, &host, &own.port);
+    ls_moved_place(&cluster->net.moved, cluster->rank, &host, &own.port);
     own.host = (char *)host;
     status = ls_address_listen(cluster->config.tf_config, &own, cluster->config.log, fds, &count);
     if (status) return status;
     ls_heartbeat_prepare(cluster);
     status = start_port(cluster, fds, count);
     if (!status) status = ls_heartbeat_start(cluster);
-    if (!status && !cluster->rank)
-        ls_credentials_warn(&cluster->net.credentials, cluster->config.tf_config, cluster->config.log);
+    if (!status && !cluster->rank) warn_open(cluster);
     return status;
 }
 
 static ls_status read_security(struct ls_cluster *cluster) {
     const struct ls_task *own = cluster->peers[cluster->rank]->task;
     char name[LS_CERTIFICATE_NAME];
-    ls_auth_tls_name(ls_cluster_view_type_name(own->type), own->index, name);
+    ls_certificate_name(ls_cluster_view_type_name(own->type), own->index, name);
     return ls_credentials_read(cluster->config.settings, name, cluster->config.log, &cluster->net.credentials);
 }
 
@@ -208,6 +225,35 @@ static ls_status fill_terms(struct ls_cluster *cluster) {
     return status;
 }
 
+static struct ls_data_attempt present_attempt(const void *context) {
+    const struct ls_cluster *cluster = context;
+    const struct ls_proposal *proposal = &cluster->proposal;
+    return (struct ls_data_attempt){
+        .number = proposal->number,
+        .before = cluster->phase < LS_PHASE_MEMBER ? cluster->generation : UINT64_MAX,
+        .incarnation = cluster->incarnation,
+        .roster = proposal->roster,
+        .key = proposal->key,
+        .open = !proposal->failed && cluster->phase >= LS_PHASE_FORMING && cluster->phase < LS_PHASE_ENDED,
+        .stands = cluster->phase >= LS_PHASE_MEMBER || (proposal->taken && !proposal->failed)};
+}
+
+static ls_status open_data(struct ls_cluster *cluster) {
+    struct ls_connections *net = &cluster->net;
+    struct ls_data_channel *channel;
+    cluster->data = (struct ls_data_links){.monitor = &cluster->monitor,
+                                           .tf_config = cluster->config.tf_config,
+                                           .settings = cluster->config.settings,
+                                           .credentials = &net->credentials,
+                                           .refusals = &net->refusals,
+                                           .moved = &net->moved,
+                                           .rank = cluster->rank,
+                                           .size = cluster->size,
+                                           .attempt = present_attempt,
+                                           .context = cluster};
+    return ls_data_channel_open(&cluster->data, 0, &channel);
+}
+
 static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
     const struct ls_cluster_view *tf = config->tf_config;
     cluster->config = *config;
@@ -220,6 +266,7 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
                    config->options ? config->options : "");
     cluster->started = cluster->next.seeking_since = ls_now();
     cluster->net.wake = -1;
+    cluster->net.moved = (struct ls_moved){.settings = config->settings, .tf_config = tf, .size = cluster->size};
     cluster->net.refusals.log = config->log;
     cluster->net.refusals.activity = config->activity;
     read_host(cluster->terms.host);
@@ -241,8 +288,7 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     ls_status status = fill_terms(cluster);
     if (!status && config->elastic && !ls_servers_has(cluster, cluster->rank))
         status = read_elastic(cluster, config->elastic);
-    struct ls_data_channel *channel;
-    return status ? status : ls_data_channel_open(cluster, 0, &channel);
+    return status ? status : open_data(cluster);
 }
 
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **made) {
@@ -255,7 +301,7 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
         return status;
     }
     status = fill_cluster(cluster, config);
-    if (!status) status = ls_moved_open(cluster);
+    if (!status) status = ls_moved_open(&cluster->net.moved);
     if (!status) status = read_security(cluster);
     if (!status) status = start_cluster(cluster);
     return LS_HAND_OVER(status, made, cluster, ls_cluster_free(cluster));
@@ -270,9 +316,9 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_heartbeat_stop(cluster);
     ls_rpc_free(cluster->net.rpc);
     ls_relay_free(cluster->net.relay);
-    ls_data_channel_end(cluster);
+    ls_data_channel_end(&cluster->data);
     ls_peer_free_all(cluster);
-    ls_moved_release(cluster);
+    ls_moved_release(&cluster->net.moved);
     ls_free(cluster->roster);
     ls_free(cluster->next.present);
     ls_free(cluster->members);
@@ -388,4 +434,11 @@ bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
     if (rank < 0 || rank >= cluster->count + cluster->servers) return "";
     return ls_cluster_view_member(cluster->config.tf_config, cluster->members[rank])->name;
+}
+
+ls_status ls_cluster_links(struct ls_cluster *cluster, uint32_t channel, const int *members, int count,
+                           struct ls_link_source **source) {
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int, ranks, (size_t)count, "a source of links");
+    for (int i = 0; i < count; i++) ranks[i] = cluster->members[members ? members[i] : i];
+    return ls_data_source_new(&cluster->data, channel, ranks, count, source);
 }

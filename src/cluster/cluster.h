@@ -9,6 +9,7 @@
 #include "base/settings.h"
 #include "resolver/cluster_view.h"
 #include "collective/link/abort.h"
+#include "collective/link/link_source.h"
 
 struct ls_cluster;
 struct ls_rendezvous;
@@ -33,7 +34,7 @@ struct ls_cluster_config {
     void *context;                    /* of these two */
     struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */
     void (*meet)(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay); /* takes who asks for them */
-    const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (ledger.h); NULL or empty: all are needed */
+    const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (quorum.h); NULL or empty: all are needed */
 };
 /* Serves; nobody is dialled before ls_join_form. */
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
@@ -83,6 +84,13 @@ int ls_cluster_local_size(const struct ls_cluster *cluster);
 uint64_t ls_cluster_host(const struct ls_cluster *cluster, int rank);
 /* "worker:1" */
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank);
+/* Makes the source of the data links of the generation that ls_join_form has given last, among count members in this
+ * order (NULL: all of them); NULL for one member. channel is its number (data/data.h), which no other source of this
+ * cluster has but number 0's. Of an odd channel place i is the link to member i, and place count + i the one from it.
+ * The caller closes the source. It gives no link any more once the generation is over, and must not be asked for one
+ * after the cluster is freed. */
+ls_status ls_cluster_links(struct ls_cluster *cluster, uint32_t channel, const int *members, int count,
+                           struct ls_link_source **source);
 struct ls_bytes {
     void *data;
     size_t size;

@@ -8,13 +8,12 @@
 
 #include "base/status.h"
 #include "cluster/cluster.h"
-#include "cluster/net/dial.h"
+#include "cluster/data/data.h"
 #include "cluster/quorum.h"
 #include "cluster/net/listener.h"
 #include "cluster/message.h"
 #include "cluster/net/refusals.h"
 #include "cluster/rpc/rpc.h"
-#include "cluster/credentials.h"
 
 /* The states of docs/protocol.md. Before MEMBER the caller is in form or accept, and dials whom it is not connected to.
  */
@@ -45,28 +44,6 @@ struct ls_peer_report {
     struct ls_report has;
     struct ls_ledger ledger; /* that came with it ... */
     struct ls_closed closed; /* ... and whom it has seen to end */
-};
-
-/* The data connection of a proposal in one channel (data_link.c), until the caller takes it. */
-struct ls_peer_data {
-    struct ls_link *link; /* made, and not taken yet; NULL: none */
-    uint64_t admitted;    /* the last attempt that was admitted, of this proposal */
-    struct ls_dial dial;
-    int fd;                      /* has sent the preface and waits for the answer; -1: none */
-    struct ls_shm_link *offered; /* in the preface; NULL: none */
-    int64_t deadline;
-    uint64_t attempts; /* ever */
-    int64_t asked;     /* when the caller first wanted it; 0: it has not */
-};
-
-/* The data connections of one group of processes (data_channel.h). */
-struct ls_data_channel {
-    struct ls_data_channel *next;
-    struct ls_cluster *cluster; /* NULL once that is gone */
-    uint32_t number;
-    int wake; /* eventfd that ends the wait for a connection */
-    int places;
-    struct ls_peer_data **peers; /* [places] by rank, one-way to each and then from each; NULL before it is needed */
 };
 
 /* A stream to a process that was lost: its end says whether that one has ended. */
@@ -227,8 +204,8 @@ struct ls_connections {
     struct ls_rpc *rpc;
     struct ls_relay *relay;
     struct ls_listener *listener;
-    int wake;                         /* eventfd that ends the forming thread's poll */
-    struct ls_data_channel *channels; /* of data connections, the newest first; the last is number 0 */
+    struct ls_moved moved;
+    int wake; /* eventfd that ends the forming thread's poll */
 };
 
 /* The choice of the peers that this worker dials. */
@@ -279,16 +256,6 @@ struct ls_stalls_told {
     int count; /* ever in this generation */
 };
 
-/* The place of a worker now, if its launcher says so. */
-struct ls_moved_task {
-    char *host; /* NULL: where TF_CONFIG has it */
-    int port;
-};
-struct ls_moved {
-    struct ls_moved_task *at; /* [size]; NULL without LOCKSTEP_ADDRESSES */
-    int64_t read_at;          /* not before is the file read again */
-};
-
 struct ls_cluster {
     struct ls_cluster_config config;
     struct ls_monitor monitor;
@@ -299,8 +266,8 @@ struct ls_cluster {
     struct ls_terms terms;
     struct ls_peer **peers; /* [size] by rank: those that it has met, and itself with rank and task only; else NULL */
     struct ls_peer *first_peer; /* that it has met, without itself */
-    struct ls_moved moved;
     struct ls_connections net;
+    struct ls_data_links data;
     struct ls_heartbeat heartbeat;
     struct ls_star star;
     enum ls_phase phase;

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "cluster/failure.h"
-#include "cluster/moved.h"
 #include "cluster/peer.h"
 #include "cluster/servers.h"
 
@@ -168,7 +167,7 @@ static bool is_reachable(struct ls_cluster *cluster, struct ls_peer *peer) {
         peer->knock.in_vain = false;
         knock->why[0] = 0;
     }
-    int fd = ls_moved_dial(cluster, peer->rank, knock);
+    int fd = ls_moved_dial(&cluster->net.moved, peer->rank, knock);
     if (fd >= 0) (void)close(fd);
     if (fd < 0 && *knock->why && !peer->knock.in_vain) {
         peer->knock.in_vain = true;

@@ -14,7 +14,6 @@
 #include "base/point.h"
 #include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
-#include "cluster/data_channel.h"
 #include "cluster/elastic.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
@@ -73,7 +72,7 @@ static void seek(struct ls_cluster *cluster) {
     cluster->exchanges.broken = false;
     if (newer || cluster->phase == LS_PHASE_FENCED) return;
     ls_propose_renew(proposal, 0);
-    ls_data_channel_drop(cluster);
+    ls_data_channel_drop(&cluster->data);
     cluster->phase = cluster->generation ? LS_PHASE_SEEKING : LS_PHASE_JOINING;
     ls_propose_again(cluster);
 }

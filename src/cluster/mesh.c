@@ -12,7 +12,6 @@
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
 #include "cluster/cluster_private.h"
-#include "cluster/moved.h"
 #include "cluster/net/name_lookup.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
@@ -33,7 +32,7 @@ static ls_status open_stream(struct ls_cluster *cluster, int fd, struct ls_peer 
 }
 
 static void dial_control(struct ls_cluster *cluster, struct ls_peer *peer) {
-    int fd = ls_moved_dial(cluster, peer->rank, &peer->control);
+    int fd = ls_moved_dial(&cluster->net.moved, peer->rank, &peer->control);
     if (fd >= 0 && open_stream(cluster, fd, peer))
         ls_dial_fail(&peer->control, ls_error());
     else if (fd < 0 && peer->control.verdict)

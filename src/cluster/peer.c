@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/memory.h"
-#include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
 #include "cluster/rpc/rpc_stream.h"
+#include "cluster/security/certificate.h"
 #include "resolver/cluster_view.h"
 
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index) {
@@ -29,7 +29,7 @@ static void link_peer(struct ls_cluster *cluster, struct ls_peer *peer) {
 static void secure_dials(const struct ls_cluster *cluster, struct ls_peer *peer) {
     const struct ls_connections *net = &cluster->net;
     char name[LS_CERTIFICATE_NAME];
-    ls_auth_tls_name(ls_cluster_view_type_name(peer->task->type), peer->task->index, name);
+    ls_certificate_name(ls_cluster_view_type_name(peer->task->type), peer->task->index, name);
     ls_dial_secure(&peer->control, net->credentials.identity, net->relay, name);
 }
 

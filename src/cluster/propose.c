@@ -8,10 +8,9 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/point.h"
+#include "base/random.h"
 #include "cluster/auth_token.h"
 #include "cluster/cluster_private.h"
-#include "cluster/data_channel.h"
-#include "cluster/data_link.h"
 #include "cluster/elastic.h"
 #include "cluster/exchange.h"
 #include "cluster/hello.h"
@@ -192,7 +191,7 @@ static void begin_forming(struct ls_cluster *cluster) {
     ls_exchange_renew(cluster);
     cluster->end.over = false;
     *cluster->end.stopped = '\0';
-    ls_data_channel_drop(cluster);
+    ls_data_channel_drop(&cluster->data);
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_renew(peer);
     ls_outbox_notify(cluster);
 }
@@ -225,7 +224,7 @@ static void propose(struct ls_cluster *cluster) {
     struct ls_proposal *proposal = &cluster->proposal;
     uint8_t drawn[LS_PROOF_SIZE];
     ls_propose_renew(proposal, next_number(cluster));
-    if (!ls_data_link_draw(cluster, drawn)) return;
+    if (ls_entropy_fill(drawn, LS_PROOF_SIZE) || !ls_auth_token_key(cluster, drawn, proposal->key)) return;
     memcpy(proposal->roster, cluster->next.present, (size_t)cluster->size * sizeof(*proposal->roster));
     find_hosts(cluster);
     find_source(cluster);

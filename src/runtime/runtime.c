@@ -16,7 +16,6 @@
 #include "base/streams.h"
 #include "cluster/join.h"
 #include "cluster/exchange.h"
-#include "cluster/data_source.h"
 #include "cluster/leave.h"
 #include "cluster/rendezvous/rendezvous.h"
 #include "cluster/rendezvous/rendezvous_server.h"
@@ -197,9 +196,9 @@ ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number) {
     struct ls_link_source *source = NULL, *mail = NULL;
     const int *members = runtime->members;
     ls_status status = LS_OK;
-    if (runtime->cluster) status = ls_data_source_new(runtime->cluster, 2 * number, members, runtime->size, &source);
+    if (runtime->cluster) status = ls_cluster_links(runtime->cluster, 2 * number, members, runtime->size, &source);
     if (runtime->cluster && !status)
-        status = ls_data_source_new(runtime->cluster, 2 * number + 1, members, runtime->size, &mail);
+        status = ls_cluster_links(runtime->cluster, 2 * number + 1, members, runtime->size, &mail);
     if (!status) status = open_group(runtime, number, source, mail);
     if (!status) return LS_OK;
     close_source(source);

@@ -12,7 +12,6 @@
 #include "base/new.h"
 #include "base/point.h"
 #include "base/thread.h"
-#include "cluster/data_source.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
 #include "collective/servers/assist.h"
@@ -66,8 +65,8 @@ static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime
     const struct ls_settings *settings = &runtime->settings;
     struct ls_link_source *source = NULL, *mail = NULL;
     int servers = ls_cluster_servers(cluster), size = ls_cluster_size(cluster) + servers;
-    ls_status status = ls_data_source_new(cluster, CHANNEL, NULL, size, &source);
-    if (!status) status = ls_data_source_new(cluster, MAIL_CHANNEL, NULL, size, &mail);
+    ls_status status = ls_cluster_links(cluster, CHANNEL, NULL, size, &source);
+    if (!status) status = ls_cluster_links(cluster, MAIL_CHANNEL, NULL, size, &mail);
     if (status) {
         if (source) source->ops->close(source);
         return status;

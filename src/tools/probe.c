@@ -13,7 +13,7 @@
 #include "base/grow.h"
 #include "base/new.h"
 #include "cluster/net/preface.h"
-#include "cluster/credentials.h"
+#include "cluster/security/credentials.h"
 #include "base/plain.h"
 
 #define ANSWER_MAX ((size_t)1 << 20)

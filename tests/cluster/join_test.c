@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cluster/cluster_private.h"
-#include "cluster/data_source.h"
 #include "cluster/worker.h"
 #include "harness.h"
 
@@ -18,7 +17,7 @@
 static void use_links(struct test_worker *worker) {
     struct ls_link *links[MAX_TEST_WORKERS] = {NULL};
     struct ls_link_source *source;
-    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     ck_assert_int_eq(source == NULL, worker->size == 1);
     for (int rank = 0; rank < worker->size; rank++)
         if (rank != worker->rank) links[rank] = test_take_link(source, rank);
@@ -61,7 +60,7 @@ static void run_three(void (*body)(struct test_worker *worker)) {
 static void use_one_link(struct test_worker *worker) {
     struct ls_link_source *source;
     struct ls_link *link, *other = NULL;
-    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     if (worker->rank == 0) (void)usleep(200000); /* it dials nobody, and its port answers meanwhile */
     if (worker->rank < 2) {
         link = test_take_link(source, 1 - worker->rank);
@@ -89,7 +88,7 @@ static bool tells(struct ls_link_source *source, int rank, int timeout) {
  */
 static void sleep_for_links(struct test_worker *worker) {
     struct ls_link_source *source;
-    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, 3, &source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, 3, &source));
     if (worker->rank) {
         struct ls_link *link = test_take_link(source, 0);
         ck_assert_int_eq(test_receive_rank(link), 0);
@@ -185,7 +184,7 @@ END_TEST
 /* The lower one's port is closed, as where something between the two lets no new connection through. */
 static void dial_in_vain(struct test_worker *worker) {
     struct ls_link_source *source;
-    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     if (worker->rank == 0) {
         ls_monitor_lock(&worker->cluster->monitor);
         struct ls_listener *listener = ls_steal(worker->cluster->net.listener);

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "cluster/data_source.h"
 #include "cluster/net/address.h"
 #include "cluster/net/preface.h"
 #include "cluster/stranger.h"
@@ -28,7 +27,7 @@ static void start_group(struct test_worker *worker, struct ls_group **group) {
                                      .generation = 1,
                                      .timeout = 20,
                                      .transport = LS_TRANSPORT_TCP};
-    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &config.source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &config.source));
     assert_ok(ls_group_new(&config, group));
     ck_assert_str_eq(ls_group_links(*group), "tcp");
 }
@@ -135,7 +134,7 @@ static void await_end(struct ls_link *link) {
 static void look_at_link(struct test_worker *worker) {
     const struct link_case *link_case = worker->context;
     struct ls_link_source *source;
-    assert_ok(ls_data_source_new(worker->cluster, link_case->channel, NULL, 2, &source));
+    assert_ok(ls_cluster_links(worker->cluster, link_case->channel, NULL, 2, &source));
     bool inbound = link_case->channel == 1 && !worker->rank;
     struct ls_link *link = test_take_link(source, inbound ? 3 : 1 - worker->rank);
     ck_assert_str_eq(link->ops->name, link_case->expected);

@@ -23,7 +23,7 @@ struct ls_preface {
     int rank, to; /* the side that dials; the side that is dialled */
     uint64_t generation, incarnation;
     uint64_t attempt;                  /* counts the data connections that a process dials to another, from 1 */
-    uint32_t channel;                  /* which of their groups of connections it belongs to (cluster/data_channel.h) */
+    uint32_t channel;                  /* which of their groups of connections it belongs to (cluster/data/data.h) */
     uint8_t memory[LS_PREFACE_MEMORY]; /* where the memory is (collective/link/shm.h); zeros: none is offered */
     uint8_t proof[LS_PREFACE_PROOF];   /* of all the rest */
 };

@@ -14,8 +14,6 @@
 #include "base/random.h"
 #include "base/kept_error.h"
 #include "base/memory.h"
-#include "cluster/auth_tls.h"
-#include "cluster/credentials.h"
 #include "cluster/net/dial.h"
 #include "cluster/net/listener.h"
 #include "cluster/rendezvous/meet.h"
@@ -288,7 +286,7 @@ static ls_status ask_rank_0(struct visit *visit) {
     char name[LS_CERTIFICATE_NAME];
     ls_status status = LS_OK;
     bool done = false;
-    ls_auth_tls_name("worker", 0, name);
+    ls_certificate_name("worker", 0, name);
     if (ls_credentials_has_tls(&visit->credentials))
         ls_dial_secure(&visit->dial, visit->credentials.identity, visit->relay, name);
     while (!status && !done) {
@@ -328,7 +326,7 @@ static ls_status visit_rank_0(struct visit *visit) {
 
 static ls_status meet(struct visit *visit, struct ls_rendezvous **kept) {
     char name[LS_CERTIFICATE_NAME];
-    ls_auth_tls_name("worker", visit->spec->id_in_cluster, name);
+    ls_certificate_name("worker", visit->spec->id_in_cluster, name);
     ls_status status = ls_credentials_read(visit->settings, name, visit->log, &visit->credentials);
     if (!status) status = ls_relay_new(&visit->refusals, &visit->relay);
     if (status) return status;

@@ -23,7 +23,6 @@
 #include "base/monitor.h"
 #include "base/new.h"
 #include "base/thread.h"
-#include "cluster/auth_tls.h"
 #include "cluster/net/listener.h"
 #include "cluster/rendezvous/meet_caller.h"
 #include "cluster/security/certificate.h"
@@ -290,7 +289,7 @@ static ls_status check_certificate(const struct ls_rendezvous *rendezvous, struc
                                    const struct ls_meet_caller *caller) {
     char name[LS_CERTIFICATE_NAME];
     if (!ls_credentials_has_tls(&rendezvous->credentials)) return LS_OK;
-    ls_auth_tls_name("worker", caller->ask.rank, name);
+    ls_certificate_name("worker", caller->ask.rank, name);
     LS_CLEANUP(ls_free_pointer) char *certificate = ls_relay_certificate(relay, caller->fd);
     if (certificate && ls_certificate_verify(certificate, rendezvous->credentials.authority, name) == LS_OK)
         return LS_OK;

@@ -5,8 +5,8 @@
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "cluster/credentials.h"
 #include "cluster/net/relay.h"
+#include "cluster/security/credentials.h"
 #include "resolver/cluster_view.h"
 
 struct ls_rendezvous;

@@ -35,6 +35,10 @@ static void free_stack(STACK_OF(X509) * *stack) {
     sk_X509_pop_free(*stack, X509_free);
 }
 
+void ls_certificate_name(const char *task_type, int task_index, char name[LS_CERTIFICATE_NAME]) {
+    (void)snprintf(name, LS_CERTIFICATE_NAME, "%s-%d.lockstep", task_type, task_index);
+}
+
 static ls_status fail_crypto(const char *what) {
     return ls_fail(LS_INTERNAL, "libcrypto could not %s", what);
 }

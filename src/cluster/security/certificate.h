@@ -3,6 +3,11 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#define LS_CERTIFICATE_NAME 96
+
+/* The DNS name of a task in certificates, such as "worker-1.lockstep". So nobody can be another task than the one that
+ * its certificate was made for. */
+void ls_certificate_name(const char *task_type, int task_index, char name[LS_CERTIFICATE_NAME]);
 /* Checks that the first certificate of chain is valid now, that a path of signatures leads from it over the rest of
  * chain to one of authority (RFC 5280, section 6), and that it is made out to the DNS name (NULL: any). UNAUTHENTICATED
  * in words that go on from "the certificate": "has expired". */

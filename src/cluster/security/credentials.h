@@ -4,7 +4,6 @@
 #include "cluster/security/proof.h"
 #include "base/settings.h"
 #include "cluster/security/tls.h"
-#include "resolver/cluster_view.h"
 
 struct ls_credentials {
     char token[LS_SETTING_TEXT];
@@ -23,6 +22,7 @@ bool ls_credentials_has_tls(const struct ls_credentials *security);
 void ls_credentials_release(struct ls_credentials *security);
 /* The token; of size 0 where there is none. */
 struct ls_secret ls_credentials_token(const struct ls_credentials *security);
-/* One line where neither token nor TLS guards a cluster of several hosts. */
-void ls_credentials_warn(const struct ls_credentials *security, const struct ls_cluster_view *tf_config,
-                         const struct ls_log *log);
+/* LS_OK where there is no TLS, or where the certificate of the other end is that of the task. Else the error has words
+ * that go on from "its certificate". */
+ls_status ls_credentials_check(const struct ls_credentials *security, const char *certificate, const char *task_type,
+                               int task_index);

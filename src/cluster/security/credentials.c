@@ -1,5 +1,5 @@
 /* Reading the token and what TLS needs. It is a text: what is around it (the line's end, spaces) is no part of it. */
-#include "cluster/credentials.h"
+#include "cluster/security/credentials.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "base/read_file.h"
 #include "base/status.h"
-#include "cluster/net/address.h"
-#include "resolver/tf_config.h"
 #include "base/plain.h"
 
 #define TOKEN_MIN    16        /* bytes: shorter ones can be guessed from one proof */
@@ -139,14 +137,11 @@ struct ls_secret ls_credentials_token(const struct ls_credentials *security) {
     return (struct ls_secret){security->token, security->token_size};
 }
 
-void ls_credentials_warn(const struct ls_credentials *security, const struct ls_cluster_view *tf_config,
-                         const struct ls_log *log) {
-    if (security->token_size || security->certificate) return;
-    for (int rank = 0; rank < tf_config->num_workers; rank++) {
-        const char *host = ls_cluster_view_member(tf_config, rank)->host;
-        if (ls_address_is_loopback(host) || ls_tf_config_address_is_nowhere(host)) continue;
-        ls_log_warning(log, "whoever reaches this cluster's ports can join it or listen: set LOCKSTEP_TOKEN_FILE, or "
-                            "LOCKSTEP_TLS_* (lockstep certs), unless the network is trusted");
-        return;
-    }
+ls_status ls_credentials_check(const struct ls_credentials *security, const char *certificate, const char *task_type,
+                               int task_index) {
+    char name[LS_CERTIFICATE_NAME];
+    if (!ls_credentials_has_tls(security)) return LS_OK;
+    if (!certificate) return ls_fail(LS_UNAUTHENTICATED, "is missing");
+    ls_certificate_name(task_type, task_index, name);
+    return ls_certificate_verify(certificate, security->authority, name);
 }
