@@ -102,8 +102,7 @@ static const struct ls_option size_rows[] = {
     {"factor", "N", "from one size to the next (default 2)", AT(factor), 2, 1 << 20},
     {"bytes", "A,B,...",
      "these sizes instead, in this order; K, M and G count in 1024s. A size is that of the whole vector (all-gather: "
-     "of "
-     "the result, reduce-scatter and all-to-all: of the input, cut evenly over the ranks), rounded down to whole "
+     "of the result, reduce-scatter and all-to-all: of the input, cut evenly over the ranks), rounded down to whole "
      "elements",
      offsetof(struct request, options), LS_OPTION_READ, .read = read_list},
     {"iterations", "N", "timed calls a size (default: what fits into a second, from 5 to 20000)",
@@ -134,14 +133,12 @@ static const struct ls_option call_rows[] = {
 static const struct ls_option result_rows[] = {
     {"check", NULL,
      "after the timing of each size, one more call with random values, compared in bits with what each rank computes "
-     "by "
-     "itself; elements that differ are counted over all ranks. NCCL, whose order is its own, is given whole numbers, "
-     "whose sums are exact",
+     "by itself; elements that differ are counted over all ranks. NCCL, whose order is its own, is given whole "
+     "numbers, whose sums are exact",
      AT(options.check), true},
     {"digest", NULL,
      "after the timing of each size, one more call with random values, which depend on rank and place alone; SHA-256 "
-     "of "
-     "its result, which must be the same on all ranks. Equal digests of two runs are equal bits",
+     "of its result, which must be the same on all ranks. Equal digests of two runs are equal bits",
      AT(options.digest), true},
     {"explain", NULL, "before the table: who exchanges with whom, and the times by which auto chooses",
      AT(options.explain), true},
@@ -245,13 +242,15 @@ int bench_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep bench", argc, argv, about, more, tables, 0};
     struct request ignored;
     if (argc < 2)
-        return ls_usage_error(&line, "say what to measure: all-reduce, broadcast, all-gather, reduce-scatter, "
-                                     "all-to-all or send-receive");
+        return ls_usage_error(
+            &line,
+            "say what to measure: all-reduce, broadcast, all-gather, reduce-scatter, all-to-all or send-receive");
     if (argv[1][0] == '-') {
         int code = ls_options_read(&line, &ignored);
         if (code >= 0) return code;
-        return ls_usage_error(&line, "say first what to measure: all-reduce, broadcast, all-gather, reduce-scatter, "
-                                     "all-to-all or send-receive");
+        return ls_usage_error(
+            &line,
+            "say first what to measure: all-reduce, broadcast, all-gather, reduce-scatter, all-to-all or send-receive");
     }
     int collective = ls_option_word(&line, "collective", argv[1], collectives);
     if (collective < 0) return LS_EXIT_USAGE;

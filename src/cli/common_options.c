@@ -57,8 +57,7 @@ const struct ls_option ls_dataset_option[] = {
     {"dataset", "WHAT",
      "drawn digits, shapes or words; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy files, or of "
      "images, a folder each class; or an .npz or .csv file (train, evaluate, predict: default digits; with --model "
-     "embedding "
-     "words)",
+     "embedding words)",
      0, LS_OPTION_TEXT},
     {0}};
 const struct ls_option ls_data_options[] = {
@@ -97,12 +96,11 @@ const struct ls_option ls_batch_option[] = {
     {"batch-size", "N", "examples in the global batch, all replicas together (default 64 a replica)", AT(batch_size), 1,
      1 << 30},
     {0}};
-const struct ls_option ls_devices_option[] = {
-    {"devices", "D",
-     "auto (all GPUs, else one CPU), gpu, a number of CPU devices, or a list such as gpu:0,gpu:1 (default: "
-     "LOCKSTEP_DEVICES, then auto)",
-     0, LS_OPTION_TEXT},
-    {0}};
+const struct ls_option ls_devices_option[] = {{"devices", "D",
+                                               "auto (all GPUs, else one CPU), gpu, a number of CPU devices, or a list "
+                                               "such as gpu:0,gpu:1 (default: LOCKSTEP_DEVICES, then auto)",
+                                               0, LS_OPTION_TEXT},
+                                              {0}};
 static const char *const transports[] = {"auto", "shm", "tcp", NULL};
 const struct ls_option ls_transport_option[] = {
     {"transport", NULL, "between workers; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)", 0,
