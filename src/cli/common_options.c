@@ -126,18 +126,19 @@ bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
                           strerror(errno)) == 0;
 }
 
-/* An evaluator, which has no rank, reads its training's checkpoints alone. */
-static bool is_chief_worker(void) {
+bool ls_check_says(const char *text) {
     char *json = NULL;
     ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
-    bool chief = !status && strstr(json, "\"is_chief\": true") && !strstr(json, "\"task_type\": \"evaluator\"");
+    bool says = !status && strstr(json, text);
     ls_memory_free(json);
-    return chief;
+    return says;
 }
 
 bool ls_check_weights(const struct ls_command_line *line, const char *weights) {
     struct stat about;
     if (!weights || !stat(weights, &about) || (errno != ENOENT && errno != ENOTDIR)) return true;
     const char *why = strerror(errno);
-    return !is_chief_worker() || ls_usage_error(line, "--weights '%.300s': %s", weights, why) == 0;
+    /* an evaluator, which has no rank, reads its training's checkpoints alone */
+    bool reads = ls_check_says("\"is_chief\": true") && !ls_check_says("\"task_type\": \"evaluator\"");
+    return !reads || ls_usage_error(line, "--weights '%.300s': %s", weights, why) == 0;
 }

@@ -2,10 +2,7 @@
 #include "cli/commands.h"
 
 #include <lockstep/lockstep.h>
-#include <lockstep/tools.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/options.h"
 #include "cli/signals.h"
@@ -39,11 +36,7 @@ static const char more[] =
     "or configuration; 138 they were lost, or did not come; 1 anything else.\n";
 
 bool ls_serve_is_due(void) {
-    char *json = NULL;
-    ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
-    bool due = !status && strstr(json, "\"task_type\": \"ps\"");
-    ls_memory_free(json);
-    return due;
+    return ls_check_says("\"task_type\": \"ps\"");
 }
 
 int ls_serve_run(void) {
