@@ -92,8 +92,7 @@ static const struct setting {
      offsetof(struct ls_settings, heartbeat_interval), SECONDS},
     {"LOCKSTEP_HEARTBEAT_LIMIT", "3",
      "seconds of silence after which a worker, frozen or cut off, is lost; more than twice the interval; longer where "
-     "a "
-     "host has more than 16 workers a core",
+     "a host has more than 16 workers a core",
      offsetof(struct ls_settings, heartbeat_limit), SECONDS},
     {"LOCKSTEP_CONTROL_WINDOW", "3",
      "lowest ranks that each worker keeps control streams with: who coordinates, and deputies that take its place",
@@ -123,9 +122,7 @@ static const struct setting {
      offsetof(struct ls_settings, transport), TRANSPORT},
     {"LOCKSTEP_ALGORITHM", "auto",
      "that all-reduces with AUTO: auto (measured), shared, two-level, exchange, direct, halving-doubling, assist (with "
-     "parameter servers); never "
-     "changes "
-     "the bits",
+     "parameter servers); never changes the bits",
      offsetof(struct ls_settings, algorithm), TEXT},
     {"LOCKSTEP_DEVICES", "auto",
      "devices of this process: auto (all GPUs, or one CPU where there are none), gpu (all GPUs), a number of CPU "
@@ -139,13 +136,11 @@ static const struct setting {
      offsetof(struct ls_settings, cuda_sync), SWITCH},
     {"LOCKSTEP_TRACE", "",
      "a file for the timeline of a training or of a communicator in Chrome's trace format; %r in it becomes the rank, "
-     "else several "
-     "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
+     "else several workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
      offsetof(struct ls_settings, trace), TEXT},
     {"LOCKSTEP_HTTP", "",
      "HOST:PORT where this worker serves /metrics, /livez and /readyz; the further tasks of a host take the ports "
-     "after "
-     "it",
+     "after it",
      offsetof(struct ls_settings, http), TEXT},
     {"LOCKSTEP_METRICS_FILE", "",
      "a file for the text of /metrics, for node_exporter's textfile collector; %r in it becomes the rank, else several "

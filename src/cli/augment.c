@@ -114,13 +114,12 @@ static bool read_list(const struct ls_command_line *line, const struct ls_option
     augment->train[0] = augment->test[0];
     for (char *word; (word = ls_next_word(&list));) {
         if (augment->count == LS_AUGMENT_MAX || !read_stage(word, &stage))
-            return ls_usage_error(line,
-                                  "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, "
-                                  "rotation=R[:FILL], "
-                                  "zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, cutout=R[:FILL], "
-                                  "mixup=ALPHA, where R is X or "
-                                  "A:B and FILL a way to fill, or one too many",
-                                  text, word) == 0;
+            return ls_usage_error(
+                       line,
+                       "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, "
+                       "rotation=R[:FILL], zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, "
+                       "cutout=R[:FILL], mixup=ALPHA, where R is X or A:B and FILL a way to fill, or one too many",
+                       text, word) == 0;
         add(augment, &stage);
     }
     return true;
@@ -138,10 +137,9 @@ const struct ls_option ls_augment_option[] = {
     {"augment", "LIST",
      "random changes of training images: flip, crop=PADDING (a frame of zeros, then a part of the old size), "
      "brightness=X, contrast=X; such as flip,crop=4; and with the numbers of Keras' layers rotation=R (in turns), "
-     "zoom=R "
-     "or R/R, shift=R or R/R (height, width), hue=R, saturation=R, cutout=R (the probability). R is X, as Keras takes "
-     "it, or A:B. Behind it may stand :reflect, :constant, :nearest or :wrap, of cutout :noise or :constant, which say "
-     "what the gap is filled with. mixup=ALPHA mixes two examples and their classes (the loss is then "
+     "zoom=R or R/R, shift=R or R/R (height, width), hue=R, saturation=R, cutout=R (the probability). R is X, as Keras "
+     "takes it, or A:B. Behind it may stand :reflect, :constant, :nearest or :wrap, of cutout :noise or :constant, "
+     "which say what the gap is filled with. mixup=ALPHA mixes two examples and their classes (the loss is then "
      "categorical_crossentropy)",
      0, LS_OPTION_READ, .read = read_list},
     {0}};

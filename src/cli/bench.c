@@ -32,15 +32,15 @@ static const char more[] =
     "exit status: 0 measured; 1 --check or --digest found something wrong, or anything else; 2 a bad command line or\n"
     "TF_CONFIG; 138 a peer was lost or a deadline passed.\n";
 
-static const char *const collectives[] = {"all-reduce", "broadcast",    "all-gather", "reduce-scatter",
-                                          "all-to-all", "send-receive", NULL};
+const char *const bench_collectives[] = {"all-reduce", "broadcast",    "all-gather", "reduce-scatter",
+                                         "all-to-all", "send-receive", NULL};
 static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16", "int32",
                                      "int64",   "uint8",   "int8",    "bool",     NULL};
-static const char *const ops[] = {"sum", "mean", "min", "max", "product", "adasum", NULL};
+const char *const bench_ops[] = {"sum", "mean", "min", "max", "product", "adasum", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL}; /* as ls_communication */
 static const char *const algorithms[] = {
     "ring", "auto", "shared", "two-level", "exchange", "direct", "halving-doubling", "assist", NULL};
-static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
+const char *const bench_compressions[] = {"none", "fp16", "bf16", NULL};
 
 #define MAX_BYTES_LIMIT (INT64_C(1) << 40)
 
@@ -102,8 +102,7 @@ static const struct ls_option size_rows[] = {
     {"factor", "N", "from one size to the next (default 2)", AT(factor), 2, 1 << 20},
     {"bytes", "A,B,...",
      "these sizes instead, in this order; K, M and G count in 1024s. A size is that of the whole vector (all-gather: "
-     "of "
-     "the result, reduce-scatter and all-to-all: of the input, cut evenly over the ranks), rounded down to whole "
+     "of the result, reduce-scatter and all-to-all: of the input, cut evenly over the ranks), rounded down to whole "
      "elements",
      offsetof(struct request, options), LS_OPTION_READ, .read = read_list},
     {"iterations", "N", "timed calls a size (default: what fits into a second, from 5 to 20000)",
@@ -112,7 +111,7 @@ static const struct ls_option size_rows[] = {
     {0}};
 static const struct ls_option call_rows[] = {
     {"dtype", NULL, "(default float32)", AT(options.dtype), LS_FLOAT32, .words = dtypes},
-    {"op", NULL, "for all-reduce and reduce-scatter (default sum)", AT(options.op), LS_SUM, .words = ops},
+    {"op", NULL, "for all-reduce and reduce-scatter (default sum)", AT(options.op), LS_SUM, .words = bench_ops},
     {"communication", NULL, "nccl: an all-reduce in place on GPUs, each of which is a rank (default auto)",
      AT(communication), .words = communications},
     {"devices", "D", "with nccl: gpu, or a list such as gpu:0,gpu:1 (default: LOCKSTEP_DEVICES, else all)",
@@ -124,7 +123,7 @@ static const struct ls_option call_rows[] = {
     {"compression", NULL,
      "sum and mean of float32 are rounded to it on links between workers; algbw and busbw count the bytes of float32 "
      "all the same (default none)",
-     AT(options.compression), LS_COMPRESS_NONE, .words = compressions},
+     AT(options.compression), LS_COMPRESS_NONE, .words = bench_compressions},
     {"in-place", NULL, "the result replaces the input (broadcast always does)", AT(options.in_place), true},
     {"touch", NULL,
      "every rank rewrites its vector before each call, untimed, and waits for the others: as if it had just been "
@@ -134,14 +133,12 @@ static const struct ls_option call_rows[] = {
 static const struct ls_option result_rows[] = {
     {"check", NULL,
      "after the timing of each size, one more call with random values, compared in bits with what each rank computes "
-     "by "
-     "itself; elements that differ are counted over all ranks. NCCL, whose order is its own, is given whole numbers, "
-     "whose sums are exact",
+     "by itself; elements that differ are counted over all ranks. NCCL, whose order is its own, is given whole "
+     "numbers, whose sums are exact",
      AT(options.check), true},
     {"digest", NULL,
      "after the timing of each size, one more call with random values, which depend on rank and place alone; SHA-256 "
-     "of "
-     "its result, which must be the same on all ranks. Equal digests of two runs are equal bits",
+     "of its result, which must be the same on all ranks. Equal digests of two runs are equal bits",
      AT(options.digest), true},
     {"explain", NULL, "before the table: who exchanges with whom, and the times by which auto chooses",
      AT(options.explain), true},
@@ -244,16 +241,15 @@ static int measure(struct ls_command_line *line, enum bench_collective collectiv
 int bench_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep bench", argc, argv, about, more, tables, 0};
     struct request ignored;
-    if (argc < 2)
-        return ls_usage_error(&line, "say what to measure: all-reduce, broadcast, all-gather, reduce-scatter, "
-                                     "all-to-all or send-receive");
-    if (argv[1][0] == '-') {
-        int code = ls_options_read(&line, &ignored);
-        if (code >= 0) return code;
-        return ls_usage_error(&line, "say first what to measure: all-reduce, broadcast, all-gather, reduce-scatter, "
-                                     "all-to-all or send-receive");
-    }
-    int collective = ls_option_word(&line, "collective", argv[1], collectives);
+    bool options = argc > 1 && argv[1][0] == '-';
+    int code = options ? ls_options_read(&line, &ignored) : -1;
+    if (code >= 0) return code;
+    if (argc < 2 || options)
+        return ls_usage_error(&line,
+                              "say %swhat to measure: all-reduce, broadcast, all-gather, reduce-scatter, all-to-all or "
+                              "send-receive",
+                              options ? "first " : "");
+    int collective = ls_option_word(&line, "collective", argv[1], bench_collectives);
     if (collective < 0) return LS_EXIT_USAGE;
     line.argc--, line.argv++;
     return measure(&line, (enum bench_collective)collective);

@@ -1,5 +1,5 @@
-/* Shared by the files of lockstep bench: bench.c reads the command line, bench_run.c runs and times, bench_gpus.c
- * copies vectors to GPUs and back, bench_check.c holds the oracle, bench_table.c prints. */
+/* Shared by the files of lockstep bench: bench.c reads the command line, bench_run.c runs and times, bench_check.c
+ * holds the oracle, bench_table.c prints. */
 #pragma once
 #include <lockstep/tools.h>
 
@@ -61,14 +61,6 @@ struct bench_result {
 /* bench_run.c: joins, measures every size, prints on the chief; returns the exit status. */
 int bench_run(const struct bench_options *options);
 
-struct bench_check;
-/* bench_gpus.c. write copies the same bytes to all GPUs of this worker. The other calls give the input of each GPU, and
- * the number of wrong elements of the results there (-1 without memory). vector is host memory for one of them. */
-ls_status bench_gpus_write(ls_tools_gpus *gpus, const void *vector, size_t bytes);
-ls_status bench_gpus_fill(ls_tools_gpus *gpus, const struct bench_check *check, size_t count, void *vector);
-ls_status bench_gpus_result(ls_tools_gpus *gpus, const struct bench_check *check, size_t count, void *vector,
-                            int64_t *wrong);
-
 /* bench_check.c. The input of a rank depends only on rank and index, so every rank knows the right result. */
 struct bench_check {
     const struct bench_options *options;
@@ -88,9 +80,10 @@ int64_t bench_check_result(const struct bench_check *check, size_t count, const 
  */
 int64_t bench_check_input(const struct bench_check *check, size_t start, size_t count, const void *elements);
 
+/* bench.c: words of the command line by value; each list ends with NULL. */
+extern const char *const bench_collectives[], *const bench_ops[], *const bench_compressions[];
+
 /* bench_table.c */
-/* "all-reduce" */
-const char *bench_collective_name(const struct bench_options *options);
 void bench_print_head(const struct bench_options *options, const struct bench_result *result);
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 void bench_print_end(const struct bench_options *options, const struct bench_result *result);

@@ -88,6 +88,35 @@ static void release(struct bench *bench) {
     ls_memory_free(*bench->made);
 }
 
+/* ---- GPUs ---- */
+
+/* Copies the vector of host memory to each GPU of this worker: as it is, or with a check the GPU's own input. */
+static ls_status write_to_gpus(const struct bench *bench, const struct bench_check *check, size_t count, void *vector) {
+    int first, here, total;
+    ls_status status = LS_OK;
+    ls_tools_gpus_count(bench->gpus, &first, &here, &total);
+    for (int i = 0; i < here && !status; i++) {
+        if (check) bench_check_fill(check, first + i, 0, count, vector);
+        status = ls_tools_gpus_write(bench->gpus, i, vector, count * ls_dtype_size(bench->options->dtype));
+    }
+    return status;
+}
+
+/* Elements of the results there that are wrong; -1 without memory. */
+static ls_status count_wrong_on_gpus(const struct bench *bench, const struct bench_check *check, size_t count,
+                                     int64_t *wrong) {
+    int first, here, total;
+    ls_tools_gpus_count(bench->gpus, &first, &here, &total);
+    for (int i = 0; i < here && *wrong >= 0; i++) {
+        ls_status status =
+            ls_tools_gpus_read(bench->gpus, i, bench->output, count * ls_dtype_size(bench->options->dtype));
+        if (status) return status;
+        int64_t found = bench_check_result(check, count, bench->output);
+        *wrong = found < 0 ? found : *wrong + found;
+    }
+    return LS_OK;
+}
+
 /* ---- one call ---- */
 
 /* The input of this rank: elements [start, start + count) of the vector. */
@@ -170,7 +199,7 @@ static void rewrite(unsigned char *data, size_t bytes) {
 static ls_status touch(const struct bench *bench, const struct part *own) {
     size_t bytes = own->count * ls_dtype_size(bench->options->dtype);
     rewrite(own->data, bytes);
-    return bench->gpus ? bench_gpus_write(bench->gpus, own->data, bytes) : LS_OK;
+    return bench->gpus ? write_to_gpus(bench, NULL, own->count, own->data) : LS_OK;
 }
 
 static double seconds_of(clockid_t clock) {
@@ -264,9 +293,9 @@ static ls_status measure(const struct bench *bench, struct bench_row *row) {
 /* One call with values that no call before had, into memory that holds nothing right; *wrong: elements here. */
 static ls_status check_on_gpus(const struct bench *bench, const struct bench_check *oracle, size_t count,
                                int64_t *wrong) {
-    ls_status status = bench_gpus_fill(bench->gpus, oracle, count, bench->output);
+    ls_status status = write_to_gpus(bench, oracle, count, bench->output);
     if (!status) status = call(bench, count);
-    return status ? status : bench_gpus_result(bench->gpus, oracle, count, bench->output, wrong);
+    return status ? status : count_wrong_on_gpus(bench, oracle, count, wrong);
 }
 
 /* The same; the result stays. */
@@ -335,7 +364,7 @@ static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *r
             bench_part_start(count, bench->size, rank + 1) - bench_part_start(count, bench->size, rank);
     rewrite(bench->input, row->bytes);
     rewrite(bench->output, row->bytes);
-    ls_status status = bench->gpus ? bench_gpus_write(bench->gpus, bench->output, row->bytes) : LS_OK;
+    ls_status status = bench->gpus ? write_to_gpus(bench, NULL, count, bench->output) : LS_OK;
     if (!status) status = measure(bench, row);
     return status || !(bench->options->check || bench->options->digest) ? status : check(bench, row);
 }
@@ -420,7 +449,8 @@ int bench_run(const struct bench_options *options) {
     result.workers = ls_size(bench.communicator);
     result.ranks = bench.size;
     (void)snprintf(result.transport, sizeof(result.transport), "%s",
-                   bench.gpus ? "nccl" : ls_tools_transport(bench.communicator, bench_collective_name(options)));
+                   bench.gpus ? "nccl"
+                              : ls_tools_transport(bench.communicator, bench_collectives[options->collective]));
     result.compressed = options->compression && ls_tools_compresses(bench.communicator);
     if (result.compressed) bench.compression = options->compression;
     status = explain(&bench);

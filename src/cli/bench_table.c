@@ -6,16 +6,8 @@
 
 #include "cli/bench.h"
 
-const char *bench_collective_name(const struct bench_options *options) {
-    static const char *const names[] = {"all-reduce",     "broadcast",  "all-gather",
-                                        "reduce-scatter", "all-to-all", "send-receive"};
-    return names[options->collective];
-}
-
 static const char *op_name(const struct bench_options *options) {
-    static const char *const names[] = {[LS_SUM] = "sum", [LS_MEAN] = "mean",       [LS_MIN] = "min",
-                                        [LS_MAX] = "max", [LS_PRODUCT] = "product", [LS_ADASUM] = "adasum"};
-    return bench_reduces(options->collective) ? names[options->op] : "none";
+    return bench_reduces(options->collective) ? bench_ops[options->op] : "none";
 }
 
 /* The name of the requested algorithm. */
@@ -25,11 +17,6 @@ static const char *algorithm_name(const struct bench_options *options) {
     return options->algorithm ? options->algorithm : "auto";
 }
 
-static const char *compression_name(const struct bench_options *options) {
-    static const char *const names[] = {"none", "fp16", "bf16"};
-    return names[options->compression];
-}
-
 static bool in_place(const struct bench_options *options) {
     return options->in_place || options->collective == BENCH_BROADCAST;
 }
@@ -37,13 +24,13 @@ static bool in_place(const struct bench_options *options) {
 void bench_print_head(const struct bench_options *options, const struct bench_result *result) {
     char gpus[40] = "";
     if (options->communication == LS_NCCL) (void)snprintf(gpus, sizeof(gpus), " with %d GPUs", result->ranks);
-    (void)printf("# %s, %d worker%s%s, transport %s, algorithm %s, %s%s\n", bench_collective_name(options),
+    (void)printf("# %s, %d worker%s%s, transport %s, algorithm %s, %s%s\n", bench_collectives[options->collective],
                  result->workers, result->workers == 1 ? "" : "s", gpus, result->transport, algorithm_name(options),
                  in_place(options) ? "in place" : "out of place", options->touch ? ", rewritten before each call" : "");
     if (options->compression)
         (void)printf(result->compressed ? "# %s on the links; busbw counts the bytes of float32\n"
                                         : "# compression %s changes nothing: there are no links between the workers\n",
-                     compression_name(options));
+                     bench_compressions[options->compression]);
     (void)printf("# times in microseconds, algbw and busbw in GB/s (10^9 bytes a second)\n");
     (void)printf("#%11s %12s %8s %6s %11s %11s %11s %9s %9s %8s  %s%s\n", "bytes", "count", "type", "op", "min",
                  "median", "max", "algbw", "busbw", "#wrong", "algorithm", options->digest ? "  digest" : "");
@@ -66,21 +53,6 @@ void bench_print_end(const struct bench_options *options, const struct bench_res
     (void)printf("# wrong elements: %" PRId64 " (%s)\n", wrong, wrong ? "FAILED" : "every bit is right");
 }
 
-/* Prints a JSON string of text from the environment. */
-static void print_string(const char *text) {
-    (void)putchar('"');
-    for (; *text; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte == '"' || byte == '\\')
-            (void)printf("\\%c", byte);
-        else if (byte < 0x20 || byte >= 0x7F)
-            (void)printf("\\u%04x", byte);
-        else
-            (void)putchar(byte);
-    }
-    (void)putchar('"');
-}
-
 static void print_json_row(const struct bench_row *row) {
     (void)printf("{\"bytes\": %zu, \"count\": %zu, \"iterations\": %" PRId64 ", \"algorithm\": \"%s\", ", row->bytes,
                  row->count, row->iterations, row->algorithm);
@@ -99,11 +71,11 @@ static void print_json_row(const struct bench_row *row) {
 }
 
 void bench_print_json(const struct bench_options *options, const struct bench_result *result) {
-    (void)printf("{\"collective\": \"%s\", \"transport\": ", bench_collective_name(options));
-    print_string(result->transport);
-    (void)printf(", \"compression\": \"%s\"", compression_name(options));
-    (void)printf(", \"algorithm\": \"%s\", \"workers\": %d, \"devices\": %d, ", algorithm_name(options),
-                 result->workers, result->devices);
+    (void)printf("{\"collective\": \"%s\", ", bench_collectives[options->collective]);
+    ls_tools_put_json(stdout, "transport", result->transport);
+    (void)printf("\"compression\": \"%s\", ", bench_compressions[options->compression]);
+    (void)printf("\"algorithm\": \"%s\", \"workers\": %d, \"devices\": %d, ", algorithm_name(options), result->workers,
+                 result->devices);
     (void)printf("\"dtype\": \"%s\", \"op\": \"%s\", ", ls_dtype_name(options->dtype), op_name(options));
     (void)printf("\"in_place\": %s, \"touch\": %s, \"rows\": [", in_place(options) ? "true" : "false",
                  options->touch ? "true" : "false");

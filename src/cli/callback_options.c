@@ -64,80 +64,41 @@ bool ls_check_callback_options(const struct ls_command_line *line, const struct 
     return true;
 }
 
-static ls_status make_tensorboard(struct ls_train_callbacks *callbacks) {
-    callbacks->tensorboard.size = sizeof(callbacks->tensorboard);
-    callbacks->tensorboard.write_steps_per_second = true;
-    return ls_tensorboard_new(&callbacks->tensorboard, &callbacks->list[callbacks->count]);
-}
-
-static ls_status make_csv(struct ls_train_callbacks *callbacks) {
-    callbacks->csv.size = sizeof(callbacks->csv);
-    return ls_csv_logger_new(&callbacks->csv, &callbacks->list[callbacks->count]);
-}
-
-static ls_status make_stopping(struct ls_train_callbacks *callbacks) {
-    callbacks->stopping.size = sizeof(callbacks->stopping);
-    callbacks->stopping.monitor = callbacks->monitor;
-    return ls_early_stopping_new(&callbacks->stopping, &callbacks->list[callbacks->count]);
-}
-
-static ls_status make_plateau(struct ls_train_callbacks *callbacks) {
-    callbacks->plateau.size = sizeof(callbacks->plateau);
-    callbacks->plateau.monitor = callbacks->monitor;
-    callbacks->plateau.min_delta = callbacks->stopping.min_delta;
-    return ls_reduce_on_plateau_new(&callbacks->plateau, &callbacks->list[callbacks->count]);
-}
-
-static ls_status make_best(struct ls_train_callbacks *callbacks) {
-    callbacks->best.size = sizeof(callbacks->best);
-    callbacks->best.save_best_only = true;
-    callbacks->best.monitor = callbacks->monitor;
-    return ls_model_checkpoint_new(&callbacks->best, &callbacks->list[callbacks->count]);
-}
-
-static ls_status make_each(struct ls_train_callbacks *callbacks) {
-    callbacks->each.size = sizeof(callbacks->each);
-    return ls_model_checkpoint_new(&callbacks->each, &callbacks->list[callbacks->count]);
-}
-
-static ls_status make_nan(struct ls_train_callbacks *callbacks) {
-    return ls_terminate_on_nan_new(&callbacks->list[callbacks->count]);
-}
-
-static ls_status make_kubeflow(struct ls_train_callbacks *callbacks) {
-    return ls_kubeflow_new(NULL, &callbacks->list[callbacks->count]);
-}
-
 /* In a TrainJob whose controller wants to hear of it. */
 static bool has_kubeflow(void) {
     const char *url = getenv("KUBEFLOW_TRAINER_SERVER_URL");
     return url && *url;
 }
 
+/* Makes the next callback of the list, where it is wanted and nothing has failed. */
+#define MAKE(wanted, make, options)                                                                                    \
+    if (!status && (wanted) && !(status = make(options, &callbacks->list[callbacks->count]))) callbacks->count++
+
 ls_status ls_train_callbacks_make(struct ls_train_callbacks *callbacks, bool validates) {
-    const struct {
-        bool wanted;
-        ls_status (*make)(struct ls_train_callbacks *callbacks);
-    } table[] = {
-        {callbacks->nan_ends, make_nan},
-        {callbacks->tensorboard.folder != NULL, make_tensorboard},
-        {callbacks->csv.path != NULL, make_csv},
-        {callbacks->each.path != NULL, make_each},
-        {callbacks->best.path != NULL, make_best},
-        {callbacks->plateau.patience > 0, make_plateau},
-        {callbacks->stopping.patience > 0, make_stopping},
-        {has_kubeflow(), make_kubeflow},
-    };
-    callbacks->tensorboard.warn_only = callbacks->csv.warn_only = callbacks->warn_only;
-    callbacks->best.warn_only = callbacks->each.warn_only = callbacks->warn_only;
+    ls_tensorboard_options *board = &callbacks->tensorboard;
+    ls_early_stopping_options *stopping = &callbacks->stopping;
+    ls_reduce_on_plateau_options *plateau = &callbacks->plateau;
+    ls_model_checkpoint_options *best = &callbacks->best, *each = &callbacks->each;
+    ls_status status = LS_OK;
     if (!callbacks->monitor) callbacks->monitor = validates ? "val_loss" : "loss";
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (!table[i].wanted) continue;
-        ls_status status = table[i].make(callbacks);
-        if (status) return status;
-        callbacks->count++;
-    }
-    return LS_OK;
+    board->warn_only = callbacks->csv.warn_only = best->warn_only = each->warn_only = callbacks->warn_only;
+    stopping->monitor = plateau->monitor = best->monitor = callbacks->monitor;
+    plateau->min_delta = stopping->min_delta;
+    board->write_steps_per_second = best->save_best_only = true;
+    board->size = sizeof(*board);
+    callbacks->csv.size = sizeof(callbacks->csv);
+    best->size = each->size = sizeof(*each);
+    plateau->size = sizeof(*plateau);
+    stopping->size = sizeof(*stopping);
+    if (callbacks->nan_ends && !(status = ls_terminate_on_nan_new(callbacks->list))) callbacks->count++;
+    MAKE(board->folder, ls_tensorboard_new, board);
+    MAKE(callbacks->csv.path, ls_csv_logger_new, &callbacks->csv);
+    MAKE(each->path, ls_model_checkpoint_new, each);
+    MAKE(best->path, ls_model_checkpoint_new, best);
+    MAKE(plateau->patience > 0, ls_reduce_on_plateau_new, plateau);
+    MAKE(stopping->patience > 0, ls_early_stopping_new, stopping);
+    MAKE(has_kubeflow(), ls_kubeflow_new, NULL);
+    return status;
 }
 
 void ls_train_callbacks_free(struct ls_train_callbacks *callbacks) {

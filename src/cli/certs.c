@@ -14,17 +14,16 @@ static const char about[] =
     "Makes a small authority (FOLDER/ca.pem, ca.key) and for each chief, worker and ps task a certificate and a key\n"
     "(FOLDER/worker-0.pem, worker-0.key), made out to the name worker-0.lockstep. Files are for their owner only\n"
     "(mode 0600); none is overwritten. Then it prints the three settings that each task needs.\n";
-static const char more[] =
-    "environment:\n"
-    "  TF_CONFIG         the cluster, where neither option is given\n"
-    "\n"
-    "examples:\n"
-    "  lockstep certs certs --tasks worker:4\n"
-    "  LOCKSTEP_TLS_CERTIFICATE=certs/worker-0.pem LOCKSTEP_TLS_KEY=certs/worker-0.key \\\n"
-    "      LOCKSTEP_TLS_CA=certs/ca.pem lockstep train --model mlp --dataset digits\n"
-    "\n"
-    "exit status: 0 success; 2 a bad command line, a bad TF_CONFIG, or a file that is there already; 1 anything "
-    "else.\n";
+static const char more[] = "environment:\n"
+                           "  TF_CONFIG         the cluster, where neither option is given\n"
+                           "\n"
+                           "examples:\n"
+                           "  lockstep certs certs --tasks worker:4\n"
+                           "  LOCKSTEP_TLS_CERTIFICATE=certs/worker-0.pem LOCKSTEP_TLS_KEY=certs/worker-0.key \\\n"
+                           "      LOCKSTEP_TLS_CA=certs/ca.pem lockstep train --model mlp --dataset digits\n"
+                           "\n"
+                           "exit status: 0 success; 2 a bad command line, a bad TF_CONFIG, or a file that is there "
+                           "already; 1 anything else.\n";
 
 struct request {
     const char *folder, *tf_config, *tasks;

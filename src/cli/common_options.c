@@ -57,8 +57,7 @@ const struct ls_option ls_dataset_option[] = {
     {"dataset", "WHAT",
      "drawn digits, shapes or words; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy files, or of "
      "images, a folder each class; or an .npz or .csv file (train, evaluate, predict: default digits; with --model "
-     "embedding "
-     "words)",
+     "embedding words)",
      0, LS_OPTION_TEXT},
     {0}};
 const struct ls_option ls_data_options[] = {
@@ -97,12 +96,11 @@ const struct ls_option ls_batch_option[] = {
     {"batch-size", "N", "examples in the global batch, all replicas together (default 64 a replica)", AT(batch_size), 1,
      1 << 30},
     {0}};
-const struct ls_option ls_devices_option[] = {
-    {"devices", "D",
-     "auto (all GPUs, else one CPU), gpu, a number of CPU devices, or a list such as gpu:0,gpu:1 (default: "
-     "LOCKSTEP_DEVICES, then auto)",
-     0, LS_OPTION_TEXT},
-    {0}};
+const struct ls_option ls_devices_option[] = {{"devices", "D",
+                                               "auto (all GPUs, else one CPU), gpu, a number of CPU devices, or a list "
+                                               "such as gpu:0,gpu:1 (default: LOCKSTEP_DEVICES, then auto)",
+                                               0, LS_OPTION_TEXT},
+                                              {0}};
 static const char *const transports[] = {"auto", "shm", "tcp", NULL};
 const struct ls_option ls_transport_option[] = {
     {"transport", NULL, "between workers; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)", 0,
@@ -128,18 +126,19 @@ bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
                           strerror(errno)) == 0;
 }
 
-/* An evaluator, which has no rank, reads its training's checkpoints alone. */
-static bool is_chief_worker(void) {
+bool ls_check_says(const char *text) {
     char *json = NULL;
     ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
-    bool chief = !status && strstr(json, "\"is_chief\": true") && !strstr(json, "\"task_type\": \"evaluator\"");
+    bool says = !status && strstr(json, text);
     ls_memory_free(json);
-    return chief;
+    return says;
 }
 
 bool ls_check_weights(const struct ls_command_line *line, const char *weights) {
     struct stat about;
     if (!weights || !stat(weights, &about) || (errno != ENOENT && errno != ENOTDIR)) return true;
     const char *why = strerror(errno);
-    return !is_chief_worker() || ls_usage_error(line, "--weights '%.300s': %s", weights, why) == 0;
+    /* an evaluator, which has no rank, reads its training's checkpoints alone */
+    bool reads = ls_check_says("\"is_chief\": true") && !ls_check_says("\"task_type\": \"evaluator\"");
+    return !reads || ls_usage_error(line, "--weights '%.300s': %s", weights, why) == 0;
 }

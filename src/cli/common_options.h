@@ -16,3 +16,6 @@ void ls_take_part(ls_dataset_options *options);
 bool ls_check_dataset(const struct ls_command_line *line, const char *dataset);
 /* The same of a file or folder of weights, NULL for none, on the chief, who alone reads it. */
 bool ls_check_weights(const struct ls_command_line *line, const char *weights);
+
+/* Returns true if lockstep check --json has that text of this environment: "\"task_type\": \"ps\"". */
+bool ls_check_says(const char *text);

@@ -44,8 +44,7 @@ static const struct ls_option rows[] = {
      AT(json), true},
     {"report", NULL,
      "precision, recall, F1 and the area under the ROC curve of each class, and the confusion matrix; with --json in "
-     "its "
-     "object \"report\"",
+     "its object \"report\"",
      AT(report), true},
     {"watch", NULL,
      "--weights is the folder of checkpoints of a training that goes on: measure each newest one as it appears, and "

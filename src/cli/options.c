@@ -274,10 +274,10 @@ static bool read_value(const struct ls_command_line *line, const struct given *g
 
 bool ls_option_default(const struct ls_command_line *line, const char *name, const char *text, void *values) {
     struct given given = {.word = name, .length = (int)strlen(name), .text = text};
-    if (ls_option_given(line, name)) return true;
-    for (int i = 0; (given.option = row_at(line, i, &given.base)); i++)
-        if (!strcmp(given.option->name, name)) return read_value(line, &given, values);
-    return true;
+    int place;
+    if (ls_option_given(line, name) || !ls_option_find(line, name, &place)) return true;
+    given.option = row_at(line, place, &given.base);
+    return read_value(line, &given, values);
 }
 
 const char *ls_option_text(const struct ls_command_line *line, const char *name) {
@@ -474,18 +474,10 @@ int ls_options_read_around(struct ls_command_line *line, void *values, int *coun
     return code;
 }
 
-static bool has_row(const struct ls_command_line *line, const char *name) {
-    const struct ls_option *row;
-    size_t base;
-    for (int i = 0; (row = row_at(line, i, &base)); i++)
-        if (!strcmp(row->name, name)) return true;
-    return false;
-}
-
 bool ls_no_arguments(const struct ls_command_line *line) {
     if (line->next >= line->argc) return true;
     const char *word = line->argv[line->next];
-    bool data = has_row(line, "dataset") && !ls_option_given(line, "dataset");
+    bool data = ls_option_find(line, "dataset", NULL) && !ls_option_given(line, "dataset");
     (void)ls_usage_error(line, data ? "unexpected argument '%s'; is --dataset %s meant?" : "unexpected argument '%s'",
                          word, word);
     return false;

@@ -72,8 +72,7 @@ static bool read_metrics(const struct ls_command_line *line, const struct ls_opt
             return ls_usage_error(
                        line,
                        "--%s '%.80s': '%s' is none of sparse_categorical_accuracy, categorical_accuracy, "
-                       "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, or one "
-                       "too many",
+                       "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, or one too many",
                        option->name, text, word) == 0;
     }
     metrics[count] = (ls_metric){0};
@@ -149,29 +148,25 @@ const struct ls_option ls_optimizer_options[] = {
 const struct ls_option ls_training_rules[] = {
     {"class-weight", "C:W,...",
      "count the loss of class C's examples W times in training, as 0:1,1:5 (default 1). Examples' own weights come "
-     "from "
-     "sample_weight_train and sample_weight_test of an .npz",
+     "from sample_weight_train and sample_weight_test of an .npz",
      0, LS_OPTION_READ, .read = read_class_weight},
     {"kernel-l1", "X", "regularise the kernels of all dense and conv2d layers: the loss has X sum |w| more (default 0)",
      AT(kernel_l1), 0, 1e6},
     {"kernel-l2", "X", "likewise: the loss has X sum w^2 more (default 0)", AT(kernel_l2), 0, 1e6},
     {"nondeterministic-ops", NULL,
      "let GPUs use faster algorithms that add in any order: other bits in each run. CPUs compute alike with and "
-     "without "
-     "(default: deterministic, as after TensorFlow's enable_op_determinism)",
+     "without (default: deterministic, as after TensorFlow's enable_op_determinism)",
      AT(compile.nondeterministic_ops), true},
     {"recompute", NULL,
      "whether backward makes outputs of batch normalization again, or finds them kept since forward: the same bits, "
-     "less "
-     "memory or less time (default auto: kept on a GPU with memory enough)",
+     "less memory or less time (default auto: kept on a GPU with memory enough)",
      AT(compile.recompute), LS_RECOMPUTE_AUTO, .words = recomputes},
     {0}};
 const struct ls_option ls_loss_options[] = {
     {"loss", NULL,
      "(default the first; mean_squared_error where a CSV file's target is numbers). A y of floats, or of several "
-     "integers an example, is compared with as many outputs as it "
-     "has "
-     "numbers, by all losses but the first; a y of one integer an example are classes, an output each",
+     "integers an example, is compared with as many outputs as it has numbers, by all losses but the first; a y of one "
+     "integer an example are classes, an output each",
      AT(loss), LS_SPARSE_CATEGORICAL_CROSSENTROPY, .words = ls_rules_losses},
     {"huber-delta", "X", "up to which error huber is a square (default 1)", AT(compile.huber_delta), 1e-12, 1e12},
     {"label-smoothing", "X", "take so much of each target from all classes alike (default 0)",
@@ -183,12 +178,11 @@ const struct ls_option ls_loss_options[] = {
     {"weighted-metrics", "LIST", "the same with the examples' weights", offsetof(struct ls_rules, weighted_metrics),
      LS_OPTION_READ, .read = read_metrics},
     {0}};
-const struct ls_option ls_precision_option[] = {
-    {"precision", NULL,
-     "what layers compute in; variables stay float32. 16 bits need GPUs; mixed_float16 scales the loss (default "
-     "float32)",
-     AT(compile.precision), LS_PRECISION_FLOAT32, .words = precisions},
-    {0}};
+const struct ls_option ls_precision_option[] = {{"precision", NULL,
+                                                 "what layers compute in; variables stay float32. 16 bits need GPUs; "
+                                                 "mixed_float16 scales the loss (default float32)",
+                                                 AT(compile.precision), LS_PRECISION_FLOAT32, .words = precisions},
+                                                {0}};
 
 void ls_rules_complete(struct ls_rules *rules) {
     ls_optimizer *optimizer = &rules->optimizer;

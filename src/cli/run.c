@@ -248,13 +248,11 @@ static const struct ls_option rows[] = {
      "138 instead, each of them counts; with lockstep train --checkpoint the new group goes on after the exact step. "
      "Nothing is restarted after a signal to the launcher, after a worker has succeeded, or after one has failed in "
      "another way or stopped with 143. Workers that are lost with their host start on spare slots of other hosts, or "
-     "there "
-     "when it is back; default 0",
+     "there when it is back; default 0",
      AT(supervision.restarts), 0, MAX_RESTARTS},
     {"restart-on", NULL,
      "which statuses of a worker that --restart takes for a reason: loss is a signal or 138; any is every status but "
-     "0, "
-     "also while the others wait for it; default loss",
+     "0, also while the others wait for it; default loss",
      AT(supervision.any), false, .words = reasons},
     {"elastic", "MIN",
      "go on while MIN workers or more are left: a worker that is lost for good (a signal, or 138, beyond --restart) "
@@ -265,8 +263,7 @@ static const struct ls_option rows[] = {
 static const struct ls_option host_rows[] = {
     {"hosts", "LIST",
      "start the workers on these hosts, as many on each as it has slots: host:slots,user@host:slots,[v6]:slots; "
-     "without a "
-     "number 1. A name that stands there twice adds its slots",
+     "without a number 1. A name that stands there twice adds its slots",
      AT(hosts.list), .letter = 'H'},
     {"hostfile", "FILE", "the same from a file: a host a line, as host slots=N, host:N or n[01-16]; # begins a comment",
      AT(hosts.file)},
@@ -279,8 +276,7 @@ static const struct ls_option host_rows[] = {
      1, 86400},
     {"network-interface", "IF",
      "the workers meet at the address of this interface (eth0), or in this network (10.0.0.0/8), of each host; "
-     "default: "
-     "the address at which ssh has reached it",
+     "default: the address at which ssh has reached it",
      AT(hosts.interface)},
     {"export", "NAME[=VALUE]",
      "give the workers this variable, also where it would stay here (below); may be given several times",

@@ -2,10 +2,7 @@
 #include "cli/commands.h"
 
 #include <lockstep/lockstep.h>
-#include <lockstep/tools.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/options.h"
 #include "cli/signals.h"
@@ -30,8 +27,7 @@ static const char more[] =
     "\n"
     "examples:\n"
     "  TF_CONFIG='{\"cluster\": {\"worker\": [\"a:2222\", \"b:2222\"], \"ps\": [\"c:2222\"]}, \"task\": {\"type\": "
-    "\"ps\", "
-    "\"index\": 0}}' \\\n"
+    "\"ps\", \"index\": 0}}' \\\n"
     "    lockstep serve\n"
     "  lockstep run -np 2 --ps 1 -- lockstep train --model mlp --dataset digits\n"
     "\n"
@@ -40,11 +36,7 @@ static const char more[] =
     "or configuration; 138 they were lost, or did not come; 1 anything else.\n";
 
 bool ls_serve_is_due(void) {
-    char *json = NULL;
-    ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
-    bool due = !status && strstr(json, "\"task_type\": \"ps\"");
-    ls_memory_free(json);
-    return due;
+    return ls_check_says("\"task_type\": \"ps\"");
 }
 
 int ls_serve_run(void) {

@@ -135,16 +135,6 @@ static bool reads_cluster(const struct ls_train_options *training) {
     return !strcmp(name, "multi-worker") || !strcmp(name, "parameter-server") || !strcmp(name, "local-sgd");
 }
 
-/* True if TF_CONFIG makes this process the evaluator, which trains nothing. */
-static bool is_evaluator(const struct ls_train_options *training) {
-    char *json = NULL;
-    if (!reads_cluster(training)) return false;
-    ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
-    bool evaluator = !status && strstr(json, "\"task_type\": \"evaluator\"");
-    ls_memory_free(json);
-    return evaluator;
-}
-
 /* The same model and data, of the split that training validates with. */
 static int run_evaluator(const struct ls_train_options *training) {
     const struct ls_evaluation evaluation = {.json = training->json,
@@ -243,5 +233,6 @@ int train_main(int argc, char **argv) {
     if (!ls_train_options_read(argc, argv, &training, &code)) return code;
     if (training.dry_run) return run_dry(&training);
     if (reads_cluster(&training) && ls_serve_is_due()) return ls_serve_run();
-    return is_evaluator(&training) ? run_evaluator(&training) : run_training(&training);
+    bool evaluator = reads_cluster(&training) && ls_check_says("\"task_type\": \"evaluator\"");
+    return evaluator ? run_evaluator(&training) : run_training(&training);
 }

@@ -21,8 +21,7 @@ static ls_status open_validation(const struct ls_train_options *training, ls_dat
     ls_status status = ls_dataset_open(training->dataset, options, validation);
     if (status == LS_NOT_FOUND)
         (void)fprintf(stderr, "lockstep train: there is no validation or test split; --validation-split 0.2 keeps a "
-                              "fifth of each class apart for "
-                              "it, and --no-validation trains without one\n");
+                              "fifth of each class apart for it, and --no-validation trains without one\n");
     return status;
 }
 

@@ -189,9 +189,8 @@ static const struct ls_option output_rows[] = {
      "the chief's last line on stdout is one JSON object: num_replicas_in_sync, num_workers, steps, loss, accuracy, "
      "val_loss, val_accuracy, metrics and val_metrics by name, samples_per_second, weights_sha256; for mixed_float16 "
      "also loss_scale and skipped_steps; for --consistency async pushes_applied, pushes_dropped, staleness_max and "
-     "staleness_mean; null is no finite number, or none at all; of the memory of its first device "
-     "arena_bytes (what layers give each other, as planned), planned_bytes (all of the model's), peak_bytes (a GPU's, "
-     "at the most)",
+     "staleness_mean; null is no finite number, or none at all; of the memory of its first device arena_bytes (what "
+     "layers give each other, as planned), planned_bytes (all of the model's), peak_bytes (a GPU's, at the most)",
      AT(json), true},
     {"trace", "PATH",
      "write the timeline of the training to PATH in Chrome's trace format (ui.perfetto.dev shows it): steps, forward, "
@@ -204,8 +203,7 @@ static const struct ls_option output_rows[] = {
      AT(fit.verbose), -1, 2},
     {"dry-run", NULL,
      "read data and weights, build the model, check the options, print the summary and the plan (lockstep plan), and "
-     "end: "
-     "no worker is joined, and no file is written",
+     "end: no worker is joined, and no file is written",
      AT(dry_run), true},
     {0}};
 
@@ -244,9 +242,8 @@ static bool check_needs(const struct ls_command_line *line) {
     bool changes = (schedule && strcasecmp(schedule, "constant") != 0) || ls_option_given(line, "warmup-steps") ||
                    ls_option_given(line, "reduce-on-plateau");
     if (!changes && ls_option_given(line, "momentum-correction"))
-        return ls_usage_error(line,
-                              "--momentum-correction is of a rate that changes: give --warmup-steps N, --schedule or "
-                              "--reduce-on-plateau N") == 0;
+        return ls_usage_error(line, "--momentum-correction is of a rate that changes: give --warmup-steps N, "
+                                    "--schedule or --reduce-on-plateau N") == 0;
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
         if (!ls_option_check_need(line, needs[i][0], needs[i][1])) return false;
     return true;

@@ -271,12 +271,11 @@ static int64_t find_late_row(const struct ls_read_ahead *ahead, const struct slo
 static ls_status fail_wait(struct ls_read_ahead *ahead, const struct slot *slot) {
     int64_t row = find_late_row(ahead, slot);
     ahead->overdue = true;
-    return ls_fail(
-        LS_DEADLINE_EXCEEDED,
-        "the data of step %lld of epoch %lld has not been read within %g s: %lld of %lld examples are there, "
-        "example %lld is being read",
-        (long long)slot->step.step, (long long)slot->step.epoch, ahead->config.timeout_seconds, (long long)slot->done,
-        (long long)slot->total, (long long)slot->step.rows[row].example);
+    return ls_fail(LS_DEADLINE_EXCEEDED,
+                   "the data of step %lld of epoch %lld has not been read within %g s: %lld of %lld examples are "
+                   "there, example %lld is being read",
+                   (long long)slot->step.step, (long long)slot->step.epoch, ahead->config.timeout_seconds,
+                   (long long)slot->done, (long long)slot->total, (long long)slot->step.rows[row].example);
 }
 
 /* With the monitor locked: nobody takes a row of the earliest step any more, and all that were taken are done. total

@@ -274,12 +274,11 @@ static ls_status read_rows(struct opening *opening, ls_status (*take)(struct ope
 
 static ls_status check_missing(const struct opening *opening) {
     if (!opening->missing || opening->options->damage == LS_DAMAGE_SKIPPED) return LS_OK;
-    return ls_fail(
-        LS_INVALID_ARGUMENT,
-        "'%s': %lld cells are missing, the first in line %lld, column '%.80s': fill them in, leave the column "
-        "out (--without), or the rows (LS_DAMAGE_SKIPPED, --skip-damaged)",
-        opening->path, (long long)opening->missing, (long long)opening->missing_line,
-        opening->header.names[opening->missing_place]);
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "'%s': %lld cells are missing, the first in line %lld, column '%.80s': fill them in, leave the "
+                   "column out (--without), or the rows (LS_DAMAGE_SKIPPED, --skip-damaged)",
+                   opening->path, (long long)opening->missing, (long long)opening->missing_line,
+                   opening->header.names[opening->missing_place]);
 }
 
 /* ---- types ---- */
@@ -300,11 +299,10 @@ static ls_status decide_types(const struct opening *opening) {
     for (int64_t i = 0; (column = column_at(opening, i)); i++) {
         column->words = column->odd > 0;
         if (column->odd && !opening->named)
-            return ls_fail(
-                LS_INVALID_ARGUMENT,
-                "'%s' line %lld, column %lld: a word, and the first row has numbers alone: it is to have the "
-                "columns' names",
-                opening->path, (long long)column->first_odd, (long long)column->place + 1);
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "'%s' line %lld, column %lld: a word, and the first row has numbers alone: it is to have "
+                           "the columns' names",
+                           opening->path, (long long)column->first_odd, (long long)column->place + 1);
     }
     return transform->target.name ? decide_target(opening) : LS_OK;
 }

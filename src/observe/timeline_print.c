@@ -185,11 +185,9 @@ static void print_json_rank(FILE *out, const struct ls_timeline *timeline, int i
         if (rank->aligned)
             (void)ls_plain_print(out, ", \"clock_offset_ms\": %.6f, \"clock_uncertainty_ms\": %.6f",
                                  (double)rank->offset / 1e6, (double)rank->uncertainty / 1e6);
-        (void)ls_plain_print(out,
-                             ", \"came_last\": %lld, \"late_ms\": %.6f, \"compute_ms\": %.6f, \"wait_ms\": %.6f, "
-                             "\"wire_ms\": %.6f",
-                             (long long)rank->came_last, rank->late / 1e6, rank->compute / 1e6, rank->wait / 1e6,
-                             rank->wire / 1e6);
+        (void)ls_plain_print(
+            out, ", \"came_last\": %lld, \"late_ms\": %.6f, \"compute_ms\": %.6f, \"wait_ms\": %.6f, \"wire_ms\": %.6f",
+            (long long)rank->came_last, rank->late / 1e6, rank->compute / 1e6, rank->wait / 1e6, rank->wire / 1e6);
         print_json_call(out, "last", last_call(rank));
         (void)fprintf(out, ", \"error\": ");
         ls_json_put(out, rank->file->reason);

@@ -65,9 +65,8 @@ ls_status ls_cloud_read_aws_batch(struct ls_launcher *launch) {
     if (status || launch->size <= 1) return status;
     launch->rank = (launch->rank - first + launch->size) % launch->size;
     if (launch->rank && !address)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node: it is "
-                       "the address where the main node is found");
+        return ls_fail(LS_INVALID_ARGUMENT, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not "
+                                            "the main node: it is the address where the main node is found");
     (void)snprintf(job, sizeof(job), "aws_batch %.*s", id ? (int)strcspn(id, "#") : 0, id ? id : "");
     ls_launcher_meet(launch, address && launch->rank ? address : "", 0, job);
     return LS_OK;

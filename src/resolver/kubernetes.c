@@ -52,11 +52,10 @@ ls_status ls_kubernetes_read_indexed_job(struct ls_launcher *launch) {
     (void)snprintf(number, sizeof(number), "-%d", launch->rank);
     size_t end = strcspn(name, "."), length = strlen(number);
     if (end < length || strncmp(name + end - length, number, length) != 0)
-        return ls_fail(
-            LS_INVALID_ARGUMENT,
-            "JOB_COMPLETION_INDEX is %d, and this pod's name '%.200s' does not end in -%d: keep the name that "
-            "an Indexed Job gives its pods",
-            launch->rank, name, launch->rank);
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "JOB_COMPLETION_INDEX is %d, and this pod's name '%.200s' does not end in -%d: keep the name "
+                       "that an Indexed Job gives its pods",
+                       launch->rank, name, launch->rank);
     return ls_launcher_put_numbered(launch, "the pod's name", name, LS_LAUNCHER_PORT);
 }
 

@@ -93,11 +93,10 @@ static ls_status check_own(const struct step *step, const struct ls_launcher *la
     const char *ranks = ls_launcher_variable("SLURM_GTIDS"), *how = ls_launcher_variable("SLURM_DISTRIBUTION");
     bool elsewhere = name && strcmp(name, own) != 0;
     if (!elsewhere && (!ranks || has_ranks(ranks, step, launch->size, step->node_of[launch->rank]))) return LS_OK;
-    return ls_fail(
-        LS_INVALID_ARGUMENT,
-        "Slurm has put task %d on '%.80s' with the tasks %.80s, and by SLURM_DISTRIBUTION='%.40s' it were on "
-        "'%.80s': start the step with srun -m block, or give TF_CONFIG",
-        launch->rank, name ? name : own, ranks ? ranks : "?", how ? how : "", own);
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "Slurm has put task %d on '%.80s' with the tasks %.80s, and by SLURM_DISTRIBUTION='%.40s' it were "
+                   "on '%.80s': start the step with srun -m block, or give TF_CONFIG",
+                   launch->rank, name ? name : own, ranks ? ranks : "?", how ? how : "", own);
 }
 
 static bool is_cyclic(const struct ls_launcher *launch, const struct step *step) {
@@ -112,11 +111,10 @@ static ls_status put_places(struct ls_launcher *launch, const struct step *step)
         int local = step->local_of[rank], index = launch->size <= PORTS_A_STEP ? rank : local;
         int port = step->ports ? step->first_port + local : ls_launcher_port(step->job, index);
         if (step->ports && local >= step->ports)
-            return ls_fail(
-                LS_INVALID_ARGUMENT,
-                "SLURM_STEP_RESV_PORTS='%.40s' are %d ports, and a node of the step has more tasks: start it "
-                "with srun --resv-ports=N, N at least the tasks a node",
-                ls_launcher_variable("SLURM_STEP_RESV_PORTS"), step->ports);
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "SLURM_STEP_RESV_PORTS='%.40s' are %d ports, and a node of the step has more tasks: start "
+                           "it with srun --resv-ports=N, N at least the tasks a node",
+                           ls_launcher_variable("SLURM_STEP_RESV_PORTS"), step->ports);
         ls_status status = ls_launcher_put(launch, rank, step->nodes[step->node_of[rank]], port);
         if (status) return status;
     }

@@ -104,11 +104,10 @@ static ls_status refuse_range(const struct ls_tf_reader *reader, int count) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG: task.index is %d, but %s.%s has no key \"%d\"; add it or change task.index",
                        reader->config->index, reader->root, name, reader->config->index);
-    return ls_fail(
-        LS_INVALID_ARGUMENT,
-        "TF_CONFIG: task.index is %d, but %s.%s lists %d task%s, so the highest index is %d; add the address "
-        "or change task.index",
-        reader->config->index, reader->root, name, count, count == 1 ? "" : "s", count - 1);
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "TF_CONFIG: task.index is %d, but %s.%s lists %d task%s, so the highest index is %d; add the "
+                   "address or change task.index",
+                   reader->config->index, reader->root, name, count, count == 1 ? "" : "s", count - 1);
 }
 
 static size_t print_range(char *text, size_t size, bool first, int from, int to) {

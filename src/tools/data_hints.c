@@ -28,8 +28,8 @@ static void hint_channels_first(const struct ls_data_facts *facts, FILE *out) {
     const ls_shape *shape = &facts->data->source->shape;
     if (shape->rank != 3 || !is_channel_count(shape->dims[0]) || shape->dims[1] <= 4 || shape->dims[2] <= 4) return;
     (void)fprintf(out,
-                  "shape (%lld, %lld, %lld) seems to have its channels first; they come last here: save "
-                  "x.transpose(0, 2, 3, 1)\n",
+                  "shape (%lld, %lld, %lld) seems to have its channels first; they come last here: save x.transpose(0, "
+                  "2, 3, 1)\n",
                   (long long)shape->dims[0], (long long)shape->dims[1], (long long)shape->dims[2]);
 }
 
@@ -127,11 +127,10 @@ static void hint_classes(const struct ls_data_facts *facts, FILE *out) {
         (void)fprintf(out, "%d of %d classes have no example in '%s', class %d is the first\n", empty,
                       facts->data->source->classes, facts->role, fewest);
     else if (facts->counts[most] >= UNEQUAL * facts->counts[fewest])
-        (void)fprintf(out,
-                      "class %d has %lld examples and class %d has %lld: --class-weight %d:%lld makes them count "
-                      "alike\n",
-                      most, (long long)facts->counts[most], fewest, (long long)facts->counts[fewest], fewest,
-                      (long long)(facts->counts[most] / facts->counts[fewest]));
+        (void)fprintf(
+            out, "class %d has %lld examples and class %d has %lld: --class-weight %d:%lld makes them count alike\n",
+            most, (long long)facts->counts[most], fewest, (long long)facts->counts[fewest], fewest,
+            (long long)(facts->counts[most] / facts->counts[fewest]));
 }
 
 static void hint_files(const struct ls_data_facts *facts, FILE *out) {

@@ -52,11 +52,10 @@ static ls_status check_tasks(const struct ls_tools_planning *planning) {
                        planning->workers, planning->servers, MOST_TASKS);
     if (planning->serves && !planning->servers)
         return ls_fail(LS_INVALID_ARGUMENT,
-                       "ParameterServerStrategy: there is no ps task: give --ps K, or cluster.ps in "
-                       "TF_CONFIG");
+                       "ParameterServerStrategy: there is no ps task: give --ps K, or cluster.ps in TF_CONFIG");
     if (planning->serves && planning->strategy_options.communication != LS_AUTO)
-        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: gradients go to servers, and communication must "
-                                            "be AUTO");
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "ParameterServerStrategy: gradients go to servers, and communication must be AUTO");
     return LS_OK;
 }
 
@@ -64,11 +63,11 @@ static ls_status check_options(const ls_tools_plan_options *options) {
     if (!options->kind) return ls_fail(LS_INVALID_ARGUMENT, "a plan has no kind of strategy");
     if (options->workers < 0 || options->servers < 0 || options->copies < 0 || options->batch < 0 ||
         options->measure < 0 || !(options->bits >= 0) || !isfinite(options->bits))
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "a plan's workers %d, servers %d, copies %d, batch %lld, measure %d and bits %g may not be "
-                       "negative",
-                       options->workers, options->servers, options->copies, (long long)options->batch, options->measure,
-                       options->bits);
+        return ls_fail(
+            LS_INVALID_ARGUMENT,
+            "a plan's workers %d, servers %d, copies %d, batch %lld, measure %d and bits %g may not be negative",
+            options->workers, options->servers, options->copies, (long long)options->batch, options->measure,
+            options->bits);
     return LS_OK;
 }
 
