@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "gradients/adder.h"
 #include "runtime/wait_for_device.h"
 
 static bool is_direct(const struct ls_host_staging *route) {
@@ -55,3 +56,42 @@ ls_status ls_host_staging_return(const struct ls_host_staging *route, const stru
 ls_status ls_host_staging_settle(const struct ls_host_staging *route) {
     return is_direct(route) ? LS_OK : route->device->ops->queue->settle(route->device);
 }
+
+/* ---- the host adds every replica's ---- */
+
+static ls_status give_host_staging(const struct ls_adder *adder, int local, size_t bucket) {
+    return ls_host_staging_send(&adder->routes[local], bucket, &adder->buckets[bucket]);
+}
+
+static ls_status begin_host_staging(const struct ls_adder *adder, size_t bucket) {
+    (void)adder;
+    (void)bucket;
+    return LS_OK;
+}
+
+static ls_status arrive_host_staging(const struct ls_adder *adder, size_t bucket) {
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < adder->replicas; i++)
+        status = ls_host_staging_arrive(&adder->routes[i], bucket, adder->runtime);
+    return status;
+}
+
+static ls_status put_back_host_staging(const struct ls_adder *adder, size_t bucket) {
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < adder->replicas; i++)
+        status = ls_host_staging_return(&adder->routes[i], &adder->buckets[bucket]);
+    return status;
+}
+
+static ls_status finish_host_staging(const struct ls_adder *adder, bool failed) {
+    (void)adder;
+    (void)failed;
+    return LS_OK;
+}
+
+static ls_status settle_host_staging(const struct ls_adder *adder, int local) {
+    return ls_host_staging_settle(&adder->routes[local]);
+}
+
+const struct ls_adder_ops ls_host_staging_adds = {give_host_staging,     begin_host_staging,  arrive_host_staging,
+                                                  put_back_host_staging, finish_host_staging, settle_host_staging};

@@ -7,6 +7,7 @@
 
 #include "base/new.h"
 #include "collective/schedule/tree.h"
+#include "gradients/adder.h"
 #include "runtime/wait_for_device.h"
 #include "strategy/strategy.h"
 
@@ -211,35 +212,43 @@ static ls_status await_part(struct ls_intra_node *node, const struct part *part)
 
 /* ---- a step ---- */
 
-ls_status ls_intra_node_give(struct ls_intra_node *node, int local, size_t bucket) {
+static ls_status give_intra_node(const struct ls_adder *adder, int local, size_t bucket) {
+    const struct ls_intra_node *node = adder->by;
     return queue_of(node, local)->send(device_of(node, local), mark_of_intra_node(bucket, GIVEN), NULL, NULL, 0);
 }
 
 /* reducer.c begins bucket b + 1 early, while the host adds bucket b, and comes again for it later: begun makes the
  * second call nothing. */
-ls_status ls_intra_node_begin(struct ls_intra_node *node, size_t bucket) {
+static ls_status begin_intra_node(const struct ls_adder *adder, size_t bucket) {
+    struct ls_intra_node *node = adder->by;
     if (bucket < node->begun) return LS_OK;
     node->begun = bucket + 1;
     ls_status status = for_parts(node, bucket, add_intra_node_part);
     return status || !node->alone ? status : for_parts(node, bucket, hand_out_sum);
 }
 
-ls_status ls_intra_node_arrive(struct ls_intra_node *node, size_t bucket) {
-    return for_parts(node, bucket, await_part);
+static ls_status arrive_intra_node(const struct ls_adder *adder, size_t bucket) {
+    return for_parts(adder->by, bucket, await_part);
 }
 
-ls_status ls_intra_node_return(struct ls_intra_node *node, size_t bucket) {
-    ls_status status = for_parts(node, bucket, receive_part);
-    return status ? status : for_parts(node, bucket, hand_out_result);
+static ls_status put_back_intra_node(const struct ls_adder *adder, size_t bucket) {
+    ls_status status = for_parts(adder->by, bucket, receive_part);
+    return status ? status : for_parts(adder->by, bucket, hand_out_result);
 }
 
-ls_status ls_intra_node_settle(const struct ls_intra_node *node, int local) {
-    return queue_of(node, local)->settle(device_of(node, local));
+static ls_status settle_intra_node(const struct ls_adder *adder, int local) {
+    return queue_of(adder->by, local)->settle(device_of(adder->by, local));
 }
 
-void ls_intra_node_end_step(struct ls_intra_node *node) {
+static ls_status finish_intra_node(const struct ls_adder *adder, bool failed) {
+    struct ls_intra_node *node = adder->by;
+    (void)failed;
     node->begun = 0;
+    return LS_OK;
 }
+
+const struct ls_adder_ops ls_intra_node_adds = {give_intra_node,     begin_intra_node,  arrive_intra_node,
+                                                put_back_intra_node, finish_intra_node, settle_intra_node};
 
 /* ---- making it ---- */
 

@@ -24,18 +24,3 @@ ls_status ls_intra_node_new(ls_strategy *strategy, const struct ls_intra_node_co
 void ls_intra_node_free(struct ls_intra_node *node);
 /* The leaves of the tree over the sums of all workers, as ls_leaves. */
 const int *ls_intra_node_first(const struct ls_intra_node *node);
-
-/* Gives a local replica's part of the bucket: the results of all ops queued up to now. Buckets are numbered in their
- * order. The thread that computes on the replica's device calls it. */
-ls_status ls_intra_node_give(struct ls_intra_node *node, int local, size_t bucket);
-/* Begins to add, and to copy the sums to the host or, with one worker, to all its GPUs. One thread at a time calls it
- * when all local replicas have given the bucket. A second call does nothing. */
-ls_status ls_intra_node_begin(struct ls_intra_node *node, size_t bucket);
-/* Waits until the sums are in host memory. */
-ls_status ls_intra_node_arrive(struct ls_intra_node *node, size_t bucket);
-/* Begins to copy the sums in host memory back to all GPUs. */
-ls_status ls_intra_node_return(struct ls_intra_node *node, size_t bucket);
-/* Ops that are queued from now on see the sums. The thread that computes calls it. */
-ls_status ls_intra_node_settle(const struct ls_intra_node *node, int local);
-/* Ends the step. All local replicas must have come to its end. */
-void ls_intra_node_end_step(struct ls_intra_node *node);

@@ -13,6 +13,7 @@
 #include "collective/collectives.h"
 #include "collective/group.h"
 #include "device/gpu.h"
+#include "gradients/adder.h"
 #include "runtime/wait_for_device.h"
 #include "strategy/device_adders.h"
 
@@ -228,17 +229,30 @@ static ls_status name_the_lost(const struct ls_nccl *nccl, ls_status status) {
     return ls_kept_error_raise(&kept);
 }
 
-ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, size_t count) {
+static ls_status give_nccl(const struct ls_adder *adder, int local, size_t bucket) {
+    return ls_nccl_give(adder->by, local, bucket);
+}
+
+/* In place on the devices. */
+static ls_status begin_nccl(const struct ls_adder *adder, size_t bucket) {
+    struct ls_nccl *nccl = adder->by;
+    const struct ls_bucket *range = &adder->buckets[bucket];
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < adder->replicas; i++) arrays[i] = adder->routes[i].gradients + range->begin;
     if (ls_abort_raised(nccl->runtime->abort)) return ls_abort_status(nccl->runtime->abort);
     ls_status status = nccl->ops->wait(nccl->group, mark_of_nccl(bucket));
-    if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, count);
+    if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, range->end - range->begin);
     return name_the_lost(nccl, status);
 }
 
-ls_status ls_nccl_finish(struct ls_nccl *nccl) {
+static ls_status finish_nccl(const struct ls_adder *adder, bool failed) {
+    struct ls_nccl *nccl = adder->by;
     const struct ls_wait_for_device await = {
         .ask = is_finished, .context = nccl, .what = "NCCL to add the gradients of all workers"};
-    return name_the_lost(nccl, ls_wait_for_device(nccl->runtime, &await));
+    ls_status status = failed ? LS_OK : name_the_lost(nccl, ls_wait_for_device(nccl->runtime, &await));
+    struct ls_kept_error kept = ls_kept_error_of(status);
+    if (failed || status) ls_nccl_abort(nccl);
+    return ls_kept_error_raise(&kept);
 }
 
 ls_status ls_nccl_all_reduce(struct ls_nccl *nccl, ls_reduce_op op, ls_dtype dtype, void *const *arrays, size_t count) {
@@ -252,3 +266,11 @@ ls_status ls_nccl_all_reduce(struct ls_nccl *nccl, ls_reduce_op op, ls_dtype dty
 ls_status ls_nccl_settle(struct ls_nccl *nccl, int local) {
     return nccl->ops->settle(nccl->group, local);
 }
+
+static ls_status settle_nccl(const struct ls_adder *adder, int local) {
+    return ls_nccl_settle(adder->by, local);
+}
+
+/* No bucket comes to the host. */
+const struct ls_adder_ops ls_nccl_adds = {
+    .give = give_nccl, .begin = begin_nccl, .finish = finish_nccl, .settle = settle_nccl};

@@ -22,14 +22,7 @@ struct progress {
 };
 struct ls_reducer {
     ls_strategy *strategy;
-    struct ls_host_staging routes[LS_MAX_LOCAL_DEVICES];
-    struct ls_nccl *nccl;       /* borrowed; NULL if the host adds */
-    struct ls_intra_node *node; /* borrowed; NULL if the host takes every replica's gradients */
-    struct {
-        float *arrays[LS_MAX_LOCAL_DEVICES];
-        int count;
-        const int *first;   /* as of ls_leaves */
-    } host;                 /* what it adds */
+    struct ls_adder adder;
     struct ls_store *store; /* borrowed; NULL if every worker keeps the variables */
     const struct ls_bucket *buckets;
     size_t count, compressible;
@@ -78,14 +71,14 @@ static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
  * rows of all replicas, as tf.nn.compute_average_loss does, so replicas with fewer rows have less weight. */
 static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compression, size_t begin, size_t end) {
     void *arrays[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < reducer->host.count; i++) arrays[i] = reducer->host.arrays[i] + begin;
+    for (int i = 0; i < reducer->adder.count; i++) arrays[i] = reducer->adder.arrays[i] + begin;
     const struct ls_all_reduce call = {
         .name = "gradients",
         .communication = ls_reduce_communication(reducer->strategy),
         .op = LS_SUM,
         .dtype = LS_FLOAT32,
         .count = end - begin,
-        .leaves = {reducer->host.first},
+        .leaves = {reducer->adder.first},
         .compression = compression,
         .inputs = (const void *const *)arrays,
         .outputs = arrays,
@@ -98,8 +91,8 @@ static ls_status push(struct ls_reducer *reducer, size_t bucket, size_t begin) {
     const float *arrays[LS_MAX_LOCAL_DEVICES];
     size_t before = 0;
     while (reducer->buckets[before].begin >= reducer->compressible) before++;
-    for (int i = 0; i < reducer->host.count; i++) arrays[i] = reducer->host.arrays[i] + begin;
-    return ls_store_push(reducer->store, bucket - before, reducer->host.first, arrays, reducer->compression);
+    for (int i = 0; i < reducer->adder.count; i++) arrays[i] = reducer->adder.arrays[i] + begin;
+    return ls_store_push(reducer->store, bucket - before, reducer->adder.first, arrays, reducer->compression);
 }
 
 /* Numbers at the blob's end are never rounded: they hold counts. */
@@ -117,41 +110,16 @@ static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
     return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);
 }
 
-/* From the devices, and back to them. */
-static ls_status reduce_on_host(struct ls_reducer *reducer, size_t bucket) {
-    const struct ls_runtime *runtime = reducer->strategy->runtime;
-    int count = reducer->strategy->local_count;
-    ls_status status = LS_OK;
-    for (int i = 0; !status && i < count; i++) status = ls_host_staging_arrive(&reducer->routes[i], bucket, runtime);
+/* While the workers add, the node adds the next bucket and copies it. Further buckets wait: a returning bucket would
+ * wait for all ops that the devices still compute. */
+static ls_status reduce(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_adder *adder = &reducer->adder;
+    ls_status status = adder->ops->begin(adder, bucket);
+    if (status || !adder->count) return status;
+    status = adder->ops->arrive(adder, bucket);
+    if (!status && is_given(reducer, bucket + 1)) status = adder->ops->begin(adder, bucket + 1);
     if (!status) status = reduce_parts(reducer, bucket);
-    for (int i = 0; !status && i < count; i++)
-        status = ls_host_staging_return(&reducer->routes[i], &reducer->buckets[bucket]);
-    return status;
-}
-
-/* While the host adds with other workers, the next bucket is added in the node and copied. Further buckets wait: a
- * returning bucket would wait for all ops that the devices still compute. */
-static ls_status reduce_in_node(struct ls_reducer *reducer, size_t bucket) {
-    struct ls_intra_node *node = reducer->node;
-    ls_status status = ls_intra_node_begin(node, bucket);
-    if (status || reducer->strategy->runtime->size == 1) return status;
-    status = ls_intra_node_arrive(node, bucket);
-    if (!status && is_given(reducer, bucket + 1)) status = ls_intra_node_begin(node, bucket + 1);
-    if (!status) status = reduce_parts(reducer, bucket);
-    return status ? status : ls_intra_node_return(node, bucket);
-}
-
-/* Begins it. */
-static ls_status reduce_on_devices(struct ls_reducer *reducer, size_t bucket) {
-    const struct ls_bucket *range = &reducer->buckets[bucket];
-    void *arrays[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->routes[i].gradients + range->begin;
-    return ls_nccl_add(reducer->nccl, bucket, arrays, range->end - range->begin);
-}
-
-static ls_status reduce_reducer(struct ls_reducer *reducer, size_t bucket) {
-    if (reducer->nccl) return reduce_on_devices(reducer, bucket);
-    return reducer->node ? reduce_in_node(reducer, bucket) : reduce_on_host(reducer, bucket);
+    return status ? status : adder->ops->put_back(adder, bucket);
 }
 
 /* track is the calling thread's. */
@@ -159,7 +127,7 @@ static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct
     size_t count = reducer->buckets[bucket].end - reducer->buckets[bucket].begin;
     int64_t begun = ls_track_begin(track);
     ls_reached("bucket");
-    ls_status status = reduce_reducer(reducer, bucket);
+    ls_status status = reduce(reducer, bucket);
     ls_track_end(track, begun, "all-reduce",
                  (struct ls_span_facts){reducer->steps[reducer->lane], bucket, count * sizeof(float)});
     return status;
@@ -179,8 +147,8 @@ static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls
 }
 
 static void take_lane(struct ls_reducer *reducer) {
-    int count = reducer->host.count;
-    for (int i = 0; i < count; i++) reducer->host.arrays[i] = reducer->lanes[reducer->lane * count + i];
+    int count = reducer->adder.count;
+    for (int i = 0; i < count; i++) reducer->adder.arrays[i] = reducer->lanes[reducer->lane * count + i];
 }
 
 static void end_step(struct ls_reducer *reducer) {
@@ -216,14 +184,6 @@ static void *communicator_thread(void *argument) {
     return NULL;
 }
 
-static void list_arrays(struct ls_reducer *reducer, const struct ls_reducer_config *config) {
-    const ls_strategy *strategy = reducer->strategy;
-    reducer->host.count = config->node ? ls_intra_node_sums(strategy) : strategy->local_count;
-    reducer->host.first = config->node ? ls_intra_node_first(config->node) : strategy->first;
-    for (int i = 0; i < reducer->host.count; i++)
-        reducer->host.arrays[i] = config->node ? config->sums[i] : config->routes[i].host;
-}
-
 ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer) {
     size_t count = config->count;
     LS_NEW(struct ls_reducer, made, "a reducer");
@@ -231,17 +191,14 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->buckets = config->buckets;
     made->count = count;
     made->compressible = config->compressible;
-    made->nccl = config->nccl;
-    made->node = config->node;
+    made->adder = *config->adder;
     made->store = config->store;
     made->end = config->end;
     made->context = config->context;
     made->lanes = config->lanes;
     made->lane_count = config->end ? config->lane_count : 1;
-    if (!made->nccl && ls_group_all_reduce_compresses(strategy->runtime->group, ls_reduce_communication(strategy)))
+    if (ls_group_all_reduce_compresses(strategy->runtime->group, ls_reduce_communication(strategy)))
         made->compression = strategy->options.compression;
-    memcpy(made->routes, config->routes, (size_t)strategy->local_count * sizeof(*config->routes));
-    list_arrays(made, config);
     made->arrived = ls_alloc_array((size_t)made->lane_count * count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
     ls_status status = LS_OK;
@@ -278,18 +235,15 @@ void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
 }
 
 static void copy_to_lane(const struct ls_reducer *reducer, int local, const struct ls_bucket *range) {
-    float *lane = reducer->lanes[lane_of(reducer, local) * reducer->host.count + local];
-    if (lane == reducer->routes[local].host) return;
-    memcpy(lane + range->begin, reducer->routes[local].host + range->begin,
-           (range->end - range->begin) * sizeof(float));
+    float *lane = reducer->lanes[lane_of(reducer, local) * reducer->adder.count + local];
+    const float *own = reducer->adder.routes[local].host;
+    if (lane != own) memcpy(lane + range->begin, own + range->begin, (range->end - range->begin) * sizeof(float));
 }
 
 /* The replica's part of the bucket is queued on its device. */
 static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
     if (reducer->end) copy_to_lane(reducer, local, &reducer->buckets[bucket]);
-    if (reducer->nccl) return ls_nccl_give(reducer->nccl, local, bucket);
-    if (reducer->node) return ls_intra_node_give(reducer->node, local, bucket);
-    return ls_host_staging_send(&reducer->routes[local], bucket, &reducer->buckets[bucket]);
+    return reducer->adder.ops->give(&reducer->adder, local, bucket);
 }
 
 /* giving is false in an aborted step: buckets are then counted but not reduced. The replica's gradients are final from
@@ -315,12 +269,11 @@ ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset)
     return move_on(reducer, local, offset, true);
 }
 
-/* All calls of NCCL are done, or never will be. */
-static void finish_on_devices(struct ls_reducer *reducer) {
-    if (reducer->node) ls_intra_node_end_step(reducer->node);
-    if (!reducer->nccl) return;
-    if (!ls_reducer_has_failed(reducer)) note_reducer(reducer, ls_nccl_finish(reducer->nccl));
-    if (ls_reducer_has_failed(reducer)) ls_nccl_abort(reducer->nccl);
+/* All that the adder has begun is done, or never will be. */
+static void finish_adder(struct ls_reducer *reducer) {
+    bool failed = ls_reducer_has_failed(reducer);
+    ls_status status = reducer->adder.ops->finish(&reducer->adder, failed);
+    if (!failed) note_reducer(reducer, status);
 }
 
 /* Reduces the last bucket and ends the step for all. The last replica to come calls it. The counters are set back
@@ -329,7 +282,7 @@ static void finish_on_devices(struct ls_reducer *reducer) {
 static void complete_step(struct ls_reducer *reducer, const struct progress *progress, struct ls_track *track) {
     if (reducer->count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
     reduce_and_note(reducer, reducer->count - 1, track);
-    finish_on_devices(reducer);
+    finish_adder(reducer);
     ls_reached("sums");
     atomic_store(&reducer->arrived[reducer->count - 1], 0);
     atomic_store(&reducer->waiting, 0);
@@ -341,11 +294,6 @@ static ls_status given_up(const struct ls_reducer *reducer) {
     const struct ls_runtime *runtime = reducer->strategy->runtime;
     if (runtime->size > 1) return ls_abort_status(runtime->abort);
     return ls_fail(LS_ABORTED, "the step is given up: another replica failed");
-}
-
-static ls_status settle_reducer(const struct ls_reducer *reducer, int local) {
-    if (reducer->nccl) return ls_nccl_settle(reducer->nccl, local);
-    return reducer->node ? ls_intra_node_settle(reducer->node, local) : ls_host_staging_settle(&reducer->routes[local]);
 }
 
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
@@ -360,7 +308,7 @@ ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     ls_track_end(track, begun, "wait for buckets", (struct ls_span_facts){.step = progress->step});
     if (atomic_load(&reducer->failure)) return given_up(reducer);
     ls_status status = (ls_status)atomic_load(&reducer->status);
-    return status ? ls_fail(status, "%s", reducer->error) : settle_reducer(reducer, local);
+    return status ? ls_fail(status, "%s", reducer->error) : reducer->adder.ops->settle(&reducer->adder, local);
 }
 
 /* Steps that are given end, also when one has failed. */

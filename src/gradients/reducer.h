@@ -4,21 +4,15 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-#include "gradients/bucket.h"
-#include "gradients/nccl.h"
-#include "gradients/intra_node.h"
-#include "gradients/host_staging.h"
+#include "gradients/adder.h"
 
 struct ls_store;
 struct ls_reducer;
 /* Ends a step in the communicator's thread, behind its buckets. failed: one of them, or a step before it. */
 typedef ls_status ls_reducer_end_fn(void *context, int lane, bool failed);
 struct ls_reducer_config {
-    const struct ls_host_staging *routes; /* [local replicas] the blobs; copied */
-    struct ls_nccl *nccl;                 /* adds in the blobs; NULL if the host adds */
-    struct ls_intra_node *node;           /* adds before the host does; NULL if the host takes every replica's */
-    float *const *sums;                   /* [the node's] */
-    struct ls_store *store;               /* takes what is compressible; NULL if every worker keeps it */
+    const struct ls_adder *adder; /* copied */
+    struct ls_store *store;       /* takes what is compressible; NULL if every worker keeps it */
     /* Steps may go on while the next ones are computed: replicas do not wait for them then. They take turns with the
      * lanes, blobs in host memory [lane_count][local replicas] into which ready gradients are copied unless these are
      * the replicas' own. NULL: they do not

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/new.h"
+#include "gradients/intra_node.h"
 #include "store/store.h"
 #include "train/step.h"
 #include "train/delayed.h"
@@ -162,34 +163,51 @@ static ls_status cut_buckets(ls_model *model) {
                           &model->bound.bucket_count);
 }
 
-static ls_status make_node(ls_model *model, float **sums) {
+/* adder: it becomes the node's, which adds for all where this worker is alone. */
+static ls_status add_in_node(ls_model *model, struct ls_adder *adder) {
     struct ls_model_bound *bound = &model->bound;
     float *gradients[LS_MAX_LOCAL_DEVICES];
-    bool alone = ls_model_is_alone(model);
-    for (int i = 0; i < model->built.replica_count; i++) gradients[i] = model->built.replicas[i].gradients;
-    for (int g = 0; g < ls_intra_node_sums(model->strategy); g++)
-        sums[g] = model->built.replicas[g * model->strategy->node_replicas].staging;
-    const struct ls_intra_node_config config = {gradients, alone ? NULL : sums, bound->buckets, bound->bucket_count};
-    return ls_intra_node_new(model->strategy, &config, &bound->node);
+    adder->count = ls_model_is_alone(model) ? 0 : ls_intra_node_sums(model->strategy);
+    for (int i = 0; i < adder->replicas; i++) gradients[i] = adder->routes[i].gradients;
+    for (int g = 0; g < adder->count; g++) adder->arrays[g] = adder->routes[g * model->strategy->node_replicas].host;
+    const struct ls_intra_node_config config = {gradients, adder->count ? adder->arrays : NULL, bound->buckets,
+                                                bound->bucket_count};
+    ls_status status = ls_intra_node_new(model->strategy, &config, &bound->node);
+    if (status) return status;
+    adder->ops = &ls_intra_node_adds;
+    adder->by = bound->node;
+    adder->first = ls_intra_node_first(bound->node);
+    return LS_OK;
+}
+
+static struct ls_adder add_on_host(const ls_model *model) {
+    struct ls_adder adder = {.ops = &ls_host_staging_adds,
+                             .runtime = model->strategy->runtime,
+                             .buckets = model->bound.buckets,
+                             .replicas = model->strategy->local_count,
+                             .count = model->strategy->local_count,
+                             .first = model->strategy->first};
+    for (int i = 0; i < adder.replicas; i++) {
+        const struct ls_model_replica *replica = &model->built.replicas[i];
+        adder.arrays[i] = replica->staging ? replica->staging : replica->gradients;
+        adder.routes[i] = (struct ls_host_staging){replica->device, replica->gradients, adder.arrays[i]};
+    }
+    return adder;
 }
 
 static ls_status make_reducer(ls_model *model) {
     struct ls_model_bound *bound = &model->bound;
-    float *sums[LS_MAX_LOCAL_DEVICES];
-    struct ls_host_staging routes[LS_MAX_LOCAL_DEVICES];
     if (!ls_model_is_reduced(model)) return LS_OK;
-    ls_status status = adds_in_node(model) ? make_node(model, sums) : LS_OK;
+    struct ls_adder adder = add_on_host(model);
+    ls_status status = adds_in_node(model) ? add_in_node(model, &adder) : LS_OK;
     if (status) return status;
-    for (int i = 0; i < model->strategy->local_count; i++) {
-        const struct ls_model_replica *replica = &model->built.replicas[i];
-        routes[i] = (struct ls_host_staging){replica->device, replica->gradients,
-                                             replica->staging ? replica->staging : replica->gradients};
+    if (bound->nccl) {
+        adder.ops = &ls_nccl_adds;
+        adder.by = bound->nccl;
+        adder.count = 0;
     }
-    struct ls_reducer_config config = {.routes = routes,
-                                       .nccl = bound->nccl,
-                                       .node = bound->node,
+    struct ls_reducer_config config = {.adder = &adder,
                                        .store = ls_stored_is(model) ? bound->store : NULL,
-                                       .sums = sums,
                                        .buckets = bound->buckets,
                                        .count = bound->bucket_count,
                                        .compressible = ls_network_trainable_count(model->built.network)};
