@@ -95,7 +95,7 @@ struct listed_test {
     int line;
     void (*add)(TCase *tests);
 };
-enum { MOST_TESTS = 64 };
+enum { MOST_TESTS = 128 };
 static struct listed_test listed_tests[MOST_TESTS + 1];
 
 static inline void list_test(int line, void (*add)(TCase *tests)) {
