@@ -95,7 +95,7 @@ struct listed_test {
     int line;
     void (*add)(TCase *tests);
 };
-enum { MOST_TESTS = 64 };
+enum { MOST_TESTS = 128 };
 static struct listed_test listed_tests[MOST_TESTS + 1];
 
 static inline void list_test(int line, void (*add)(TCase *tests)) {
@@ -121,7 +121,7 @@ static inline void list_test(int line, void (*add)(TCase *tests)) {
     TEST_ADDED_BY(name, tcase_add_loop_test_raise_signal(tests, name, signal, 0, count))
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Tests run like this. Each has a process of its own. */
+/* Limits and fixtures of the tests. Each has a process of its own. */
 struct tests {
     const char *name;
     double seconds;                       /* that each one may take; 0: Check's four; below 0: any */

@@ -60,7 +60,7 @@ static void make(struct test_worker *workers, int count, int *ports) {
 }
 
 /* _i: bit 0: data over TCP alone rather than what fits; bit 1: a token as well. */
-START_TEST(all_join) {
+TEST_EACH(all_join, 4) {
     struct test_worker workers[3];
     int ports[3];
     make_authorities();
@@ -77,7 +77,6 @@ START_TEST(all_join) {
     }
     release_authorities();
 }
-END_TEST
 
 static void start_stranger(struct stranger *stranger, const struct ls_certificate_pair *shown) {
     struct ls_tls_identity *identity;
@@ -124,7 +123,7 @@ static const struct {
     {true, NULL, 10, "is missing"},
 };
 
-START_TEST(strangers_are_told_why) {
+TEST_EACH(strangers_are_told_why, COUNT_OF(shown)) {
     struct test_worker workers[2];
     struct ls_certificate_pair pair = {NULL, NULL};
     struct stranger stranger;
@@ -151,10 +150,9 @@ START_TEST(strangers_are_told_why) {
     ls_certificate_release(&pair);
     release_authorities();
 }
-END_TEST
 
 /* A stream on a good connection, on which nothing comes that proves a worker. */
-START_TEST(silent_stream_is_closed) {
+TEST(silent_stream_is_closed) {
     struct test_worker workers[2];
     struct ls_certificate_pair pair = {NULL, NULL};
     struct stranger stranger;
@@ -180,10 +178,9 @@ START_TEST(silent_stream_is_closed) {
     ls_certificate_release(&pair);
     release_authorities();
 }
-END_TEST
 
 /* _i: bit 0: which of the two has TLS; bit 1: which one starts first. */
-START_TEST(one_lacks_tls) {
+TEST_EACH(one_lacks_tls, 4) {
     struct test_worker workers[2];
     struct test_worker *has = &workers[_i & 1], *lacks = &workers[!(_i & 1)];
     int ports[2];
@@ -203,7 +200,6 @@ START_TEST(one_lacks_tls) {
     }
     release_authorities();
 }
-END_TEST
 
 static void say_hello_in_the_clear(struct stranger *stranger, int port) {
     struct ls_rpc_stream *stream;
@@ -216,7 +212,7 @@ static void say_hello_in_the_clear(struct stranger *stranger, int port) {
 
 /* A worker waits alone; strangers that have TLS where it has none, or none where it has it, do not end it. _i: it has.
  */
-START_TEST(strangers_end_nobody) {
+TEST_EACH(strangers_end_nobody, 2) {
     struct test_worker workers[2];
     struct ls_certificate_pair none = {NULL, NULL};
     struct stranger stranger;
@@ -242,7 +238,6 @@ START_TEST(strangers_end_nobody) {
     ck_assert_msg(strstr(workers[0].log, _i ? "it speaks without TLS" : "it speaks TLS"), "%s", workers[0].log);
     release_authorities();
 }
-END_TEST
 
 static void *nothing(void *context) {
     return context;
@@ -260,20 +255,4 @@ static void wait_for_threads(void) {
     ck_assert_int_le(test_settled("/proc/self/task", threads), threads);
 }
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/auth_tls");
-    TCase *tests = tcase_create("tls");
-    tcase_set_timeout(tests, 60);
-    tcase_add_checked_fixture(tests, count_threads, wait_for_threads);
-    tcase_add_loop_test(tests, all_join, 0, 4);
-    tcase_add_loop_test(tests, strangers_are_told_why, 0, (int)(sizeof(shown) / sizeof(shown[0])));
-    tcase_add_test(tests, silent_stream_is_closed);
-    tcase_add_loop_test(tests, one_lacks_tls, 0, 4);
-    tcase_add_loop_test(tests, strangers_end_nobody, 0, 2);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/auth_tls", .seconds = 60, .before = count_threads, .after = wait_for_threads)

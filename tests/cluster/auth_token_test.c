@@ -36,7 +36,7 @@ static void expect_refused(const struct test_worker *worker, const char *text) {
 }
 
 /* _i: with data over TCP alone, over what fits. */
-START_TEST(the_same_token) {
+TEST_EACH(the_same_token, 2) {
     struct test_worker workers[3];
     make(workers, 3);
     for (int i = 0; i < 3; i++) workers[i].transport = _i ? LS_TRANSPORT_AUTO : LS_TRANSPORT_TCP;
@@ -44,10 +44,9 @@ START_TEST(the_same_token) {
     test_workers_run(workers, 3);
     expect_joined(workers, 3);
 }
-END_TEST
 
 /* _i: both at once; the second later, so that the first has met it as a stranger only. */
-START_TEST(two_tokens) {
+TEST_EACH(two_tokens, 2) {
     struct test_worker workers[2];
     make(workers, 2);
     workers[1].delay = _i;
@@ -56,9 +55,8 @@ START_TEST(two_tokens) {
     for (int i = 0; i < 2; i++)
         expect_refused(&workers[i], "worker:0 (rank 0) and worker:1 (rank 1) have different tokens");
 }
-END_TEST
 
-START_TEST(one_of_three_has_another) {
+TEST(one_of_three_has_another) {
     struct test_worker workers[3];
     make(workers, 3);
     workers[1].token = OTHER;
@@ -66,10 +64,9 @@ START_TEST(one_of_three_has_another) {
     for (int i = 0; i < 3; i++) expect_refused(&workers[i], "have different tokens");
     for (int i = 0; i < 3; i++) expect_refused(&workers[i], "worker:1 (rank 1)");
 }
-END_TEST
 
 /* _i: which of the two has none. */
-START_TEST(one_has_none) {
+TEST_EACH(one_has_none, 2) {
     struct test_worker workers[2];
     make(workers, 2);
     workers[_i].token = NULL;
@@ -78,7 +75,6 @@ START_TEST(one_has_none) {
     expect_refused(&workers[!_i], "differ: one has a token and the other has none");
     expect_refused(&workers[_i], "a token");
 }
-END_TEST
 
 static void write_token(const char *path, const char *text, mode_t mode) {
     FILE *file = fopen(path, "w");
@@ -88,7 +84,7 @@ static void write_token(const char *path, const char *text, mode_t mode) {
     ck_assert_int_eq(chmod(path, mode), 0);
 }
 
-START_TEST(token_from_a_file) {
+TEST(token_from_a_file) {
     struct test_worker workers[2];
     char path[] = "/tmp/token-test-XXXXXX";
     (void)close(mkstemp(path));
@@ -108,7 +104,6 @@ START_TEST(token_from_a_file) {
     ck_assert_ptr_null(strstr(workers[1].log, "everybody"));
     (void)unlink(path);
 }
-END_TEST
 
 static void expect_bad_file(const char *path, const char *text) {
     struct test_worker worker;
@@ -120,7 +115,7 @@ static void expect_bad_file(const char *path, const char *text) {
     ck_assert_msg(strstr(worker.join_error, text) != NULL, "no '%s' in: %s", text, worker.join_error);
 }
 
-START_TEST(bad_token_files) {
+TEST(bad_token_files) {
     static char longer[300];
     char path[] = "/tmp/token-test-XXXXXX";
     (void)close(mkstemp(path));
@@ -141,10 +136,9 @@ START_TEST(bad_token_files) {
     ck_assert_int_eq(worker.joined, LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(worker.join_error, "both LOCKSTEP_TOKEN and"));
 }
-END_TEST
 
 /* _i: without a token, with one. */
-START_TEST(one_warning_beyond_loopback) {
+TEST_EACH(one_warning_beyond_loopback, 2) {
     struct test_worker worker = {.rank = 0, .size = 2, .join_timeout = 0.5, .token = _i ? TOKEN : NULL};
     int ports[1];
     char list[128];
@@ -154,23 +148,5 @@ START_TEST(one_warning_beyond_loopback) {
     test_worker_run(&worker);
     ck_assert_int_eq(strstr(worker.log, "whoever reaches this cluster's ports") != NULL, !_i);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/auth_token");
-    TCase *tests = tcase_create("token");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, the_same_token, 0, 2);
-    tcase_add_loop_test(tests, two_tokens, 0, 2);
-    tcase_add_test(tests, one_of_three_has_another);
-    tcase_add_loop_test(tests, one_has_none, 0, 2);
-    tcase_add_test(tests, token_from_a_file);
-    tcase_add_test(tests, bad_token_files);
-    tcase_add_loop_test(tests, one_warning_beyond_loopback, 0, 2);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/auth_token", .seconds = 60)

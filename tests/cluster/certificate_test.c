@@ -25,7 +25,7 @@ static void expect(const char *chain, const char *by, const char *name, const ch
     ck_assert_msg(strstr(ls_error(), why) != NULL, "no '%s' in: %s", why, ls_error());
 }
 
-START_TEST(verified) {
+TEST(verified) {
     char both[8192];
     make(10);
     assert_ok(ls_certificate_verify(worker.certificate, authority.certificate, "worker-1.lockstep"));
@@ -41,17 +41,15 @@ START_TEST(verified) {
     expect(both, authority.certificate, "worker-9.lockstep", "is for");
     release();
 }
-END_TEST
 
-START_TEST(expired) {
+TEST(expired) {
     make(-1);
     expect(worker.certificate, authority.certificate, "worker-1.lockstep", "has expired");
     release();
 }
-END_TEST
 
 /* The owner of a task's certificate cannot make others. */
-START_TEST(tasks_sign_nothing) {
+TEST(tasks_sign_nothing) {
     struct ls_certificate_pair forged;
     char chain[8192];
     make(10);
@@ -61,9 +59,8 @@ START_TEST(tasks_sign_nothing) {
     ls_certificate_release(&forged);
     release();
 }
-END_TEST
 
-START_TEST(keys) {
+TEST(keys) {
     make(10);
     assert_ok(ls_certificate_check_key(worker.certificate, worker.key));
     ck_assert_int_eq(ls_certificate_check_key(worker.certificate, other.key), LS_INVALID_ARGUMENT);
@@ -72,15 +69,5 @@ START_TEST(keys) {
     ck_assert_int_eq(ls_certificate_check_key("nothing", worker.key), LS_INVALID_ARGUMENT);
     release();
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("certificate");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, verified);
-    tcase_add_test(all, expired);
-    tcase_add_test(all, tasks_sign_nothing);
-    tcase_add_test(all, keys);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("certificate")

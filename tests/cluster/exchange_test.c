@@ -40,12 +40,11 @@ static void exchange_often(struct test_worker *worker) {
     }
 }
 
-START_TEST(exchanges) {
+TEST(exchanges) {
     struct test_worker workers[4];
     run(workers, 4, exchange_often);
     expect_orderly(workers, 4);
 }
-END_TEST
 
 static void exchange_large(struct test_worker *worker) {
     size_t size = 3 << 20;
@@ -62,12 +61,11 @@ static void exchange_large(struct test_worker *worker) {
     ls_free(own.data);
 }
 
-START_TEST(exchanges_megabytes) {
+TEST(exchanges_megabytes) {
     struct test_worker workers[3];
     run(workers, 3, exchange_large);
     expect_orderly(workers, 3);
 }
-END_TEST
 
 static void exchange_unless_two(struct test_worker *worker) {
     struct ls_bytes received[MAX_TEST_WORKERS];
@@ -79,7 +77,7 @@ static void exchange_unless_two(struct test_worker *worker) {
     worker->leave_with = ls_cluster_exchange(worker->cluster, "weights", (struct ls_bytes){NULL, 0}, 0.7, received);
 }
 
-START_TEST(names_who_does_not_come) {
+TEST(names_who_does_not_come) {
     struct test_worker workers[3];
     run(workers, 3, exchange_unless_two);
     for (int i = 0; i < 2; i++) {
@@ -91,7 +89,6 @@ START_TEST(names_who_does_not_come) {
             ck_assert_ptr_nonnull(strstr(workers[i].log, "waiting in 'weights' for worker:2 since "));
     }
 }
-END_TEST
 
 static void exchange_other_names(struct test_worker *worker) {
     struct ls_bytes received[MAX_TEST_WORKERS];
@@ -101,7 +98,7 @@ static void exchange_other_names(struct test_worker *worker) {
     (void)snprintf(worker->join_error, sizeof(worker->join_error), "%s", ls_error());
 }
 
-START_TEST(names_must_be_the_same) {
+TEST(names_must_be_the_same) {
     struct test_worker workers[2];
     run(workers, 2, exchange_other_names);
     int told = 0;
@@ -111,7 +108,6 @@ START_TEST(names_must_be_the_same) {
     }
     ck_assert_int_ge(told, 1); /* the other may hear of the first one's end instead */
 }
-END_TEST
 
 /* Rank 1 leaves when the others do not; those go on after their error as if it had not been. */
 static void go_on_after_an_error(struct test_worker *worker) {
@@ -126,7 +122,7 @@ static void go_on_after_an_error(struct test_worker *worker) {
     (void)usleep(100000);
 }
 
-START_TEST(a_failed_exchange_is_the_last) {
+TEST(a_failed_exchange_is_the_last) {
     struct test_worker workers[3];
     run(workers, 3, go_on_after_an_error);
     for (int i = 0; i < 3; i++) {
@@ -134,7 +130,6 @@ START_TEST(a_failed_exchange_is_the_last) {
         ck_assert_ptr_null(strstr(workers[i].leave_error, "was lost"));
     }
 }
-END_TEST
 
 /* Rank 1 gives its share and fails; rank 0 comes to the exchange only after it has heard of that. */
 static void exchange_after_a_failure(struct test_worker *worker) {
@@ -146,13 +141,12 @@ static void exchange_after_a_failure(struct test_worker *worker) {
     ck_assert_int_eq(worker->leave_with, worker->rank ? LS_DEADLINE_EXCEEDED : LS_OK);
 }
 
-START_TEST(what_is_complete_succeeds) {
+TEST(what_is_complete_succeeds) {
     struct test_worker workers[2];
     run(workers, 2, exchange_after_a_failure);
     ck_assert_int_eq(workers[0].left, LS_ABORTED); /* at the exit barrier */
     ck_assert_ptr_nonnull(strstr(workers[0].leave_error, "worker:1 (rank 1) failed"));
 }
-END_TEST
 
 static const char *const fingerprints[][3] = {
     {"batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n"},
@@ -171,7 +165,7 @@ static void agree(struct test_worker *worker) {
     (void)snprintf(worker->join_error, sizeof(worker->join_error), "%s", worker->leave_with ? ls_error() : "");
 }
 
-START_TEST(agrees) {
+TEST_EACH(agrees, 3) {
     struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
@@ -194,23 +188,5 @@ START_TEST(agrees) {
         ck_assert_ptr_nonnull(strstr(workers[i].join_error, verdicts[_i]));
     }
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/exchange");
-    TCase *tests = tcase_create("exchange");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, exchanges);
-    tcase_add_test(tests, exchanges_megabytes);
-    tcase_add_test(tests, names_who_does_not_come);
-    tcase_add_test(tests, names_must_be_the_same);
-    tcase_add_test(tests, a_failed_exchange_is_the_last);
-    tcase_add_test(tests, what_is_complete_succeeds);
-    tcase_add_loop_test(tests, agrees, 0, 3);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/exchange", .seconds = 60)

@@ -59,7 +59,7 @@ static void expect_own_name(struct test_processes *processes, int frozen, bool f
     ck_assert_msg(strstr(outcome.error, "was itself stopped for ") != NULL, "%s", outcome.error);
 }
 
-START_TEST(frozen_worker_is_named_by_all_and_by_itself) {
+TEST_EACH(frozen_worker_is_named_by_all_and_by_itself, 2) {
     static struct test_worker workers[COUNT];
     struct test_processes processes;
     prepare(workers);
@@ -68,13 +68,12 @@ START_TEST(frozen_worker_is_named_by_all_and_by_itself) {
     expect_others_name(&processes, _i);
     expect_own_name(&processes, _i, false);
 }
-END_TEST
 
 static void freeze_at_the_exit(struct test_worker *worker) {
     if (worker->rank == 1) (void)raise(SIGSTOP);
 }
 
-START_TEST(frozen_before_the_exit_barrier) {
+TEST(frozen_before_the_exit_barrier) {
     static struct test_worker workers[COUNT];
     struct test_processes processes;
     prepare(workers);
@@ -82,7 +81,6 @@ START_TEST(frozen_before_the_exit_barrier) {
     expect_others_name(&processes, 1);
     expect_own_name(&processes, 1, true);
 }
-END_TEST
 
 static void go_on(struct test_worker *worker) {
     double seconds = test_wait_abort(worker->abort, 2 * LIMIT);
@@ -90,7 +88,7 @@ static void go_on(struct test_worker *worker) {
 }
 
 /* A whole job that is stopped and continued (Ctrl-Z, a suspended machine) goes on. */
-START_TEST(all_stopped_together_go_on) {
+TEST(all_stopped_together_go_on) {
     static struct test_worker workers[COUNT];
     struct test_processes processes;
     prepare(workers);
@@ -104,7 +102,6 @@ START_TEST(all_stopped_together_go_on) {
     }
     for (int i = 0; i < COUNT; i++) ck_assert_int_eq(test_processes_wait(&processes, i), 0);
 }
-END_TEST
 
 /* The thread of the caller does something else for long, with and without the processor. */
 static void be_busy(struct test_worker *worker) {
@@ -114,17 +111,16 @@ static void be_busy(struct test_worker *worker) {
     if (ls_abort_raised(worker->abort)) worker->leave_with = ls_abort_status(worker->abort);
 }
 
-START_TEST(busy_workers_are_not_silent) {
+TEST(busy_workers_are_not_silent) {
     static struct test_worker workers[COUNT];
     prepare(workers);
     for (int i = 0; i < COUNT; i++) workers[i].body = be_busy;
     test_workers_run(workers, COUNT);
     for (int i = 0; i < COUNT; i++) ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
 }
-END_TEST
 
 /* While others are still to come a frozen one is named in the line of who is missing, and may wake and join. */
-START_TEST(frozen_while_joining) {
+TEST(frozen_while_joining) {
     static struct test_worker workers[COUNT];
     prepare(workers);
     for (int i = 0; i < COUNT; i++) workers[i].join_timeout = 40;
@@ -148,21 +144,5 @@ START_TEST(frozen_while_joining) {
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/heartbeat");
-    TCase *tests = tcase_create("liveness");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, frozen_worker_is_named_by_all_and_by_itself, 0, 2);
-    tcase_add_test(tests, frozen_before_the_exit_barrier);
-    tcase_add_test(tests, all_stopped_together_go_on);
-    tcase_add_test(tests, busy_workers_are_not_silent);
-    tcase_add_test(tests, frozen_while_joining);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/heartbeat", .seconds = 60)

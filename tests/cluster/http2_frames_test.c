@@ -70,7 +70,7 @@ static void expect(const struct text *text, const char *words) {
 
 static struct text text;
 
-START_TEST(a_hello_passes) {
+TEST(a_hello_passes) {
     say_hello(&text, 10);
     expect(&text, NULL);
     say_hello(&text, 90000);
@@ -81,9 +81,8 @@ START_TEST(a_hello_passes) {
     add(&text, RST_STREAM, 0, 4); /* and one that is given up */
     expect(&text, NULL);
 }
-END_TEST
 
-START_TEST(what_is_not_http2_is_for_others_to_judge) {
+TEST(what_is_not_http2_is_for_others_to_judge) {
     text.size = sizeof(text.bytes);
     memset(text.bytes, 'x', text.size);
     expect(&text, NULL);
@@ -92,7 +91,6 @@ START_TEST(what_is_not_http2_is_for_others_to_judge) {
     text.size = sizeof(text.bytes);
     expect(&text, NULL);
 }
-END_TEST
 
 static const struct {
     int kind, flags;
@@ -110,14 +108,13 @@ static const struct {
     {77, 0, 5, 1, "no worker sends"},
 };
 
-START_TEST(a_flood_does_not) {
+TEST_EACH(a_flood_does_not, COUNT_OF(floods)) {
     say_hello(&text, 10);
     for (int i = 0; i < floods[_i].count; i++) add(&text, floods[_i].kind, floods[_i].flags, floods[_i].body);
     expect(&text, floods[_i].why);
 }
-END_TEST
 
-START_TEST(headers_are_few) {
+TEST(headers_are_few) {
     begin(&text);
     add(&text, HEADERS, 4, LS_FRAMES_HEADERS + 1);
     expect(&text, "too many headers");
@@ -125,19 +122,5 @@ START_TEST(headers_are_few) {
     add(&text, HEADERS, 0, 10); /* to be continued */
     expect(&text, "too many headers");
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/http2_frames");
-    TCase *tests = tcase_create("frames");
-    tcase_add_test(tests, a_hello_passes);
-    tcase_add_test(tests, what_is_not_http2_is_for_others_to_judge);
-    tcase_add_loop_test(tests, a_flood_does_not, 0, (int)(sizeof(floods) / sizeof(floods[0])));
-    tcase_add_test(tests, headers_are_few);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/http2_frames")

@@ -73,10 +73,9 @@ static void use_one_link(struct test_worker *worker) {
     source->ops->close(source);
 }
 
-START_TEST(a_link_is_made_when_it_is_asked_for) {
+TEST(a_link_is_made_when_it_is_asked_for) {
     run_three(use_one_link);
 }
-END_TEST
 
 static bool tells(struct ls_link_source *source, int rank, int timeout) {
     struct pollfd slot;
@@ -110,10 +109,9 @@ static void sleep_for_links(struct test_worker *worker) {
     source->ops->close(source);
 }
 
-START_TEST(a_link_that_has_come_ends_a_sleep_until_all_are_looked_for) {
+TEST(a_link_that_has_come_ends_a_sleep_until_all_are_looked_for) {
     run_three(sleep_for_links);
 }
-END_TEST
 
 /* Shows a preface at the port of worker 0; true: it was admitted. */
 static bool is_admitted(const struct ls_cluster *cluster, struct ls_preface preface, const uint8_t *key) {
@@ -169,7 +167,7 @@ static void show_prefaces(struct test_worker *worker) {
     ck_assert(is_admitted(cluster, other, key));
 }
 
-START_TEST(a_preface_is_good_once_and_for_one_pair) {
+TEST(a_preface_is_good_once_and_for_one_pair) {
     struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
@@ -179,7 +177,6 @@ START_TEST(a_preface_is_good_once_and_for_one_pair) {
     for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
     ck_assert_ptr_nonnull(strstr(workers[0].log, "for data, and is not from a process of this group"));
 }
-END_TEST
 
 /* The lower one's port is closed, as where something between the two lets no new connection through. */
 static void dial_in_vain(struct test_worker *worker) {
@@ -208,7 +205,7 @@ static void dial_in_vain(struct test_worker *worker) {
     source->ops->close(source);
 }
 
-START_TEST(a_pair_that_is_cut_off_is_named) {
+TEST(a_pair_that_is_cut_off_is_named) {
     struct test_worker workers[2];
     int ports[2];
     test_ports(ports, 2);
@@ -217,11 +214,10 @@ START_TEST(a_pair_that_is_cut_off_is_named) {
     for (int i = 0; i < 2; i++) workers[i].exit_timeout = 20;
     test_workers_run(workers, 2);
 }
-END_TEST
 
 static const int sizes[] = {1, 2, 3, 4, 8};
 
-START_TEST(joins) {
+TEST_EACH(joins, COUNT_OF(sizes)) {
     struct test_worker workers[MAX_TEST_WORKERS];
     int ports[MAX_TEST_WORKERS], count = sizes[_i];
     test_ports(ports, count);
@@ -229,12 +225,11 @@ START_TEST(joins) {
     join_all(workers, count);
     for (int i = 0; i < count; i++) ck_assert_double_lt(workers[i].join_seconds, limit_of(5));
 }
-END_TEST
 
 /* Delays in tenths of a second: each order of three, and one that comes much later. */
 static const int delays[][4] = {{0, 3, 6, 9}, {9, 6, 3, 0}, {6, 0, 9, 3}, {0, 0, 0, 25}, {25, 0, 0, 0}};
 
-START_TEST(joins_in_any_order) {
+TEST_EACH(joins_in_any_order, COUNT_OF(delays)) {
     struct test_worker workers[4];
     int ports[4];
     test_ports(ports, 4);
@@ -242,10 +237,9 @@ START_TEST(joins_in_any_order) {
     for (int i = 0; i < 4; i++) workers[i].delay = delays[_i][i] / 10.0;
     join_all(workers, 4);
 }
-END_TEST
 
 /* 16 workers in one process on few cores; the last one starts two seconds later. */
-START_TEST(sixteen_join_within_ten_seconds) {
+TEST(sixteen_join_within_ten_seconds) {
     static struct test_worker workers[16];
     int ports[16];
     test_ports(ports, 16);
@@ -254,10 +248,9 @@ START_TEST(sixteen_join_within_ten_seconds) {
     join_all(workers, 16);
     ck_assert_double_lt(workers[7].join_seconds, limit_of(10));
 }
-END_TEST
 
 /* Names are looked up; here one that means loopback, with both address families. */
-START_TEST(joins_by_name) {
+TEST(joins_by_name) {
     struct test_worker workers[2];
     int ports[2];
     char list[128];
@@ -267,10 +260,9 @@ START_TEST(joins_by_name) {
     for (int i = 0; i < 2; i++) test_config(workers[i].tf_config, sizeof(workers[i].tf_config), list, i);
     join_all(workers, 2);
 }
-END_TEST
 
 /* The proxy of the environment is not asked: there is nothing at its address. */
-START_TEST(ignores_proxies) {
+TEST(ignores_proxies) {
     struct test_worker workers[2];
     int ports[2];
     ck_assert_int_eq(setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
@@ -279,25 +271,5 @@ START_TEST(ignores_proxies) {
     test_workers(workers, 2, ports);
     join_all(workers, 2);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/join");
-    TCase *tests = tcase_create("join");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, a_link_is_made_when_it_is_asked_for);
-    tcase_add_test(tests, a_link_that_has_come_ends_a_sleep_until_all_are_looked_for);
-    tcase_add_test(tests, a_preface_is_good_once_and_for_one_pair);
-    tcase_add_test(tests, a_pair_that_is_cut_off_is_named);
-    tcase_add_loop_test(tests, joins, 0, (int)(sizeof(sizes) / sizeof(sizes[0])));
-    tcase_add_loop_test(tests, joins_in_any_order, 0, (int)(sizeof(delays) / sizeof(delays[0])));
-    tcase_add_test(tests, sixteen_join_within_ten_seconds);
-    tcase_add_test(tests, joins_by_name);
-    tcase_add_test(tests, ignores_proxies);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/join", .seconds = 60)

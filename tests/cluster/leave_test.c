@@ -24,20 +24,19 @@ static void work_for_a_while(struct test_worker *worker) {
     ck_assert(!ls_abort_raised(worker->abort));
 }
 
-START_TEST(first_to_finish_is_no_failure) {
+TEST(first_to_finish_is_no_failure) {
     struct test_worker workers[4];
     prepare(workers, 4, work_for_a_while);
     test_workers_run(workers, 4);
     for (int i = 0; i < 4; i++) ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
 }
-END_TEST
 
 static void one_sleeps_long(struct test_worker *worker) {
     if (worker->rank == 1) worker->left = test_wait_abort(worker->abort, 10) < 0 ? LS_INTERNAL : LS_OK;
     if (worker->rank == 1) worker->leave_with = ls_abort_status(worker->abort);
 }
 
-START_TEST(exit_barrier_has_a_limit) {
+TEST(exit_barrier_has_a_limit) {
     struct test_worker workers[3];
     prepare(workers, 3, one_sleeps_long);
     for (int i = 0; i < 3; i++) workers[i].exit_timeout = 0.6;
@@ -49,7 +48,6 @@ START_TEST(exit_barrier_has_a_limit) {
     ck_assert_int_eq(workers[1].left, LS_ABORTED);
     ck_assert_ptr_nonnull(strstr(workers[1].leave_error, "LOCKSTEP_EXIT_TIMEOUT"));
 }
-END_TEST
 
 /* From here on everybody's join is over, not only this worker's. */
 static ls_status all_in(struct test_worker *worker) {
@@ -72,7 +70,7 @@ static void one_fails(struct test_worker *worker) {
     worker->leave_with = ls_abort_status(worker->abort);
 }
 
-START_TEST(failure_names_its_root) {
+TEST(failure_names_its_root) {
     struct test_worker workers[4];
     prepare(workers, 4, one_fails);
     test_workers_run(workers, 4);
@@ -85,7 +83,6 @@ START_TEST(failure_names_its_root) {
             strstr(workers[i].leave_error, "worker:1 (rank 1) failed: NOT_FOUND: no file '/data/train'"));
     }
 }
-END_TEST
 
 /* A leave in order gives no reason, whatever has failed before. */
 static void one_gives_up_in_order(struct test_worker *worker) {
@@ -101,13 +98,12 @@ static void one_gives_up_in_order(struct test_worker *worker) {
     assert_ok(ls_leave_outcome(worker->cluster));
 }
 
-START_TEST(giving_up_in_order_gives_no_reason) {
+TEST(giving_up_in_order_gives_no_reason) {
     struct test_worker workers[3];
     prepare(workers, 3, one_gives_up_in_order);
     test_workers_run(workers, 3);
     for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
 }
-END_TEST
 
 /* A program's own number, which is no status, ends as UNKNOWN on the others. */
 static void one_ends_oddly(struct test_worker *worker) {
@@ -118,7 +114,7 @@ static void one_ends_oddly(struct test_worker *worker) {
     worker->leave_with = ls_abort_status(worker->abort);
 }
 
-START_TEST(an_unknown_status_is_told) {
+TEST(an_unknown_status_is_told) {
     struct test_worker workers[3];
     prepare(workers, 3, one_ends_oddly);
     test_workers_run(workers, 3);
@@ -128,14 +124,13 @@ START_TEST(an_unknown_status_is_told) {
                       workers[i].leave_error);
     }
 }
-END_TEST
 
 static void fail_sometimes(struct test_worker *worker) {
     worker->leave_with = all_in(worker);
     if (worker->context && worker->rank == 0) worker->leave_with = ls_fail(LS_CANCELLED, "enough");
 }
 
-START_TEST(leaves_nothing_behind) {
+TEST(leaves_nothing_behind) {
     struct test_worker workers[3];
     int descriptors = 0, threads = 0;
     for (int round = 0; round < 21; round++) {
@@ -151,22 +146,5 @@ START_TEST(leaves_nothing_behind) {
     ck_assert_int_le(test_settled("/proc/self/task", threads), threads);
     ck_assert_int_le(test_settled("/proc/self/fd", descriptors), descriptors);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/leave");
-    TCase *tests = tcase_create("leave");
-    tcase_set_timeout(tests, 90);
-    tcase_add_test(tests, first_to_finish_is_no_failure);
-    tcase_add_test(tests, exit_barrier_has_a_limit);
-    tcase_add_test(tests, giving_up_in_order_gives_no_reason);
-    tcase_add_test(tests, failure_names_its_root);
-    tcase_add_test(tests, an_unknown_status_is_told);
-    tcase_add_test(tests, leaves_nothing_behind);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/leave", .seconds = 90)

@@ -24,7 +24,7 @@ static void wait_for_loss(struct test_worker *worker) {
     worker->leave_with = seconds < 0 ? LS_INTERNAL : ls_abort_status(worker->abort);
 }
 
-START_TEST(killed_worker_is_named_by_all) {
+TEST_EACH(killed_worker_is_named_by_all, COUNT) {
     static struct test_worker workers[COUNT];
     struct test_processes processes;
     char name[64];
@@ -51,7 +51,6 @@ START_TEST(killed_worker_is_named_by_all) {
             ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0); /* no SIGPIPE either */
     }
 }
-END_TEST
 
 /* Fails by itself in the step in which another one is lost: before (*late) or after the others are seeking. */
 static void fail_beside_a_loss(struct test_worker *worker) {
@@ -70,7 +69,7 @@ static void fail_beside_a_loss(struct test_worker *worker) {
 }
 
 /* It will not come back, so nobody waits for the other one; and what it said is the cause. */
-START_TEST(an_error_beside_a_loss_ends_all) {
+TEST_EACH(an_error_beside_a_loss_ends_all, 2) {
     static struct test_worker workers[3];
     struct test_processes processes;
     bool late = _i;
@@ -89,7 +88,6 @@ START_TEST(an_error_beside_a_loss_ends_all) {
     assert_within(started, 8);
     for (int i = 0; i < 3; i++) ck_assert(WIFSIGNALED(test_processes_wait(&processes, i)) == (i == 2));
 }
-END_TEST
 
 static void end_at_the_exit(struct test_worker *worker) {
     if (worker->rank != 1) return;
@@ -100,7 +98,7 @@ static void end_at_the_exit(struct test_worker *worker) {
 
 /* Without a goodbye, when all have finished: it may have lost its streams, and seek the coordinator. That one stays for
  * a while, and that is no failure. */
-START_TEST(killed_between_exit_and_goodbye) {
+TEST(killed_between_exit_and_goodbye) {
     static struct test_worker workers[3];
     struct test_processes processes;
     int ports[3];
@@ -116,10 +114,9 @@ START_TEST(killed_between_exit_and_goodbye) {
     }
     for (int i = 0; i < 3; i++) ck_assert(WIFSIGNALED(test_processes_wait(&processes, i)) == (i == 1));
 }
-END_TEST
 
 /* Dies while the others are still joining: they wait on, and go on with the process that comes instead. */
-START_TEST(killed_while_joining_may_come_back) {
+TEST(killed_while_joining_may_come_back) {
     static struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
@@ -142,7 +139,6 @@ START_TEST(killed_while_joining_may_come_back) {
         ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
     }
 }
-END_TEST
 
 /* Rank 0 goes on alone, says so, and has nobody to stop for. context: a pipe. */
 static void go_on_alone(struct test_worker *worker) {
@@ -190,7 +186,7 @@ static void knock(struct stranger *stranger, const struct test_worker *worker, i
     ck_assert_msg(stranger->verdict == LS_VERDICT_ACCEPTED, "%s", stranger->text);
 }
 
-START_TEST(nobody_stops_for_whom_nobody_reaches) {
+TEST(nobody_stops_for_whom_nobody_reaches) {
     static struct test_worker workers[2];
     struct test_processes processes;
     struct stranger stranger;
@@ -213,21 +209,5 @@ START_TEST(nobody_stops_for_whom_nobody_reaches) {
     stranger_stop(&stranger);
     for (int i = 0; i < 2; i++) ck_assert(WIFSIGNALED(test_processes_wait(&processes, i)) == (i == 1));
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/lost");
-    TCase *tests = tcase_create("lost");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, killed_worker_is_named_by_all, 0, COUNT);
-    tcase_add_test(tests, killed_while_joining_may_come_back);
-    tcase_add_loop_test(tests, an_error_beside_a_loss_ends_all, 0, 2);
-    tcase_add_test(tests, killed_between_exit_and_goodbye);
-    tcase_add_test(tests, nobody_stops_for_whom_nobody_reaches);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/lost", .seconds = 60)

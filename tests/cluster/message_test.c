@@ -132,7 +132,7 @@ static ls_status pass(const struct ls_message *message, struct ls_message *back)
     return status ? status : ls_message_decode(data, size, back);
 }
 
-START_TEST(there_and_back) {
+TEST(there_and_back) {
     struct ls_message hello = hello_message(), reply = reply_message(), share = share_message(),
                       leave = leave_message(), beat = beat_message(), challenge = challenge_message();
     struct ls_message back;
@@ -172,9 +172,8 @@ START_TEST(there_and_back) {
     ck_assert_mem_eq(back.hello.proof, secret32, LS_PROOF_SIZE);
     ls_message_decode_release(&back);
 }
-END_TEST
 
-START_TEST(recovery_there_and_back) {
+TEST(recovery_there_and_back) {
     struct ls_message report = report_message(), propose = propose_message(), stop = stop_message(),
                       accept = accept_message(), begin = begin_message(), back;
     assert_ok(pass(&report, &back));
@@ -210,9 +209,8 @@ START_TEST(recovery_there_and_back) {
     ck_assert_uint_eq(back.number, 12);
     ls_message_decode_release(&back);
 }
-END_TEST
 
-START_TEST(coordination_there_and_back) {
+TEST(coordination_there_and_back) {
     struct ls_message shares = shares_message(), finished = finished_message(), waiting = waiting_message(),
                       beat = beat_message(), stall = stall_message(), back;
     assert_ok(pass(&shares, &back));
@@ -249,16 +247,14 @@ START_TEST(coordination_there_and_back) {
     ck_assert_int_eq(back.leader, -1);
     ls_message_decode_release(&back);
 }
-END_TEST
 
-START_TEST(texts_become_one_line) {
+TEST(texts_become_one_line) {
     struct ls_message leave = leave_message(), back;
     leave.leave.message = "one\ntwo\x1b[31m";
     assert_ok(pass(&leave, &back));
     ck_assert_str_eq(back.leave.message, "one two [31m");
     ls_message_decode_release(&back);
 }
-END_TEST
 
 static void expect_bad(struct ls_message message, const char *field) {
     struct ls_message back;
@@ -273,7 +269,7 @@ static void expect_bad(struct ls_message message, const char *field) {
         expect_bad(changed, name);                                                                                     \
     } while (0)
 
-START_TEST(refuses_bad_fields) {
+TEST(refuses_bad_fields) {
     static char longer[400];
     memset(longer, 'x', sizeof(longer) - 1);
     WITH(hello_message, incarnation, 0, "incarnation");
@@ -329,9 +325,8 @@ START_TEST(refuses_bad_fields) {
     WITH(accept_message, number, 0, "Accept.number");
     WITH(begin_message, number, 0, "Begin.number");
 }
-END_TEST
 
-START_TEST(refuses_too_much) {
+TEST(refuses_too_much) {
     struct ls_message share = share_message(), back;
     share.share.size = LS_MESSAGE_MAX;
     share.share.payload = calloc(1, LS_MESSAGE_MAX);
@@ -346,10 +341,9 @@ START_TEST(refuses_too_much) {
     } cast = {share.share.payload};
     free(cast.out);
 }
-END_TEST
 
 /* Every prefix of a message, and the message with each byte changed, is either refused or passes the checks. */
-START_TEST(survives_damage) {
+TEST(survives_damage) {
     struct ls_message hello = hello_message(), back;
     void *data;
     size_t size;
@@ -366,9 +360,8 @@ START_TEST(survives_damage) {
     ls_message_decode_release(&back);
     ls_free(data);
 }
-END_TEST
 
-START_TEST(preface_there_and_back) {
+TEST(preface_there_and_back) {
     struct ls_preface preface = {.protocol = 1, .rank = 300, .to = 7, .generation = 5, .incarnation = UINT64_MAX}, back;
     uint8_t bytes[LS_PREFACE_SIZE];
     static const uint8_t secret[LS_PROOF_SIZE] = {1}, other[LS_PROOF_SIZE] = {2};
@@ -409,23 +402,5 @@ START_TEST(preface_there_and_back) {
         ck_assert_int_eq(ls_preface_first_bytes(ask, size), LS_FIRST_MORE);
     ck_assert_int_eq(ls_preface_first_bytes(ask, LS_MEET_SIZE), LS_FIRST_MEET);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/message");
-    TCase *tests = tcase_create("message");
-    tcase_add_test(tests, there_and_back);
-    tcase_add_test(tests, texts_become_one_line);
-    tcase_add_test(tests, refuses_bad_fields);
-    tcase_add_test(tests, refuses_too_much);
-    tcase_add_test(tests, survives_damage);
-    tcase_add_test(tests, preface_there_and_back);
-    tcase_add_test(tests, recovery_there_and_back);
-    tcase_add_test(tests, coordination_there_and_back);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/message")

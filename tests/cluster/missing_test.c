@@ -39,7 +39,7 @@ static int listen_on(int port) {
     return fd;
 }
 
-START_TEST(refused) {
+TEST(refused) {
     struct test_worker worker;
     int ports[3];
     char address[64], text[256];
@@ -54,9 +54,8 @@ START_TEST(refused) {
     ck_assert_ptr_nonnull(strstr(worker.join_error, "LOCKSTEP_JOIN_TIMEOUT"));
     ck_assert_ptr_nonnull(strstr(worker.join_error, "Start all tasks within"));
 }
-END_TEST
 
-START_TEST(name_not_found) {
+TEST(name_not_found) {
     struct test_worker worker;
     int ports[2];
     test_ports(ports, 2);
@@ -65,10 +64,9 @@ START_TEST(name_not_found) {
     expect_both(&worker, "connection refused");
     ck_assert_ptr_nonnull(strstr(worker.join_error, "Mend the name in TF_CONFIG, DNS or /etc/hosts"));
 }
-END_TEST
 
 /* The kernel accepts for it, nobody ever answers. */
-START_TEST(silent) {
+TEST(silent) {
     struct test_worker worker;
     int ports[3];
     char address[64];
@@ -79,7 +77,6 @@ START_TEST(silent) {
     (void)close(fd);
     expect_both(&worker, "): no answer");
 }
-END_TEST
 
 struct garbage {
     int fd;
@@ -100,7 +97,7 @@ static void *speak_garbage(void *argument) {
 static const char *const garbages[] = {"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
                                        "SSH-2.0-OpenSSH_9.2\r\n", ""};
 
-START_TEST(no_lockstep_worker) {
+TEST_EACH(no_lockstep_worker, COUNT_OF(garbages)) {
     struct test_worker worker;
     int ports[3];
     char address[64];
@@ -115,10 +112,9 @@ START_TEST(no_lockstep_worker) {
     (void)close(garbage.fd);
     expect_both(&worker, "): what answers there is no Lockstep worker");
 }
-END_TEST
 
 /* Two of three are there: they name the third one only, and both end. */
-START_TEST(one_of_three) {
+TEST(one_of_three) {
     struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
@@ -134,10 +130,9 @@ START_TEST(one_of_three) {
         ck_assert_ptr_nonnull(strstr(workers[i].log, "1 of 3 workers since "));
     }
 }
-END_TEST
 
 /* A worker that gives up and starts again finds the others still waiting. */
-START_TEST(comes_back) {
+TEST(comes_back) {
     struct test_worker workers[3], early;
     int ports[3];
     test_ports(ports, 3);
@@ -155,22 +150,5 @@ START_TEST(comes_back) {
         ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
     }
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/missing");
-    TCase *tests = tcase_create("missing");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, refused);
-    tcase_add_test(tests, name_not_found);
-    tcase_add_test(tests, silent);
-    tcase_add_loop_test(tests, no_lockstep_worker, 0, (int)(sizeof(garbages) / sizeof(garbages[0])));
-    tcase_add_test(tests, one_of_three);
-    tcase_add_test(tests, comes_back);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/missing", .seconds = 60)

@@ -34,7 +34,7 @@ static int call_soon(int port) {
     return fd;
 }
 
-START_TEST(port_in_use) {
+TEST(port_in_use) {
     struct test_worker worker = {.rank = 0, .size = 2};
     int ports[2];
     char list[128], text[64];
@@ -54,10 +54,9 @@ START_TEST(port_in_use) {
     ck_assert_ptr_nonnull(strstr(worker.join_error, text));
     ck_assert_ptr_nonnull(strstr(worker.join_error, "is already in use"));
 }
-END_TEST
 
 /* The own address is not local (documentation range): all interfaces, with the reason. */
-START_TEST(address_that_is_not_local) {
+TEST(address_that_is_not_local) {
     struct test_worker worker = {.rank = 0, .size = 2, .join_timeout = 0.5};
     int ports[2];
     char list[128];
@@ -72,9 +71,8 @@ START_TEST(address_that_is_not_local) {
     ck_assert_ptr_nonnull(strstr(worker.log, "all interfaces"));
     ck_assert_ptr_nonnull(strstr(worker.log, "it is not an address of this host"));
 }
-END_TEST
 
-START_TEST(loopback_beside_remote) {
+TEST(loopback_beside_remote) {
     struct test_worker worker = {.rank = 0, .size = 2, .join_timeout = 0.5};
     int ports[1];
     char list[128];
@@ -85,7 +83,6 @@ START_TEST(loopback_beside_remote) {
     ck_assert_int_eq(worker.joined, LS_DEADLINE_EXCEEDED);
     ck_assert_ptr_nonnull(strstr(worker.log, "it is a loopback address and other tasks are on other hosts"));
 }
-END_TEST
 
 /* True when the other side closes within limit seconds. */
 static bool is_closed(int fd, double limit) {
@@ -127,7 +124,7 @@ static void try_data(int port, int rank) {
     (void)close(fd);
 }
 
-START_TEST(strangers_disturb_nobody) {
+TEST(strangers_disturb_nobody) {
     struct test_worker workers[2];
     int ports[2], fds[STRANGERS];
     test_ports(ports, 2);
@@ -150,10 +147,9 @@ START_TEST(strangers_disturb_nobody) {
         ck_assert_double_lt(workers[i].join_seconds, limit_of(9));
     }
 }
-END_TEST
 
 /* A stranger without a useful word is closed after ten seconds. */
-START_TEST(silent_strangers_are_closed) {
+TEST(silent_strangers_are_closed) {
     struct test_worker worker = {.rank = 0, .size = 2, .join_timeout = 14};
     int ports[2], quiet, half;
     char list[128];
@@ -173,10 +169,9 @@ START_TEST(silent_strangers_are_closed) {
     (void)close(half);
     test_worker_wait(&worker);
 }
-END_TEST
 
 /* It hears why, and may go on talking until it is closed. The port reads that now and then, so little goes through. */
-START_TEST(who_was_refused_in_words_is_read_slowly) {
+TEST(who_was_refused_in_words_is_read_slowly) {
     static const uint8_t tls[] = {0x16, 3, 1, 2, 0}, junk[65536];
     struct test_worker worker = {.rank = 0, .size = 2, .join_timeout = 4};
     int ports[2], room = 65536;
@@ -199,22 +194,5 @@ START_TEST(who_was_refused_in_words_is_read_slowly) {
     (void)close(fd);
     test_worker_wait(&worker);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/port");
-    TCase *tests = tcase_create("port");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, port_in_use);
-    tcase_add_test(tests, address_that_is_not_local);
-    tcase_add_test(tests, loopback_beside_remote);
-    tcase_add_test(tests, strangers_disturb_nobody);
-    tcase_add_test(tests, silent_strangers_are_closed);
-    tcase_add_test(tests, who_was_refused_in_words_is_read_slowly);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/port", .seconds = 60)

@@ -6,7 +6,7 @@
 
 #include "harness.h"
 
-START_TEST(as_in_the_rfc) {
+TEST(as_in_the_rfc) {
     static const uint8_t expected[LS_PROOF_SIZE] = {0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e, 0x6a, 0x04, 0x24,
                                                     0x26, 0x08, 0x95, 0x75, 0xc7, 0x5a, 0x00, 0x3f, 0x08, 0x9d, 0x27,
                                                     0x39, 0x83, 0x9d, 0xec, 0x58, 0xb9, 0x64, 0xec, 0x38, 0x43};
@@ -18,9 +18,8 @@ START_TEST(as_in_the_rfc) {
     proof[31] ^= 1;
     ck_assert(!ls_proof_equal(proof, expected, sizeof(proof)));
 }
-END_TEST
 
-START_TEST(random_and_forgotten) {
+TEST(random_and_forgotten) {
     uint8_t a[32] = {0}, b[32] = {0}, zero[32] = {0};
     assert_ok(ls_entropy_fill(a, sizeof(a)));
     assert_ok(ls_entropy_fill(b, sizeof(b)));
@@ -28,13 +27,5 @@ START_TEST(random_and_forgotten) {
     ls_proof_forget(a, sizeof(a));
     ck_assert_mem_eq(a, zero, sizeof(a));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("proof");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, as_in_the_rfc);
-    tcase_add_test(all, random_and_forgotten);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
-}
+TESTS("proof")

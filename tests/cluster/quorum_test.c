@@ -14,7 +14,7 @@ static bool has_quorum(const uint64_t roster[TASKS], unsigned set) {
     return ls_quorum(roster, present, TASKS);
 }
 
-START_TEST(more_than_half_or_half_with_the_lowest) {
+TEST(more_than_half_or_half_with_the_lowest) {
     static const uint64_t all[TASKS] = {5, 6, 7, 8}, three[TASKS] = {0, 6, 7, 8}, two[TASKS] = {0, 6, 0, 8};
     for (unsigned set = 0; set < 1U << TASKS; set++) {
         int of_all = __builtin_popcount(set), of_three = __builtin_popcount(set & 0xEU);
@@ -25,16 +25,14 @@ START_TEST(more_than_half_or_half_with_the_lowest) {
         if (has_quorum(all, set)) ck_assert(!has_quorum(all, ~set & 0xFU)); /* never both sides of a cut */
     }
 }
-END_TEST
 
-START_TEST(another_process_of_a_task_does_not_count) {
+TEST(another_process_of_a_task_does_not_count) {
     static const uint64_t all[TASKS] = {5, 6, 7, 8}, anew[TASKS] = {5, 66, 77, 88};
     ck_assert(!ls_quorum(all, anew, TASKS));
 }
-END_TEST
 
 /* A vote is inherited when all tasks are there, and each missing process was seen to end. */
-START_TEST(a_vote_is_inherited) {
+TEST(a_vote_is_inherited) {
     static const uint64_t all[TASKS] = {5, 6, 7, 8}, anew[TASKS] = {55, 66, 77, 8}, few[TASKS] = {55, 66, 0, 8};
     static const uint64_t later[TASKS] = {0, 9, 7, 8};
     struct ls_closed closed = {0};
@@ -60,10 +58,9 @@ START_TEST(a_vote_is_inherited) {
     ls_closed_release(&closed);
     ls_quorum_release(&ledger);
 }
-END_TEST
 
 /* docs/protocol.md: 0 was frozen, 1 convened {1, 2, 3}, which 3 has accepted without hearing that it began. */
-START_TEST(an_accepted_roster_counts) {
+TEST(an_accepted_roster_counts) {
     static const uint64_t all[TASKS] = {5, 6, 7, 8}, three[TASKS] = {0, 6, 7, 8};
     static const uint64_t low[TASKS] = {5, 0, 0, 8}, rest[TASKS] = {0, 6, 7, 0};
     struct ls_ledger ledger = {.size = TASKS};
@@ -78,9 +75,8 @@ START_TEST(an_accepted_roster_counts) {
     ck_assert(!ls_quorum_permits(&ledger, low, &(struct ls_closed){0}, NULL));
     ls_quorum_release(&ledger);
 }
-END_TEST
 
-START_TEST(a_roster_is_kept_once) {
+TEST(a_roster_is_kept_once) {
     static const uint64_t all[TASKS] = {5, 6, 7, 8}, three[TASKS] = {0, 6, 7, 8};
     struct ls_ledger ledger = {.size = TASKS}, copy = {.size = TASKS};
     ck_assert(ls_quorum_add(&ledger, 4, all) && ls_quorum_add(&ledger, 9, three) && ls_quorum_add(&ledger, 8, all));
@@ -95,10 +91,9 @@ START_TEST(a_roster_is_kept_once) {
     ls_quorum_release(&ledger);
     ls_quorum_release(&copy);
 }
-END_TEST
 
 /* 1 goes on alone, and lets 0 in, which dies; what 2 has proposed counts. */
-START_TEST(own_attempts_do_not_count) {
+TEST(own_attempts_do_not_count) {
     static const uint64_t alone[TASKS] = {0, 6, 0, 0}, both[TASKS] = {55, 6, 0, 0};
     struct ls_ledger ledger = {.size = TASKS};
     ck_assert(ls_quorum_add(&ledger, 5, alone) && ls_quorum_add(&ledger, 9, both) && ls_quorum_add(&ledger, 13, both));
@@ -116,18 +111,16 @@ START_TEST(own_attempts_do_not_count) {
     ck_assert(!ls_quorum_permits(&ledger, alone, &(struct ls_closed){0}, NULL));
     ls_quorum_release(&ledger);
 }
-END_TEST
 
-START_TEST(a_ledger_has_an_end) {
+TEST(a_ledger_has_an_end) {
     struct ls_ledger ledger = {.size = TASKS};
     uint64_t roster[TASKS] = {0};
     for (roster[0] = 1; roster[0] <= LS_LEDGER_MOST; roster[0]++) ck_assert(ls_quorum_add(&ledger, roster[0], roster));
     ck_assert(!ls_quorum_add(&ledger, roster[0], roster));
     ls_quorum_release(&ledger);
 }
-END_TEST
 
-START_TEST(words) {
+TEST(words) {
     static const char *const bad[] = {"x",    "0",  "5",   "2:3",  "3:5",     "2:",        ":4",
                                       "2:4x", "-1", "4:2", "2:4,", ",scaled", "2:4 scaled"};
     struct ls_elastic read = {9, true};
@@ -142,23 +135,5 @@ START_TEST(words) {
         ck_assert_msg(strstr(ls_error(), bad[i]) && strstr(ls_error(), "LOCKSTEP_ELASTIC"), "%s", ls_error());
     }
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/quorum");
-    TCase *tests = tcase_create("ledger");
-    tcase_add_test(tests, more_than_half_or_half_with_the_lowest);
-    tcase_add_test(tests, another_process_of_a_task_does_not_count);
-    tcase_add_test(tests, a_vote_is_inherited);
-    tcase_add_test(tests, an_accepted_roster_counts);
-    tcase_add_test(tests, a_roster_is_kept_once);
-    tcase_add_test(tests, own_attempts_do_not_count);
-    tcase_add_test(tests, a_ledger_has_an_end);
-    tcase_add_test(tests, words);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/quorum")

@@ -16,16 +16,15 @@ static int spend(struct ls_rate_limit *limit, struct ls_rate_source source, int6
     return spent;
 }
 
-START_TEST(spent_and_refilled) {
+TEST(spent_and_refilled) {
     struct ls_rate_limit limit = {0};
     struct ls_rate_source source = numbered(1);
     ck_assert_int_eq(spend(&limit, source, LS_SECOND), LS_RATE_BURST);
     ck_assert_int_eq(spend(&limit, source, LS_SECOND + LS_SECOND / 2), LS_RATE_PER_SECOND / 2);
     ck_assert_int_eq(spend(&limit, source, 1000 * LS_SECOND), LS_RATE_BURST);
 }
-END_TEST
 
-START_TEST(workers_spend_nothing) {
+TEST(workers_spend_nothing) {
     struct ls_rate_limit limit = {0};
     struct ls_rate_source source = numbered(1);
     for (int i = 0; i < 4 * LS_RATE_BURST; i++) {
@@ -37,9 +36,8 @@ START_TEST(workers_spend_nothing) {
     ls_rate_limit_give_back(&limit, &unknown);
     ck_assert_int_eq(spend(&limit, unknown, LS_SECOND), LS_RATE_BURST);
 }
-END_TEST
 
-START_TEST(sources_are_apart) {
+TEST(sources_are_apart) {
     struct ls_rate_limit limit = {0};
     for (int number = 0; number < LS_RATE_SOURCES - 1; number++)
         ck_assert_int_eq(spend(&limit, numbered(number), LS_SECOND), LS_RATE_BURST);
@@ -50,9 +48,8 @@ START_TEST(sources_are_apart) {
     for (int number = 0; number < LS_RATE_SOURCES - 1; number++)
         ck_assert_int_eq(spend(&limit, numbered(number), LS_SECOND), 0);
 }
-END_TEST
 
-START_TEST(an_address_is_one_source_in_both_families) {
+TEST(an_address_is_one_source_in_both_families) {
     union {
         struct sockaddr_storage any;
         struct sockaddr_in v4;
@@ -74,15 +71,5 @@ START_TEST(an_address_is_one_source_in_both_families) {
     d = ls_rate_limit_source_of(&other.any);
     ck_assert(!ls_rate_limit_source_equal(&c, &d));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("cluster/rate_limit");
-    TCase *tests = tcase_create("limit");
-    tcase_add_test(tests, spent_and_refilled);
-    tcase_add_test(tests, workers_spend_nothing);
-    tcase_add_test(tests, sources_are_apart);
-    tcase_add_test(tests, an_address_is_one_source_in_both_families);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("cluster/rate_limit")

@@ -43,7 +43,7 @@ static void expect_all(const struct test_worker *workers, int count, const char 
     }
 }
 
-START_TEST(other_version) {
+TEST(other_version) {
     struct test_worker workers[2];
     int ports[2];
     test_ports(ports, 2);
@@ -53,10 +53,9 @@ START_TEST(other_version) {
     expect_all(workers, 2,
                "the library version differs: '" LS_VERSION "' on worker:0 (rank 0), '9.9.9' on worker:1 (rank 1)");
 }
-END_TEST
 
 /* Three workers connect first; the odd one comes later, and all of them hear of it. */
-START_TEST(other_version_told_to_all) {
+TEST(other_version_told_to_all) {
     struct test_worker workers[4];
     int ports[4];
     test_ports(ports, 4);
@@ -68,9 +67,8 @@ START_TEST(other_version_told_to_all) {
     expect_all(workers, 4, "'9.9.9' on worker:2 (rank 2)");
     expect_idle();
 }
-END_TEST
 
-START_TEST(other_transport) {
+TEST(other_transport) {
     struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
@@ -81,10 +79,9 @@ START_TEST(other_transport) {
     expect_all(workers, 3,
                "LOCKSTEP_TRANSPORT differs: 'shm' on worker:1 (rank 1), 'tcp' on worker:2 (rank 2); start all ");
 }
-END_TEST
 
 /* Workers find out about shared memory later, when they make a group. */
-START_TEST(transports_that_agree_join) {
+TEST(transports_that_agree_join) {
     struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
@@ -94,9 +91,8 @@ START_TEST(transports_that_agree_join) {
     test_workers_run(workers, 3);
     for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
 }
-END_TEST
 
-START_TEST(other_cluster) {
+TEST(other_cluster) {
     struct test_worker workers[3], others[3];
     int ports[4];
     test_ports(ports, 4);
@@ -108,9 +104,8 @@ START_TEST(other_cluster) {
     expect_all(workers, 3, "cluster.worker[1] differs");
     expect_all(workers, 3, "(rank 2)");
 }
-END_TEST
 
-START_TEST(other_size) {
+TEST(other_size) {
     struct test_worker workers[2];
     int ports[3];
     char list[256];
@@ -122,7 +117,6 @@ START_TEST(other_size) {
     test_workers_run(workers, 2);
     expect_all(workers, 2, "cluster.worker differs: '2 tasks' on worker:0 (rank 0), '3 tasks' on worker:1 (rank 1)");
 }
-END_TEST
 
 /* TF_CONFIG with as many other tasks, which never start, as make it too long for a Hello. */
 static void lengthen(struct test_worker *worker, const int ports[2], int last) {
@@ -146,7 +140,7 @@ static void digest_of(const struct test_worker *worker, char hex[65]) {
 }
 
 /* In the last of 1,000 tasks: the digests differ, and are named. */
-START_TEST(other_long_cluster) {
+TEST(other_long_cluster) {
     struct test_worker workers[2];
     int ports[2];
     char digests[2][65], text[512];
@@ -163,11 +157,10 @@ START_TEST(other_long_cluster) {
     expect_all(workers, 2, text);
     expect_idle();
 }
-END_TEST
 
 /* A worker of another cluster that has the address of this one's first by mistake: it alone is refused, whether others
  * are there yet (_i) or not. */
-START_TEST(stranger_is_refused_alone) {
+TEST_EACH(stranger_is_refused_alone, 2) {
     struct test_worker workers[4];
     int ports[4];
     char list[256];
@@ -185,10 +178,9 @@ START_TEST(stranger_is_refused_alone) {
     ck_assert_msg(strstr(workers[0].log, "cluster.worker differs: '3 tasks'") != NULL, "%s", workers[0].log);
     expect_idle();
 }
-END_TEST
 
 /* worker:1's address leads to worker:0 itself: the index is wrong for the host. */
-START_TEST(reaches_itself) {
+TEST(reaches_itself) {
     struct test_worker worker = {.rank = 0, .size = 2};
     int ports[2];
     char list[256];
@@ -198,7 +190,6 @@ START_TEST(reaches_itself) {
     test_worker_run(&worker);
     expect_all(&worker, 1, "leads to this process, which is worker:0");
 }
-END_TEST
 
 static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, uint64_t generation,
                          uint32_t protocol, void **data, size_t *size) {
@@ -243,7 +234,7 @@ static void start(struct stranger *impostor, struct test_worker *workers, int *p
     stranger_start(impostor, NULL);
 }
 
-START_TEST(same_task_twice) {
+TEST(same_task_twice) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
@@ -255,7 +246,6 @@ START_TEST(same_task_twice) {
     test_worker_wait(&workers[0]);
     expect_all(workers, 1, impostor.text);
 }
-END_TEST
 
 /* A second process of worker:1 says hello while the first one is connected: it is put off. */
 static void start_rival(struct stranger *impostor, struct test_worker *workers, int *ports) {
@@ -267,7 +257,7 @@ static void start_rival(struct stranger *impostor, struct test_worker *workers, 
 }
 
 /* While the first process of worker:1 is connected, a second one is put off, and refused when it insists. */
-START_TEST(rival_of_a_peer) {
+TEST(rival_of_a_peer) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
@@ -279,9 +269,8 @@ START_TEST(rival_of_a_peer) {
     test_worker_wait(&workers[0]);
     expect_all(workers, 1, "two processes say that they are worker:1 (rank 1)");
 }
-END_TEST
 
-START_TEST(other_protocol) {
+TEST(other_protocol) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
@@ -296,7 +285,6 @@ START_TEST(other_protocol) {
                    LS_PROTOCOL_VERSION, LS_PROTOCOL_VERSION + 2);
     expect_all(workers, 1, text);
 }
-END_TEST
 
 /* A connected worker that says nonsense is cut off, and its place is free for the real one. */
 struct stay {
@@ -312,7 +300,7 @@ static void stay_until_told(struct test_worker *worker) {
 
 /* A process of an earlier generation that the group has gone on without hears so; a new one is put off while it runs.
  */
-START_TEST(left_out_of_a_later_generation) {
+TEST(left_out_of_a_later_generation) {
     struct test_worker workers[2];
     struct stranger impostor;
     struct stay stay = {0, false};
@@ -337,10 +325,9 @@ START_TEST(left_out_of_a_later_generation) {
     for (int i = 0; i < 2; i++) test_worker_wait(&workers[i]);
     for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
 }
-END_TEST
 
 /* A refused worker closes its stream when it has read the reason. A worker that does not is cut off. */
-START_TEST(refused_and_stays) {
+TEST(refused_and_stays) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
@@ -354,9 +341,8 @@ START_TEST(refused_and_stays) {
     test_worker_wait(&workers[0]);
     for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
 }
-END_TEST
 
-START_TEST(nonsense_from_a_peer) {
+TEST(nonsense_from_a_peer) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
@@ -371,9 +357,8 @@ START_TEST(nonsense_from_a_peer) {
     stranger_stop(&impostor);
     for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
 }
-END_TEST
 
-START_TEST(finds_the_first_difference) {
+TEST(finds_the_first_difference) {
     struct ls_difference difference;
     ck_assert(!ls_line_difference_find("", "", &difference));
     ck_assert(!ls_line_difference_find("a=1\nb=2\n", "a=1\nb=2\n", &difference));
@@ -400,33 +385,5 @@ START_TEST(finds_the_first_difference) {
     ck_assert_str_eq(difference.first, "(absent)");
     ck_assert_str_eq(difference.second, "x");
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/refusal");
-    TCase *tests = tcase_create("refusal");
-    tcase_set_timeout(tests, 60);
-    tcase_add_checked_fixture(tests, begin, NULL);
-    tcase_add_test(tests, other_version);
-    tcase_add_test(tests, other_version_told_to_all);
-    tcase_add_test(tests, other_transport);
-    tcase_add_test(tests, transports_that_agree_join);
-    tcase_add_test(tests, other_cluster);
-    tcase_add_test(tests, other_size);
-    tcase_add_test(tests, other_long_cluster);
-    tcase_add_loop_test(tests, stranger_is_refused_alone, 0, 2);
-    tcase_add_test(tests, reaches_itself);
-    tcase_add_test(tests, same_task_twice);
-    tcase_add_test(tests, rival_of_a_peer);
-    tcase_add_test(tests, other_protocol);
-    tcase_add_test(tests, left_out_of_a_later_generation);
-    tcase_add_test(tests, refused_and_stays);
-    tcase_add_test(tests, nonsense_from_a_peer);
-    tcase_add_test(tests, finds_the_first_difference);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/refusal", .seconds = 60, .before = begin)

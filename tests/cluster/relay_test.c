@@ -67,7 +67,7 @@ static void take_some(int fd, size_t *taken) {
     if (done > 0) *taken += (size_t)done;
 }
 
-START_TEST(bytes_come_in_order_both_ways) {
+TEST(bytes_come_in_order_both_ways) {
     const size_t total = MANY((size_t)20000003);
     size_t sent[2] = {0, 0}, taken[2] = {0, 0};
     open_relay(0);
@@ -88,7 +88,6 @@ START_TEST(bytes_come_in_order_both_ways) {
     }
     close_relay();
 }
-END_TEST
 
 /* Bytes until the end; -1: it does not come. */
 static ssize_t read_to_end(int fd) {
@@ -115,7 +114,7 @@ static size_t send_until_held_back(int fd) {
 }
 
 /* A slow end holds the other end back. Words before the end come whole. _i is the end that speaks. */
-START_TEST(the_last_words_come_before_the_end) {
+TEST_EACH(the_last_words_come_before_the_end, 2) {
     open_relay(0);
     int speaks = _i ? inner : client, hears = _i ? client : inner;
     size_t sent = send_until_held_back(speaks);
@@ -126,10 +125,9 @@ START_TEST(the_last_words_come_before_the_end) {
     ck_assert_int_eq(read_to_end(speaks), 0);
     close_relay();
 }
-END_TEST
 
 /* The relay goes while bytes are on the way out: they still go. */
-START_TEST(what_was_written_goes_out_at_the_end) {
+TEST(what_was_written_goes_out_at_the_end) {
     uint8_t bytes[100000] = {0};
     open_relay(0);
     ck_assert_int_eq(send(inner, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
@@ -141,10 +139,9 @@ START_TEST(what_was_written_goes_out_at_the_end) {
     (void)close(client);
     (void)close(inner);
 }
-END_TEST
 
 /* ... but it does not wait for ever for who reads nothing. */
-START_TEST(nobody_who_does_not_read_is_waited_for) {
+TEST(nobody_who_does_not_read_is_waited_for) {
     open_relay(0);
     (void)send_until_held_back(inner);
     int64_t begun = ls_now();
@@ -154,10 +151,9 @@ START_TEST(nobody_who_does_not_read_is_waited_for) {
     (void)close(client);
     (void)close(inner);
 }
-END_TEST
 
 /* For want of an answer: nobody says that the process there has ended. */
-START_TEST(a_connection_that_is_cut_off_is_silent) {
+TEST(a_connection_that_is_cut_off_is_silent) {
     struct pollfd slot = {.events = POLLIN};
     open_relay(0);
     unsigned limit = 200; /* milliseconds that the other side may take nothing */
@@ -176,13 +172,12 @@ START_TEST(a_connection_that_is_cut_off_is_silent) {
     ck_assert_int_eq(error, 0);
     close_relay();
 }
-END_TEST
 
 static const char opening[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0\0\0\0\1\4\0\0\0\1";
 static const char call[] = "\0\0\0\1\4\0\0\0\3";
 
 /* _i: 0 a stranger, 1 one of whom a worker has been found behind it. */
-START_TEST(a_stranger_has_one_call) {
+TEST_EACH(a_stranger_has_one_call, 2) {
     open_relay(1000);
     uint8_t bytes[64];
     const ssize_t first = sizeof(opening) - 1, second = sizeof(call) - 1;
@@ -203,7 +198,6 @@ START_TEST(a_stranger_has_one_call) {
     ck_assert_uint_eq(atomic_load(&refusals.counts[LS_REFUSED_MESSAGE]) - before, _i ? 0 : 1);
     close_relay();
 }
-END_TEST
 
 /* Each byte wakes the relay's thread and gRPC's. Returns how many have come through. */
 static int say_by_bytes(int count) {
@@ -218,7 +212,7 @@ static int say_by_bytes(int count) {
 }
 
 /* _i: 0 a stranger, 1 a worker. */
-START_TEST(a_stranger_does_not_speak_byte_by_byte) {
+TEST_EACH(a_stranger_does_not_speak_byte_by_byte, 2) {
     static const uint8_t data[9] = {0, 1, 244, 0, 0, 0, 0, 0, 1}; /* of 500 bytes, on stream 1 */
     uint8_t bytes[64];
     open_relay(1000);
@@ -239,9 +233,8 @@ START_TEST(a_stranger_does_not_speak_byte_by_byte) {
     ck_assert_uint_eq(atomic_load(&refusals.counts[LS_REFUSED_MESSAGE]) - before, _i ? 0 : 1);
     close_relay();
 }
-END_TEST
 
-START_TEST(who_is_there_is_known) {
+TEST(who_is_there_is_known) {
     char text[LS_ADDRESS_TEXT];
     open_relay(0);
     ls_relay_describe(relay, inner, text);
@@ -251,24 +244,5 @@ START_TEST(who_is_there_is_known) {
     ls_relay_trust(relay, inner + 1000);
     close_relay();
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/relay");
-    TCase *tests = tcase_create("relay");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, bytes_come_in_order_both_ways);
-    tcase_add_loop_test(tests, the_last_words_come_before_the_end, 0, 2);
-    tcase_add_test(tests, what_was_written_goes_out_at_the_end);
-    tcase_add_test(tests, nobody_who_does_not_read_is_waited_for);
-    tcase_add_test(tests, a_connection_that_is_cut_off_is_silent);
-    tcase_add_loop_test(tests, a_stranger_has_one_call, 0, 2);
-    tcase_add_loop_test(tests, a_stranger_does_not_speak_byte_by_byte, 0, 2);
-    tcase_add_test(tests, who_is_there_is_known);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/relay", .seconds = 60)

@@ -149,7 +149,7 @@ static double processor_seconds(void) {
 }
 
 /* A thread that polls without pause would take most of the time that this one sleeps. */
-START_TEST(a_part_of_a_proof_costs_no_processor_time) {
+TEST(a_part_of_a_proof_costs_no_processor_time) {
     uint8_t proof[LS_PROOF_SIZE];
     char text[1024];
     open_rendezvous(2, TOKEN);
@@ -167,9 +167,8 @@ START_TEST(a_part_of_a_proof_costs_no_processor_time) {
     (void)close(asker.fd);
     close_rendezvous();
 }
-END_TEST
 
-START_TEST(refused_asks_are_one_line_and_a_count) {
+TEST(refused_asks_are_one_line_and_a_count) {
     char text[1024];
     open_rendezvous(2, "");
     for (int i = 0; i < 100; i++) {
@@ -184,14 +183,13 @@ START_TEST(refused_asks_are_one_line_and_a_count) {
     ck_assert_int_eq(atomic_load(&lines), 2);
     ck_assert_ptr_nonnull(strstr(last_line, "100 with another configuration"));
 }
-END_TEST
 
 static void *collect(void *argument) {
     *(ls_status *)argument = ls_rendezvous_server_collect(rendezvous);
     return NULL;
 }
 
-START_TEST(nobody_waits_for_who_asks_and_is_silent) {
+TEST(nobody_waits_for_who_asks_and_is_silent) {
     ls_status status = LS_UNKNOWN;
     pthread_t thread;
     struct asker real;
@@ -210,7 +208,6 @@ START_TEST(nobody_waits_for_who_asks_and_is_silent) {
     (void)close(stranger.fd);
     close_rendezvous();
 }
-END_TEST
 
 static bool is_closed(int fd) {
     uint8_t bytes[LS_MEET_HEADER + LS_MEET_NONCE];
@@ -226,7 +223,7 @@ static int count_open(const struct asker *askers, int count) {
 }
 
 /* 300 strangers of one address before a worker's ask and 300 after it. */
-START_TEST(who_is_silent_gives_way_the_oldest_first) {
+TEST(who_is_silent_gives_way_the_oldest_first) {
     enum { MANY_ASKERS = 300, MOST = 2 + 256 };
     static struct asker strangers[2 * MANY_ASKERS];
     struct asker real;
@@ -247,7 +244,6 @@ START_TEST(who_is_silent_gives_way_the_oldest_first) {
     (void)close(real.fd);
     close_rendezvous();
 }
-END_TEST
 
 /* Closes it, and waits until rank 0's system knows. */
 static void leave(const struct asker *asker) {
@@ -262,7 +258,7 @@ static void leave(const struct asker *asker) {
 }
 
 /* Its end may have come when its successor asks, and the rendezvous has not heard of it. */
-START_TEST(who_has_gone_keeps_nobody_out) {
+TEST(who_has_gone_keeps_nobody_out) {
     char text[1024];
     open_rendezvous(3, "");
     struct asker stranger = ask_as(1, false);
@@ -278,10 +274,9 @@ START_TEST(who_has_gone_keeps_nobody_out) {
     (void)close(last.fd);
     close_rendezvous();
 }
-END_TEST
 
 /* One that has proved nothing may be a stranger: the second asks again, until the first has gone. */
-START_TEST(a_second_one_asks_again_or_is_a_mistake) {
+TEST_EACH(a_second_one_asks_again_or_is_a_mistake, 2) {
     struct asker first, second;
     struct ls_meet_answer answer;
     char text[1024];
@@ -302,22 +297,5 @@ START_TEST(a_second_one_asks_again_or_is_a_mistake) {
     (void)close(second.fd);
     close_rendezvous();
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/rendezvous");
-    TCase *tests = tcase_create("rendezvous");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, a_part_of_a_proof_costs_no_processor_time);
-    tcase_add_test(tests, refused_asks_are_one_line_and_a_count);
-    tcase_add_test(tests, nobody_waits_for_who_asks_and_is_silent);
-    tcase_add_test(tests, who_is_silent_gives_way_the_oldest_first);
-    tcase_add_test(tests, who_has_gone_keeps_nobody_out);
-    tcase_add_loop_test(tests, a_second_one_asks_again_or_is_a_mistake, 0, 2);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/rendezvous", .seconds = 60)

@@ -61,7 +61,7 @@ static void work(struct test_worker *worker) {
     ls_group_free(group);
 }
 
-START_TEST(a_group_over_tcp) {
+TEST(a_group_over_tcp) {
     struct test_worker workers[WORKERS];
     int ports[WORKERS];
     test_ports(ports, WORKERS);
@@ -76,7 +76,6 @@ START_TEST(a_group_over_tcp) {
         ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
     }
 }
-END_TEST
 
 /* One worker goes with an error in the middle of a collective: nobody waits for it. */
 static void fail_or_wait(struct test_worker *worker) {
@@ -90,7 +89,7 @@ static void fail_or_wait(struct test_worker *worker) {
     ls_group_free(group);
 }
 
-START_TEST(a_failure_ends_all) {
+TEST(a_failure_ends_all) {
     struct test_worker workers[WORKERS];
     int ports[WORKERS];
     test_ports(ports, WORKERS);
@@ -107,7 +106,6 @@ START_TEST(a_failure_ends_all) {
         ck_assert_msg(strstr(workers[i].leave_error, "the disk is gone") != NULL, "%s", workers[i].leave_error);
     }
 }
-END_TEST
 
 /* ---- memory of one host ---- */
 
@@ -145,7 +143,7 @@ static void look_at_link(struct test_worker *worker) {
     source->ops->close(source);
 }
 
-START_TEST(one_host_uses_memory) {
+TEST_EACH(one_host_uses_memory, COUNT_OF(link_cases)) {
     struct test_worker workers[2];
     int ports[2];
     test_ports(ports, 2);
@@ -166,10 +164,9 @@ START_TEST(one_host_uses_memory) {
         ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
     }
 }
-END_TEST
 
 /* Debian gives a host's own name 127.0.1.1, and a socket of both families sees that as a mapped address. */
-START_TEST(loopback_is_one_host) {
+TEST_EACH(loopback_is_one_host, 2) {
     static const char *const dialled[] = {"127.0.0.1", "127.0.1.1"};
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in to = {.sin_family = AF_INET};
@@ -186,7 +183,6 @@ START_TEST(loopback_is_one_host) {
     ck_assert(ls_address_is_within_host(accepted));
     ck_assert_int_eq(close(accepted) | close(dials) | close(listener), 0);
 }
-END_TEST
 
 /* ---- strangers ---- */
 
@@ -208,7 +204,7 @@ static void try_strangers(int port) {
     stranger_stop(&stranger);
 }
 
-START_TEST(strangers_get_no_link) {
+TEST(strangers_get_no_link) {
     struct test_worker workers[2];
     int ports[2];
     test_ports(ports, 2);
@@ -220,21 +216,5 @@ START_TEST(strangers_get_no_link) {
     for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
     ck_assert_msg(strstr(workers[0].log, "it says it is rank 1's, for data") != NULL, "%s", workers[0].log);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("cluster/transport");
-    TCase *tests = tcase_create("transport");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, a_group_over_tcp);
-    tcase_add_test(tests, a_failure_ends_all);
-    tcase_add_loop_test(tests, one_host_uses_memory, 0, (int)(sizeof(link_cases) / sizeof(link_cases[0])));
-    tcase_add_loop_test(tests, loopback_is_one_host, 0, 2);
-    tcase_add_test(tests, strangers_get_no_link);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("cluster/transport", .seconds = 120)

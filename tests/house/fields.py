@@ -6,7 +6,7 @@ import house
 
 VALUES = {"ls_layer", "ls_optimizer", "ls_rate_schedule", "ls_metric", "ls_map"}  # beside structs that begin with a size
 STRUCT = re.compile(r"typedef struct (\w+) \{(.*?)\} \w+;", re.S)
-ROW = re.compile(r"\b(?:CHANGE|ROW)\((\w+), (\w+),")
+ROW = re.compile(r"\b(?:CHANGE|FIELD)\((\w+), (\w+)[,)]")
 
 
 def fields_of(body):

@@ -14,7 +14,7 @@ static struct replica replica_of(int ids, int width, bool mean, int64_t count, i
     return replica;
 }
 
-START_TEST(losses_and_gradients_equal_keras) {
+TEST_EACH(losses_and_gradients_equal_keras, 2) {
     struct golden *golden = golden_open("embedding.txt");
     const char *name = _i ? "flat" : "mean";
     const struct golden_tensor *ids = golden_find(golden, "ids"), *labels = golden_find(golden, "labels");
@@ -39,10 +39,9 @@ START_TEST(losses_and_gradients_equal_keras) {
     free_replica(&replica);
     golden_close(golden);
 }
-END_TEST
 
 /* The dense layer's kernel is (count width, 3), and its gradient's rows tell those of the embedding. */
-START_TEST(gradients_of_one_id_are_added_in_their_order) {
+TEST_EACH(gradients_of_one_id_are_added_in_their_order, 20) {
     int64_t count = 1 + (int64_t)(ls_random_bits(3, 1, (uint64_t)_i) % 7);
     int64_t rows = 1 + (int64_t)(ls_random_bits(3, 2, (uint64_t)_i) % 40);
     int ids = 1 + (int)(ls_random_bits(3, 3, (uint64_t)_i) % 20),
@@ -79,9 +78,8 @@ START_TEST(gradients_of_one_id_are_added_in_their_order) {
     ls_free(x), ls_free(w), ls_free(y), ls_free(dy), ls_free(dw);
     ls_device_close(device);
 }
-END_TEST
 
-START_TEST(what_is_no_id_is_named) {
+TEST_EACH(what_is_no_id_is_named, 5) {
     static const struct {
         float id;
         const char *text;
@@ -101,9 +99,8 @@ START_TEST(what_is_no_id_is_named) {
     ls_plan_free(plan);
     free_replica(&replica);
 }
-END_TEST
 
-START_TEST(what_cannot_be_is_refused) {
+TEST_EACH(what_cannot_be_is_refused, 7) {
     static const struct {
         ls_layer layers[2];
         size_t count;
@@ -122,9 +119,8 @@ START_TEST(what_cannot_be_is_refused) {
     assert_fails(ls_network_new(rows[_i].layers, rows[_i].count, &rows[_i].input, &network), rows[_i].text);
     ck_assert_ptr_null(network);
 }
-END_TEST
 
-START_TEST(integers_are_for_embedding_layers) {
+TEST(integers_are_for_embedding_layers) {
     const ls_layer large[] = {ls_embedding((1 << 24) + 1, 1), ls_flatten(), ls_dense(2)};
     const ls_layer mixed[] = {ls_embedding(5, 3, .name = "words"), ls_flatten(),
                               ls_dense(2, .input = "input", .name = "beside"), ls_concatenate("flatten")};
@@ -140,10 +136,9 @@ START_TEST(integers_are_for_embedding_layers) {
     assert_fails(ls_network_take_integers(network, true), "layer 'beside' takes the model's input, which is integers");
     ls_network_free(network);
 }
-END_TEST
 
 /* Beyond what float32 tells apart, too. */
-START_TEST(an_integer_that_is_no_id_is_named) {
+TEST_EACH(an_integer_that_is_no_id_is_named, 3) {
     static const int32_t bad[] = {-1, (1 << 24) + 3, INT32_MAX};
     const ls_layer layers[] = {ls_embedding((1 << 24) + 3, 1), ls_flatten(), ls_dense(2)};
     const ls_shape input = LS_SHAPE(2);
@@ -158,9 +153,8 @@ START_TEST(an_integer_that_is_no_id_is_named) {
     assert_fails(ls_network_check_ids(network, ids, 2), text);
     ls_network_free(network);
 }
-END_TEST
 
-START_TEST(a_table_begins_uniform) {
+TEST(a_table_begins_uniform) {
     const ls_layer layers[] = {ls_embedding(500, 8), ls_flatten(), ls_dense(2)};
     struct replica replica = new_replica(layers, COUNT_OF(layers), LS_SHAPE(3), 1);
     const struct ls_network_variable *table = ls_network_variable(replica.network, 0);
@@ -174,18 +168,5 @@ START_TEST(a_table_begins_uniform) {
     ck_assert(least >= -0.05F && least < -0.049F && most < 0.05F && most > 0.049F);
     free_replica(&replica);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("model/embedding");
-    TCase *tests = tcase_create("embedding");
-    tcase_add_loop_test(tests, losses_and_gradients_equal_keras, 0, 2);
-    tcase_add_loop_test(tests, gradients_of_one_id_are_added_in_their_order, 0, 20);
-    tcase_add_loop_test(tests, what_is_no_id_is_named, 0, 5);
-    tcase_add_loop_test(tests, what_cannot_be_is_refused, 0, 7);
-    tcase_add_test(tests, integers_are_for_embedding_layers);
-    tcase_add_loop_test(tests, an_integer_that_is_no_id_is_named, 0, 3);
-    tcase_add_test(tests, a_table_begins_uniform);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("model/embedding")

@@ -89,7 +89,7 @@ static void check_variable(const struct replica *replica, const struct oracle *o
     ls_free(wanted);
 }
 
-START_TEST(gradients_agree_with_finite_differences) {
+TEST_EACH(gradients_agree_with_finite_differences, (int)(2 * COUNT_OF(nets))) {
     const struct net *net = &nets[_i / 2];
     ls_loss loss = losses[_i % 2];
     struct replica replica = new_replica(net->layers, net->count, net->input, net->rows);
@@ -104,7 +104,6 @@ START_TEST(gradients_agree_with_finite_differences) {
     free_oracle(&oracle);
     free_replica(&replica);
 }
-END_TEST
 
 static const ls_layer mlp[] = {ls_flatten(), ls_dense(9, LS_RELU), ls_dense(7, LS_RELU), ls_dense(5)};
 
@@ -132,7 +131,7 @@ static void check_recorded(const struct replica *replica, const struct golden *g
     }
 }
 
-START_TEST(gradients_of_an_mlp_equal_tensorflow) {
+TEST_EACH(gradients_of_an_mlp_equal_tensorflow, 2) {
     static const char *const names[] = {"sparse", "categorical"};
     char prefix[32];
     struct golden *golden = golden_open("mlp.txt");
@@ -147,9 +146,8 @@ START_TEST(gradients_of_an_mlp_equal_tensorflow) {
     free_replica(&replica);
     golden_close(golden);
 }
-END_TEST
 
-START_TEST(a_training_equals_tensorflow) {
+TEST(a_training_equals_tensorflow) {
     struct golden *golden = golden_open("training.txt");
     struct replica replica = new_replica(mlp, COUNT_OF(mlp), LS_SHAPE(3, 4), 16);
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -178,7 +176,6 @@ START_TEST(a_training_equals_tensorflow) {
     free_replica(&replica);
     golden_close(golden);
 }
-END_TEST
 
 static struct ls_tensor recorded_tensor(const struct golden *golden, const char *activation, const char *name) {
     const struct golden_tensor *recorded = golden_find(golden, "%s/%s", activation, name);
@@ -192,7 +189,7 @@ static void run_dense(struct ls_device *device, enum ls_op_kind kind, struct ls_
     device->ops->discard(device, op);
 }
 
-START_TEST(a_dense_layer_equals_tensorflow) {
+TEST_EACH(a_dense_layer_equals_tensorflow, 2) {
     static const char *const activations[] = {"linear", "relu"};
     static const char *const names[] = {"x", "w", "b", "y", "dy", "dx", "dw", "db"}; /* LS_ARG_X ... LS_ARG_DB */
     struct golden *golden = golden_open("dense.txt"), *wanted = golden_open("dense.txt");
@@ -212,16 +209,5 @@ START_TEST(a_dense_layer_equals_tensorflow) {
     golden_close(golden);
     golden_close(wanted);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("gradient");
-    TCase *tests = tcase_create("gradient");
-    tcase_add_loop_test(tests, gradients_agree_with_finite_differences, 0, (int)(2 * COUNT_OF(nets)));
-    tcase_add_loop_test(tests, gradients_of_an_mlp_equal_tensorflow, 0, 2);
-    tcase_add_loop_test(tests, a_dense_layer_equals_tensorflow, 0, 2);
-    tcase_add_test(tests, a_training_equals_tensorflow);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("gradient", .seconds = 60)

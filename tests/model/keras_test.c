@@ -86,7 +86,7 @@ static void check_variable(const struct golden *golden, const char *name, const 
 }
 
 /* Each case twice: as recorded, and so large that ops over images go over the batch in parts, with longer sums. */
-START_TEST(every_layer_equals_keras) {
+TEST_EACH(every_layer_equals_keras, 2 * COUNT_OF(cases)) {
     bool large = _i % 2;
     const char *name = cases[_i / 2].name;
     ls_layer layers[16];
@@ -107,7 +107,6 @@ START_TEST(every_layer_equals_keras) {
     free_replica(&replica);
     golden_close(golden);
 }
-END_TEST
 
 /* ---- networks ---- */
 
@@ -152,7 +151,7 @@ static void check_counts(const struct ls_network *network, const struct golden_t
     ck_assert_int_eq(moved, (int64_t)recorded->values[1]);
 }
 
-START_TEST(every_network_equals_keras) {
+TEST_EACH(every_network_equals_keras, COUNT_OF(networks)) {
     const char *name = networks[_i].name;
     int64_t size = networks[_i].size;
     struct golden *golden = golden_open("networks.txt"), *exact = golden_open("exact.txt");
@@ -170,9 +169,8 @@ START_TEST(every_network_equals_keras) {
     golden_close(golden);
     golden_close(exact);
 }
-END_TEST
 
-START_TEST(mobilenet_v2_has_the_variables_of_keras) {
+TEST(mobilenet_v2_has_the_variables_of_keras) {
     struct golden *golden = golden_open("networks.txt");
     struct ls_network *network = NULL;
     ls_layer *layers = NULL;
@@ -184,15 +182,5 @@ START_TEST(mobilenet_v2_has_the_variables_of_keras) {
     ls_free(layers);
     golden_close(golden);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("keras");
-    TCase *tests = tcase_create("keras");
-    tcase_add_loop_test(tests, every_layer_equals_keras, 0, 2 * (int)COUNT_OF(cases));
-    tcase_add_loop_test(tests, every_network_equals_keras, 0, (int)COUNT_OF(networks));
-    tcase_add_test(tests, mobilenet_v2_has_the_variables_of_keras);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("keras", .seconds = 60)

@@ -7,7 +7,7 @@ static void run(struct ls_loss_scaler *scaler, int steps) {
     for (int i = 0; i < steps; i++) ls_loss_scaler_update(scaler, true);
 }
 
-START_TEST(only_float16_is_scaled) {
+TEST(only_float16_is_scaled) {
     const ls_precision others[] = {LS_PRECISION_FLOAT32, LS_PRECISION_TF32, LS_MIXED_BFLOAT16};
     ck_assert(ls_loss_scaler_initial(LS_MIXED_FLOAT16).scale == 32768);
     for (int i = 0; i < 3; i++) {
@@ -17,9 +17,8 @@ START_TEST(only_float16_is_scaled) {
         ck_assert(scaler.scale == 0 && scaler.good_steps == 0 && scaler.skipped == 0);
     }
 }
-END_TEST
 
-START_TEST(the_scale_doubles_after_2000_good_steps) {
+TEST(the_scale_doubles_after_2000_good_steps) {
     struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
     run(&scaler, 1999);
     ck_assert(scaler.scale == 0x1p15F && scaler.good_steps == 1999);
@@ -28,9 +27,8 @@ START_TEST(the_scale_doubles_after_2000_good_steps) {
     run(&scaler, 2000);
     ck_assert(scaler.scale == 0x1p17F);
 }
-END_TEST
 
-START_TEST(the_scale_halves_at_once) {
+TEST(the_scale_halves_at_once) {
     struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
     run(&scaler, 1999);
     ls_loss_scaler_update(&scaler, false);
@@ -41,10 +39,9 @@ START_TEST(the_scale_halves_at_once) {
     ls_loss_scaler_update(&scaler, false);
     ck_assert(scaler.scale == 0x1p12F && scaler.skipped == 3);
 }
-END_TEST
 
 /* The scale and its inverse always are normal numbers, and growing again is possible. */
-START_TEST(the_scale_has_limits) {
+TEST(the_scale_has_limits) {
     struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
     for (int i = 0; i < 100; i++) ls_loss_scaler_update(&scaler, false);
     ck_assert(scaler.scale == 1 && scaler.skipped == 100);
@@ -53,24 +50,12 @@ START_TEST(the_scale_has_limits) {
     run(&scaler, 200 * 2000);
     ck_assert(scaler.scale == 0x1p64F && 1 / scaler.scale == 0x1p-64F);
 }
-END_TEST
 
-START_TEST(a_result_tells_the_scale) {
+TEST(a_result_tells_the_scale) {
     const struct ls_loss_scaler scaler = {.scale = 0x1p14F, .good_steps = 3, .skipped = 7};
     ls_result result = {.steps = 9};
     ls_loss_scaler_tell(&scaler, &result);
     ck_assert(result.loss_scale == 16384 && result.skipped_steps == 7 && result.steps == 9);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("loss_scaler");
-    TCase *tests = tcase_create("loss_scaler");
-    tcase_add_test(tests, only_float16_is_scaled);
-    tcase_add_test(tests, the_scale_doubles_after_2000_good_steps);
-    tcase_add_test(tests, the_scale_halves_at_once);
-    tcase_add_test(tests, the_scale_has_limits);
-    tcase_add_test(tests, a_result_tells_the_scale);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("loss_scaler")

@@ -17,7 +17,7 @@ static void assert_variable(const struct ls_network *network, int index, const c
     ck_assert_uint_eq(variable->count, (size_t)ls_shape_count(&variable->shape));
 }
 
-START_TEST(variables_have_their_place_in_the_blob) {
+TEST(variables_have_their_place_in_the_blob) {
     struct ls_network *network = new_network(
         LS_LAYERS(ls_dense(5, LS_RELU, .kernel_initializer = LS_HE_NORMAL), ls_dense(3)), LS_SHAPE(2, 2, 3));
     ck_assert_int_eq(ls_network_variable_count(network), 4);
@@ -36,9 +36,8 @@ START_TEST(variables_have_their_place_in_the_blob) {
     ls_network_free(network);
     ls_network_free(NULL);
 }
-END_TEST
 
-START_TEST(a_layer_without_bias_has_one_variable) {
+TEST(a_layer_without_bias_has_one_variable) {
     struct ls_network *network =
         new_network(LS_LAYERS(ls_dense(5, LS_RELU, .no_bias = true), ls_dense(3)), LS_SHAPE(4));
     ck_assert_int_eq(ls_network_variable_count(network), 3);
@@ -46,10 +45,9 @@ START_TEST(a_layer_without_bias_has_one_variable) {
     assert_variable(network, 1, "dense_1/kernel", 32);
     ls_network_free(network);
 }
-END_TEST
 
 /* Mistakes that need no shape are told before there is one. */
-START_TEST(layers_are_checked_before_there_is_a_shape) {
+TEST(layers_are_checked_before_there_is_a_shape) {
     assert_ok(ls_network_check(LS_LAYERS(ls_conv2d(2, 3), ls_dense(3))));
     assert_fails(ls_network_check(LS_LAYERS(ls_dense(0))), "layer 0 (dense): units 0 must be 1 or more");
     assert_fails(ls_network_check(LS_LAYERS(ls_dense(3), ls_add("nope"))), "its input 'nope' is no layer before it");
@@ -57,9 +55,8 @@ START_TEST(layers_are_checked_before_there_is_a_shape) {
                  "name 'a' is layer 0's");
     assert_fails(ls_network_check(NULL, 0), "the network has no layers");
 }
-END_TEST
 
-START_TEST(layers_are_named_as_in_keras) {
+TEST(layers_are_named_as_in_keras) {
     char mine[] = "head";
     const ls_layer layers[] = {
         ls_dense(2), ls_dense(2, .name = "dense_1"), ls_dense(2), ls_dense(2, .name = mine), ls_dense(2), ls_relu()};
@@ -70,7 +67,6 @@ START_TEST(layers_are_named_as_in_keras) {
     for (int i = 0; i < 5; i++) ck_assert_str_eq(ls_network_variable(network, 2 * i)->name, wanted[i]);
     ls_network_free(network);
 }
-END_TEST
 
 static char *describe(const ls_layer *layers, size_t count, ls_shape input) {
     struct ls_network *network = new_network(layers, count, input);
@@ -80,7 +76,7 @@ static char *describe(const ls_layer *layers, size_t count, ls_shape input) {
     return text;
 }
 
-START_TEST(a_description_has_every_layer_and_variable) {
+TEST(a_description_has_every_layer_and_variable) {
     char *text = describe(LS_LAYERS(ls_flatten(), ls_dense(5, LS_RELU), ls_relu(), ls_dense(3)), LS_SHAPE(2, 2));
     ck_assert_str_eq(text, "input (2, 2); flatten flatten(linear) -> (4); dense dense(relu) -> (5); "
                            "dense/kernel float32 (4, 5) glorot_uniform; dense/bias float32 (5) zeros; "
@@ -88,10 +84,9 @@ START_TEST(a_description_has_every_layer_and_variable) {
                            "dense_1/kernel float32 (5, 3) glorot_uniform; dense_1/bias float32 (3) zeros");
     ls_free(text);
 }
-END_TEST
 
 /* One text exactly when the networks are equal: each of these differs from every other. */
-START_TEST(a_description_has_the_fields_of_image_layers) {
+TEST(a_description_has_the_fields_of_image_layers) {
     char *text = describe(LS_LAYERS(ls_conv2d(2, 3, 2, LS_SAME, .no_bias = true, .name = "a"),
                                     ls_batch_normalization(.momentum = 0.5F), ls_add("a"), ls_dense(2)),
                           LS_SHAPE(4, 4, 1));
@@ -107,10 +102,9 @@ START_TEST(a_description_has_the_fields_of_image_layers) {
                      "dense/bias float32 (2) zeros");
     ls_free(text);
 }
-END_TEST
 
 /* Trained variables come first. Variables that are only moved come after all of them. */
-START_TEST(statistics_come_last) {
+TEST(statistics_come_last) {
     struct ls_network *network = new_network(
         LS_LAYERS(ls_batch_normalization(), ls_dense(20), ls_batch_normalization(.no_scale = true)), LS_SHAPE(3));
     static const char *const names[] = {"batch_normalization/gamma",
@@ -132,9 +126,8 @@ START_TEST(statistics_come_last) {
     ck_assert_uint_eq(ls_network_blob_count(network), 256);
     ls_network_free(network);
 }
-END_TEST
 
-START_TEST(unlike_networks_have_unlike_descriptions) {
+TEST(unlike_networks_have_unlike_descriptions) {
     char *texts[] = {
         describe(LS_LAYERS(ls_dense(3)), LS_SHAPE(4)),
         describe(LS_LAYERS(ls_dense(3)), LS_SHAPE(2, 2)),
@@ -148,10 +141,9 @@ START_TEST(unlike_networks_have_unlike_descriptions) {
         for (size_t j = 0; j < i; j++) ck_assert_str_ne(texts[i], texts[j]);
     for (size_t i = 0; i < COUNT_OF(texts); i++) ls_free(texts[i]);
 }
-END_TEST
 
 /* Many layers with long names do not overrun the text, nor make naming slow. */
-START_TEST(two_thousand_layers_are_described) {
+TEST(two_thousand_layers_are_described) {
     static ls_layer layers[2000];
     char name[64], *text = NULL;
     memset(name, 'n', sizeof(name) - 1);
@@ -165,7 +157,6 @@ START_TEST(two_thousand_layers_are_described) {
     ls_free(text);
     ls_network_free(network);
 }
-END_TEST
 
 static const struct {
     ls_layer layers[3];
@@ -236,27 +227,24 @@ static const struct {
     {{ls_flatten()}, 1, {1, {4}}, "the network has nothing to train"},
 };
 
-START_TEST(bad_layers_are_refused) {
+TEST_EACH(bad_layers_are_refused, COUNT_OF(bad)) {
     struct ls_network *network = NULL;
     assert_fails(ls_network_new(bad[_i].layers, bad[_i].count, &bad[_i].input, &network), bad[_i].message);
     ck_assert_ptr_null(network);
 }
-END_TEST
 
-START_TEST(missing_layers_and_shapes_are_named) {
+TEST(missing_layers_and_shapes_are_named) {
     struct ls_network *network = NULL;
     const ls_layer layer = ls_dense(3);
     assert_fails(ls_network_new(NULL, 1, &LS_SHAPE(3), &network), "no layers");
     assert_fails(ls_network_new(&layer, 1, NULL, &network), "the shape of the network's input is missing");
 }
-END_TEST
 
-START_TEST(a_scalar_input_has_one_number) {
+TEST(a_scalar_input_has_one_number) {
     struct ls_network *network = new_network(LS_LAYERS(ls_dense(2)), (ls_shape){0});
     ck_assert(ls_shape_equal(&ls_network_variable(network, 0)->shape, &LS_SHAPE(1, 2)));
     ls_network_free(network);
 }
-END_TEST
 
 /* Limits and deviations of keras.initializers for 300 inputs and 200 outputs. */
 static const struct {
@@ -269,7 +257,7 @@ static const struct {
     {LS_HE_NORMAL, 2 * 0.08164965809277261 / 0.87962566103423978, 0.08164965809277261},
 };
 
-START_TEST(initial_values_have_the_limits_of_keras) {
+TEST_EACH(initial_values_have_the_limits_of_keras, COUNT_OF(initializers)) {
     struct ls_network *network =
         new_network(LS_LAYERS(ls_dense(200, .kernel_initializer = initializers[_i].initializer)), LS_SHAPE(300));
     float *blob = new_floats((int64_t)ls_network_blob_count(network));
@@ -288,7 +276,6 @@ START_TEST(initial_values_have_the_limits_of_keras) {
     ls_free(blob);
     ls_network_free(network);
 }
-END_TEST
 
 static float *initial(const ls_layer *layers, size_t count, uint64_t seed, struct ls_network **network) {
     *network = new_network(layers, count, LS_SHAPE(7));
@@ -299,7 +286,7 @@ static float *initial(const ls_layer *layers, size_t count, uint64_t seed, struc
 }
 
 /* A function of seed, name and element: not of the other layers, nor of where in the blob a variable lies. */
-START_TEST(initial_values_follow_names) {
+TEST(initial_values_follow_names) {
     struct ls_network *small, *large, *again;
     float *a = initial(LS_LAYERS(ls_dense(5, .name = "x")), 9, &small);
     float *b = initial(LS_LAYERS(ls_dense(7, .name = "w"), ls_dense(5, .name = "x")), 9, &large);
@@ -311,26 +298,5 @@ START_TEST(initial_values_follow_names) {
     ls_free(a), ls_free(b), ls_free(c);
     ls_network_free(small), ls_network_free(large), ls_network_free(again);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("network");
-    TCase *tests = tcase_create("network");
-    tcase_add_test(tests, variables_have_their_place_in_the_blob);
-    tcase_add_test(tests, a_layer_without_bias_has_one_variable);
-    tcase_add_test(tests, layers_are_checked_before_there_is_a_shape);
-    tcase_add_test(tests, layers_are_named_as_in_keras);
-    tcase_add_test(tests, a_description_has_every_layer_and_variable);
-    tcase_add_test(tests, a_description_has_the_fields_of_image_layers);
-    tcase_add_test(tests, statistics_come_last);
-    tcase_add_test(tests, unlike_networks_have_unlike_descriptions);
-    tcase_add_test(tests, two_thousand_layers_are_described);
-    tcase_add_loop_test(tests, bad_layers_are_refused, 0, (int)COUNT_OF(bad));
-    tcase_add_test(tests, missing_layers_and_shapes_are_named);
-    tcase_add_test(tests, a_scalar_input_has_one_number);
-    tcase_add_loop_test(tests, initial_values_have_the_limits_of_keras, 0, (int)COUNT_OF(initializers));
-    tcase_add_test(tests, initial_values_follow_names);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("network", .seconds = 60)

@@ -73,7 +73,7 @@ static const struct {
     {"squares_single", "single", "ones", LS_MEAN_SQUARED_ERROR, {0}, 1},
 };
 
-START_TEST(loss_and_gradient_equal_keras) {
+TEST_EACH(loss_and_gradient_equal_keras, COUNT_OF(losses)) {
     struct outputs outputs = open_outputs(losses[_i].outputs, losses[_i].labels);
     const struct golden_tensor *loss = golden_find(outputs.golden, "%s/loss", losses[_i].name);
     const struct golden_tensor *gradient = golden_find(outputs.golden, "%s/gradient", losses[_i].name);
@@ -92,7 +92,6 @@ START_TEST(loss_and_gradient_equal_keras) {
     ck_assert_int_eq(outputs.sums.rows, rows);
     close_outputs(&outputs);
 }
-END_TEST
 
 static const struct {
     const char *name, *outputs, *labels;
@@ -107,7 +106,7 @@ static const struct {
     {"binary_accuracy_several", "logits", "labels", {.kind = LS_METRIC_BINARY_ACCURACY}},
 };
 
-START_TEST(metric_equals_keras) {
+TEST_EACH(metric_equals_keras, COUNT_OF(metrics)) {
     struct outputs outputs = open_outputs(metrics[_i].outputs, metrics[_i].labels);
     double value = -1;
     struct ls_op op = {.kind = LS_OP_METRIC, .metric = metrics[_i].metric, .value = &value};
@@ -116,12 +115,11 @@ START_TEST(metric_equals_keras) {
     assert_near(metrics[_i].name, &mean, golden_find(outputs.golden, "metric/%s", metrics[_i].name)->values, 1, 1e-6);
     close_outputs(&outputs);
 }
-END_TEST
 
 /* ---- edges ---- */
 
 /* Certain and wrong: the loss and its slope stay finite. */
-START_TEST(certain_and_wrong_outputs_stay_finite) {
+TEST(certain_and_wrong_outputs_stay_finite) {
     static const enum ls_op_kind kinds[] = {LS_OP_CROSSENTROPY, LS_OP_BINARY_CROSSENTROPY};
     struct outputs outputs = open_outputs("shares", "labels");
     for (int i = 0; i < 2; i++) {
@@ -136,9 +134,8 @@ START_TEST(certain_and_wrong_outputs_stay_finite) {
     }
     close_outputs(&outputs);
 }
-END_TEST
 
-START_TEST(a_bad_label_is_named_with_its_row) {
+TEST(a_bad_label_is_named_with_its_row) {
     struct outputs outputs = open_outputs("single", "ones");
     struct ls_op op = {.kind = LS_OP_SIGMOID_CROSSENTROPY};
     run(&outputs, &op);
@@ -154,10 +151,9 @@ START_TEST(a_bad_label_is_named_with_its_row) {
     assert_fails(outputs.device->ops->build(outputs.device, &op), "metric: value is missing");
     close_outputs(&outputs);
 }
-END_TEST
 
 /* Before a plan runs: the limits of its ops, of which the first in its order tells. */
-START_TEST(labels_are_checked_before_a_plan_runs) {
+TEST(labels_are_checked_before_a_plan_runs) {
     struct ls_objective objective;
     const int32_t labels[] = {0, 1, 2}, negative[] = {0, -1};
     const ls_compile_options *judged = LS_COMPILE(.metrics = LS_METRICS(ls_mean_loss(), ls_binary_accuracy()));
@@ -176,11 +172,10 @@ START_TEST(labels_are_checked_before_a_plan_runs) {
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, judged, &objective));
     assert_fails(ls_objective_check_labels(&objective, 1, labels, 3), "row 2 has label 2, but the model has 2 classes");
 }
-END_TEST
 
 /* ---- what may be asked for ---- */
 
-START_TEST(defaults_are_filled_and_described) {
+TEST(defaults_are_filled_and_described) {
     struct ls_objective objective;
     char text[LS_OBJECTIVE_TEXT];
     assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY, NULL, &objective));
@@ -202,10 +197,9 @@ START_TEST(defaults_are_filled_and_described) {
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, NULL, &objective));
     ck_assert(ls_objective_judged(&objective, 6, 3) == 0);
 }
-END_TEST
 
 #define ONE ls_mean_loss()
-START_TEST(bad_objectives_are_refused) {
+TEST(bad_objectives_are_refused) {
     static const ls_metric many[] = {ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE, {0}};
     const struct {
         ls_loss loss;
@@ -232,18 +226,5 @@ START_TEST(bad_objectives_are_refused) {
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_fails(ls_objective_new(bad[i].loss, bad[i].options, &objective), bad[i].message);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("objective");
-    TCase *tests = tcase_create("objective");
-    tcase_add_loop_test(tests, loss_and_gradient_equal_keras, 0, (int)COUNT_OF(losses));
-    tcase_add_loop_test(tests, metric_equals_keras, 0, (int)COUNT_OF(metrics));
-    tcase_add_test(tests, certain_and_wrong_outputs_stay_finite);
-    tcase_add_test(tests, a_bad_label_is_named_with_its_row);
-    tcase_add_test(tests, labels_are_checked_before_a_plan_runs);
-    tcase_add_test(tests, defaults_are_filled_and_described);
-    tcase_add_test(tests, bad_objectives_are_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("objective")

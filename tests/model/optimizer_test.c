@@ -25,7 +25,7 @@ static void check_step(const struct golden *golden, const char *name, const floa
     }
 }
 
-START_TEST(a_hundred_steps_equal_tensorflow) {
+TEST_EACH(a_hundred_steps_equal_tensorflow, COUNT_OF(recorded)) {
     struct golden *golden = golden_open("optimizers.txt");
     struct ls_device *device = open_cpu();
     const struct golden_tensor *initial = golden_find(golden, "initial"), *given = golden_find(golden, "gradients");
@@ -50,9 +50,8 @@ START_TEST(a_hundred_steps_equal_tensorflow) {
     ls_device_close(device);
     golden_close(golden);
 }
-END_TEST
 
-START_TEST(defaults_are_those_of_keras) {
+TEST(defaults_are_those_of_keras) {
     ls_optimizer rule = ls_adam(0.5F);
     assert_ok(ls_optimizer_resolve(&rule));
     ck_assert(rule.beta_1 == 0.9F && rule.beta_2 == 0.999F && rule.epsilon == 1e-7F);
@@ -65,7 +64,6 @@ START_TEST(defaults_are_those_of_keras) {
     rule.momentum = 0.1F;
     ck_assert_int_eq(ls_optimizer_moments(&rule), 1);
 }
-END_TEST
 
 static const struct {
     ls_optimizer rule;
@@ -89,12 +87,11 @@ static const struct {
     {ls_adam(0.1F, .epsilon = -1), "epsilon -1"},
 };
 
-START_TEST(bad_rules_are_refused) {
+TEST_EACH(bad_rules_are_refused, COUNT_OF(bad)) {
     ls_optimizer rule = bad[_i].rule;
     assert_fails(ls_optimizer_resolve(&rule), bad[_i].message);
     ck_assert(rule.kind == bad[_i].rule.kind && rule.beta_1 == bad[_i].rule.beta_1);
 }
-END_TEST
 
 static void check_description(ls_optimizer rule, const char *wanted) {
     char *text = NULL;
@@ -104,7 +101,7 @@ static void check_description(ls_optimizer rule, const char *wanted) {
     ls_free(text);
 }
 
-START_TEST(a_description_names_every_number) {
+TEST(a_description_names_every_number) {
     check_description((ls_optimizer)ls_sgd(0.01F, .momentum = 0.9F, .nesterov = true),
                       "sgd(learning_rate=0.01, momentum=0.9, nesterov=1)");
     check_description((ls_optimizer)ls_sgd(nextafterf(0.01F, 1)), /* one bit makes another rule */
@@ -123,9 +120,8 @@ START_TEST(a_description_names_every_number) {
                       "schedule=piecewise_constant_decay(decay_steps=0, decay_rate=0, staircase=0, alpha=0, "
                       "0.25 after 3, 0.125 after 7, warmup_steps=2, warmup_from=0))");
 }
-END_TEST
 
-START_TEST(missing_moments_are_named) {
+TEST(missing_moments_are_named) {
     struct ls_device *device = open_cpu();
     struct ls_optimizer_step step = {ls_adam(0.1F), 1};
     struct ls_op op;
@@ -142,17 +138,5 @@ START_TEST(missing_moments_are_named) {
     assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "part 0 is not in the parameters");
     ls_device_close(device);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("optimizer");
-    TCase *tests = tcase_create("optimizer");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, a_hundred_steps_equal_tensorflow, 0, (int)COUNT_OF(recorded));
-    tcase_add_loop_test(tests, bad_rules_are_refused, 0, (int)COUNT_OF(bad));
-    tcase_add_test(tests, defaults_are_those_of_keras);
-    tcase_add_test(tests, a_description_names_every_number);
-    tcase_add_test(tests, missing_moments_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("optimizer", .seconds = 60)

@@ -60,7 +60,8 @@ static void spoil_gradients(struct replica *replica) {
     }
 }
 
-START_TEST(gradients_are_ready_from_the_last_layer_on) {
+/* With and without layers before the first dense. */
+TEST_EACH(gradients_are_ready_from_the_last_layer_on, 2) {
     struct replica replica = new_replica(mlp + 2 * _i, COUNT_OF(mlp) - 2 * (size_t)_i, LS_SHAPE(3, 5), 5);
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan *plan = new_plan(&config);
@@ -75,9 +76,8 @@ START_TEST(gradients_are_ready_from_the_last_layer_on) {
     ls_plan_free(plan);
     free_replica(&replica);
 }
-END_TEST
 
-START_TEST(gaps_stay_zero) {
+TEST(gaps_stay_zero) {
     struct replica replica = new_mlp(5);
     size_t at = 0;
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -89,10 +89,9 @@ START_TEST(gaps_stay_zero) {
     }
     free_replica(&replica);
 }
-END_TEST
 
 /* Running again, and a second plan, give the same bits: nothing is added to, nothing is left over. */
-START_TEST(another_run_gives_the_same_bits) {
+TEST(another_run_gives_the_same_bits) {
     struct replica first = new_mlp(9), second = new_mlp(9);
     struct ls_plan_config config = plan_config(&first, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan *plan = new_plan(&config);
@@ -105,9 +104,8 @@ START_TEST(another_run_gives_the_same_bits) {
     free_replica(&first);
     free_replica(&second);
 }
-END_TEST
 
-START_TEST(one_hot_labels_give_the_bits_of_sparse_ones) {
+TEST(one_hot_labels_give_the_bits_of_sparse_ones) {
     struct replica sparse = new_mlp(6), dense = new_mlp(6);
     run_once(&sparse, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     run_once(&dense, LS_CATEGORICAL_CROSSENTROPY);
@@ -116,10 +114,9 @@ START_TEST(one_hot_labels_give_the_bits_of_sparse_ones) {
     free_replica(&sparse);
     free_replica(&dense);
 }
-END_TEST
 
 /* Evaluation needs no gradients and no scale, calls nobody, and sees the same loss. */
-START_TEST(evaluation_sees_the_same_loss) {
+TEST_EACH(evaluation_sees_the_same_loss, 2) {
     struct replica replica = new_mlp(6);
     struct seen seen = {.replica = &replica};
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -137,10 +134,9 @@ START_TEST(evaluation_sees_the_same_loss) {
     ls_plan_free(plan);
     free_replica(&replica);
 }
-END_TEST
 
 /* The scale of an uneven batch is read at each run: the parts' gradients add up to the whole's. */
-START_TEST(gradients_of_parts_add_up) {
+TEST(gradients_of_parts_add_up) {
     struct replica whole = new_mlp(5), first = new_mlp(5), second = new_mlp(5);
     first.rows = 3, second.rows = 2;
     memmove(second.features, second.features + 3 * 15, 2 * 15 * sizeof(float));
@@ -155,17 +151,15 @@ START_TEST(gradients_of_parts_add_up) {
     free_replica(&first);
     free_replica(&second);
 }
-END_TEST
 
 /* The features are the user's: a ReLU in front must not write them. */
-START_TEST(features_are_not_written) {
+TEST(features_are_not_written) {
     struct replica replica = new_mlp(4), untouched = new_mlp(4);
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     ck_assert_int_eq(memcmp(replica.features, untouched.features, 4 * 15 * sizeof(float)), 0);
     free_replica(&replica);
     free_replica(&untouched);
 }
-END_TEST
 
 static void *train(void *argument) {
     struct replica *replica = argument;
@@ -186,7 +180,7 @@ static void *train(void *argument) {
     return NULL;
 }
 
-START_TEST(two_threads_train_alike) {
+TEST(two_threads_train_alike) {
     struct replica replicas[2] = {new_mlp(17), new_mlp(17)};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, train, &replicas[i]), 0);
@@ -194,7 +188,6 @@ START_TEST(two_threads_train_alike) {
     ck_assert_int_eq(memcmp(replicas[0].parameters, replicas[1].parameters, replicas[0].blob * sizeof(float)), 0);
     for (int i = 0; i < 2; i++) free_replica(&replicas[i]);
 }
-END_TEST
 
 #define STACK (8 << 20) /* bytes, as much as a stack may have used */
 
@@ -213,7 +206,7 @@ static void note_frame(int number) {
 }
 
 /* A handler's frame comes to where the stack pointer is, whatever oneDNN has it point to. */
-START_TEST(a_signal_handler_finds_its_stack) {
+TEST(a_signal_handler_finds_its_stack) {
     static const ls_layer wide[] = {ls_dense(128, LS_RELU), ls_dense(10)};
     struct replica replica = new_replica(wide, COUNT_OF(wide), LS_SHAPE(784), 24);
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -229,9 +222,8 @@ START_TEST(a_signal_handler_finds_its_stack) {
     ls_plan_free(plan);
     free_replica(&replica);
 }
-END_TEST
 
-START_TEST(a_bad_label_is_named) {
+TEST_EACH(a_bad_label_is_named, 2) {
     struct replica replica = new_mlp(5);
     struct ls_plan_config config =
         plan_config(&replica, _i ? LS_CATEGORICAL_CROSSENTROPY : LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -245,7 +237,6 @@ START_TEST(a_bad_label_is_named) {
     ls_plan_free(plan);
     free_replica(&replica);
 }
-END_TEST
 
 static const ls_layer image[] = {ls_conv2d(5, 3, .name = "stem"),
                                  ls_batch_normalization(),
@@ -258,7 +249,7 @@ static const ls_layer image[] = {ls_conv2d(5, 3, .name = "stem"),
                                  ls_dense(3)};
 
 /* Statistics are ready with the loss: the first call has where they begin. */
-START_TEST(statistics_are_ready_first) {
+TEST(statistics_are_ready_first) {
     struct replica replica = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 3);
     struct ls_optimizer_step step = {.iteration = 1};
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -274,11 +265,10 @@ START_TEST(statistics_are_ready_first) {
     ls_plan_free(plan);
     free_replica(&replica);
 }
-END_TEST
 
 /* A bias that batch normalization takes away is as good as one that is added: the same loss, gradients and changes of
  * the statistics, but for roundings. An identity between keeps the second network from leaving it out. */
-START_TEST(a_folded_bias_changes_nothing) {
+TEST_EACH(a_folded_bias_changes_nothing, 2) {
     const ls_layer folded[] = {_i ? ls_depthwise_conv2d(3, .name = "c") : ls_conv2d(5, 3, .name = "c"),
                                ls_batch_normalization(.momentum = 0.9F), ls_relu(), ls_dense(3)};
     const ls_layer plain[] = {folded[0], ls_rescaling(1), folded[1], ls_relu(), ls_dense(3)};
@@ -297,10 +287,9 @@ START_TEST(a_folded_bias_changes_nothing) {
     free_replica(&a);
     free_replica(&b);
 }
-END_TEST
 
 /* Plans that share an arena give the bits that plans of their own give, in any order, wherever the arena has moved. */
-START_TEST(a_shared_arena_changes_no_bit) {
+TEST(a_shared_arena_changes_no_bit) {
     struct replica alone = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 9);
     struct replica shared = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 9);
     struct ls_optimizer_step step = {.iteration = 4};
@@ -325,7 +314,6 @@ START_TEST(a_shared_arena_changes_no_bit) {
     free_replica(&alone);
     free_replica(&shared);
 }
-END_TEST
 
 /* The plan for a device without host memory, run on one that has it. */
 static struct ls_plan *new_far_plan(const struct replica *replica, const struct ls_plan_config *config) {
@@ -336,7 +324,7 @@ static struct ls_plan *new_far_plan(const struct replica *replica, const struct 
 }
 
 /* Memory by lifetimes: beside what convolutions give, nothing large outlives the layer after it. */
-START_TEST(memory_is_shared_by_lifetimes) {
+TEST(memory_is_shared_by_lifetimes) {
     ls_layer *layers = NULL;
     size_t count = 0;
     assert_ok(ls_application("mobilenet_v2", LS_APPLICATION(.classes = 2), &layers, &count));
@@ -355,9 +343,8 @@ START_TEST(memory_is_shared_by_lifetimes) {
     ls_free(layers);
     free_replica(&replica);
 }
-END_TEST
 
-START_TEST(both_gradients_of_a_depthwise_convolution_are_one_op_on_a_gpu) {
+TEST(both_gradients_of_a_depthwise_convolution_are_one_op_on_a_gpu) {
     static const ls_layer layers[] = {ls_conv2d(4, 3, .padding = LS_SAME),
                                       ls_batch_normalization(.name = "norm"),
                                       ls_depthwise_conv2d(3, 1, LS_SAME, .name = "first"),
@@ -379,7 +366,6 @@ START_TEST(both_gradients_of_a_depthwise_convolution_are_one_op_on_a_gpu) {
     free_replica(&near);
     free_replica(&far);
 }
-END_TEST
 
 static void assert_refused(const struct ls_plan_config *config, const char *message) {
     struct ls_plan *plan = NULL;
@@ -387,7 +373,7 @@ static void assert_refused(const struct ls_plan_config *config, const char *mess
     ck_assert_ptr_null(plan);
 }
 
-START_TEST(missing_parts_are_named) {
+TEST(missing_parts_are_named) {
     struct replica replica = new_mlp(5);
     const struct ls_plan_config good = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan_config config = good;
@@ -409,9 +395,8 @@ START_TEST(missing_parts_are_named) {
     assert_refused(&config, "plan: loss_scale, which training needs, is missing");
     free_replica(&replica);
 }
-END_TEST
 
-START_TEST(bad_values_are_named) {
+TEST(bad_values_are_named) {
     struct replica replica = new_mlp(5);
     const struct ls_plan_config good = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan_config config = good;
@@ -427,30 +412,5 @@ START_TEST(bad_values_are_named) {
     ls_plan_free(NULL);
     free_replica(&replica);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("plan");
-    TCase *tests = tcase_create("plan");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, gradients_are_ready_from_the_last_layer_on, 0,
-                        2); /* with and without layers before the first dense */
-    tcase_add_test(tests, gaps_stay_zero);
-    tcase_add_test(tests, another_run_gives_the_same_bits);
-    tcase_add_test(tests, one_hot_labels_give_the_bits_of_sparse_ones);
-    tcase_add_loop_test(tests, evaluation_sees_the_same_loss, 0, 2);
-    tcase_add_test(tests, gradients_of_parts_add_up);
-    tcase_add_test(tests, features_are_not_written);
-    tcase_add_test(tests, two_threads_train_alike);
-    tcase_add_test(tests, a_signal_handler_finds_its_stack);
-    tcase_add_loop_test(tests, a_bad_label_is_named, 0, 2);
-    tcase_add_test(tests, statistics_are_ready_first);
-    tcase_add_loop_test(tests, a_folded_bias_changes_nothing, 0, 2);
-    tcase_add_test(tests, a_shared_arena_changes_no_bit);
-    tcase_add_test(tests, memory_is_shared_by_lifetimes);
-    tcase_add_test(tests, both_gradients_of_a_depthwise_convolution_are_one_op_on_a_gpu);
-    tcase_add_test(tests, missing_parts_are_named);
-    tcase_add_test(tests, bad_values_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("plan", .seconds = 60)

@@ -117,7 +117,7 @@ static void check_casts(const struct subject *subject, ls_dtype type, bool train
     if (!training) ck_assert_int_eq(loss, subject->rounding.count - 1);
 }
 
-START_TEST(tensors_have_the_type_of_the_precision) {
+TEST_EACH(tensors_have_the_type_of_the_precision, 8) {
     ls_precision precision = mixed[_i / 4];
     ls_dtype type = ls_option_names_precision_dtype(precision);
     bool training = _i % 2;
@@ -127,9 +127,8 @@ START_TEST(tensors_have_the_type_of_the_precision) {
     check_casts(&subject, type, training);
     free_subject(&subject);
 }
-END_TEST
 
-START_TEST(float32_has_no_casts) {
+TEST_EACH(float32_has_no_casts, 4) {
     struct subject subject = {.any_order = _i / 2};
     make_plan(&subject, &networks[_i / 2], _i % 2 ? LS_PRECISION_TF32 : LS_PRECISION_FLOAT32, true);
     ck_assert_int_eq(count_kind(&subject.rounding, LS_OP_CAST), 0);
@@ -140,10 +139,9 @@ START_TEST(float32_has_no_casts) {
     }
     free_subject(&subject);
 }
-END_TEST
 
 /* Each kernel is the part of the copy that the variable is of the blob; biases and the like are the variables. */
-START_TEST(kernels_are_parts_of_the_copy) {
+TEST_EACH(kernels_are_parts_of_the_copy, 2) {
     struct subject subject = {0};
     make_plan(&subject, &networks[1], mixed[_i], true);
     const char *copy = subject.rounding.built[1].tensors[LS_ARG_Y].data;
@@ -164,9 +162,8 @@ START_TEST(kernels_are_parts_of_the_copy) {
     ck_assert_int_eq(seen, 9); /* five forward; backward all but the first convolution's, for its data */
     free_subject(&subject);
 }
-END_TEST
 
-START_TEST(half_precision_takes_half_the_memory) {
+TEST_EACH(half_precision_takes_half_the_memory, 2) {
     struct subject wide = {0}, half = {0};
     make_plan(&wide, &networks[1], LS_PRECISION_FLOAT32, true);
     make_plan(&half, &networks[1], mixed[_i], true);
@@ -176,7 +173,6 @@ START_TEST(half_precision_takes_half_the_memory) {
     free_subject(&wide);
     free_subject(&half);
 }
-END_TEST
 
 /* ---- numbers ---- */
 
@@ -191,7 +187,7 @@ static double relative_error(const float *values, const float *wanted, size_t co
 }
 
 /* Of single gradients more is lost, where a maximum or a mask is decided otherwise. */
-START_TEST(gradients_are_near_those_of_float32) {
+TEST_EACH(gradients_are_near_those_of_float32, 4) {
     const struct network *network = &networks[_i / 2];
     const double tolerance = _i % 2 ? 0.01 : 0.08; /* 11 bits, 8 bits */
     struct subject wide = {0}, half = {0};
@@ -210,10 +206,9 @@ START_TEST(gradients_are_near_those_of_float32) {
     free_subject(&wide);
     free_subject(&half);
 }
-END_TEST
 
 /* Running again gives the same bits, also where another plan has made the arena larger: copies are made anew. */
-START_TEST(another_run_gives_the_same_bits) {
+TEST_EACH(another_run_gives_the_same_bits, 2) {
     struct subject first = {0}, second = {0};
     make_plan(&first, &networks[1], mixed[_i], true);
     make_plan(&second, &networks[1], mixed[_i], true);
@@ -226,7 +221,6 @@ START_TEST(another_run_gives_the_same_bits) {
     free_subject(&first);
     free_subject(&second);
 }
-END_TEST
 
 static double largest_gradient(const struct subject *subject) {
     double largest = 0;
@@ -248,7 +242,7 @@ static double count_not_finite(struct subject *subject) {
 
 /* Gradients that float16 has no place for come back with a scaled loss; where it is scaled too much they are no
  * numbers, which is seen. The moving statistics' changes have nothing to do with it. */
-START_TEST(a_scaled_loss_saves_small_gradients) {
+TEST(a_scaled_loss_saves_small_gradients) {
     struct subject wide = {0}, half = {0};
     const float tiny = 1e-9F, scale = 0x1p15F;
     make_plan(&wide, &networks[0], LS_PRECISION_FLOAT32, true);
@@ -267,9 +261,8 @@ START_TEST(a_scaled_loss_saves_small_gradients) {
     free_subject(&wide);
     free_subject(&half);
 }
-END_TEST
 
-START_TEST(statistics_are_not_scaled) {
+TEST(statistics_are_not_scaled) {
     struct subject one = {0}, other = {0};
     make_plan(&one, &networks[1], LS_MIXED_FLOAT16, true);
     make_plan(&other, &networks[1], LS_MIXED_FLOAT16, true);
@@ -283,11 +276,10 @@ START_TEST(statistics_are_not_scaled) {
     free_subject(&one);
     free_subject(&other);
 }
-END_TEST
 
 /* ---- who has no 16-bit types ---- */
 
-START_TEST(the_cpu_refuses_16_bits) {
+TEST_EACH(the_cpu_refuses_16_bits, 4) {
     struct ls_device *cpu = open_cpu();
     uint16_t memory[32] = {0};
     struct ls_op op = {.kind = _i % 2 ? LS_OP_ADD : LS_OP_ACTIVATION_FORWARD};
@@ -299,21 +291,5 @@ START_TEST(the_cpu_refuses_16_bits) {
     ck_assert_ptr_nonnull(strstr(ls_error(), type == LS_FLOAT16 ? "mixed_float16 needs a GPU" : "mixed_bfloat16"));
     ls_device_close(cpu);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("precision");
-    TCase *tests = tcase_create("precision");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, tensors_have_the_type_of_the_precision, 0, 8);
-    tcase_add_loop_test(tests, float32_has_no_casts, 0, 4);
-    tcase_add_loop_test(tests, kernels_are_parts_of_the_copy, 0, 2);
-    tcase_add_loop_test(tests, half_precision_takes_half_the_memory, 0, 2);
-    tcase_add_loop_test(tests, gradients_are_near_those_of_float32, 0, 4);
-    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, 2);
-    tcase_add_test(tests, a_scaled_loss_saves_small_gradients);
-    tcase_add_test(tests, statistics_are_not_scaled);
-    tcase_add_loop_test(tests, the_cpu_refuses_16_bits, 0, 4);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("precision", .seconds = 60)

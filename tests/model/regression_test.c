@@ -84,7 +84,7 @@ static void check_metric(struct ls_device *device, const struct sample *sample, 
                 2e-6);
 }
 
-START_TEST(losses_and_metrics_equal_keras) {
+TEST_EACH(losses_and_metrics_equal_keras, COUNT_OF(losses)) {
     struct golden *golden = golden_open("regression.txt");
     struct ls_device *device = open_cpu();
     for (int s = 0; s < (losses[_i].loss == LS_CATEGORICAL_CROSSENTROPY ? 1 : 3); s++)
@@ -99,10 +99,9 @@ START_TEST(losses_and_metrics_equal_keras) {
     ls_device_close(device);
     golden_close(golden);
 }
-END_TEST
 
 /* Keras says "weighted_" where a metric is there without weights too. */
-START_TEST(metrics_have_the_names_of_keras) {
+TEST(metrics_have_the_names_of_keras) {
     struct ls_objective objective;
     assert_ok(
         ls_objective_new(LS_HUBER,
@@ -114,13 +113,5 @@ START_TEST(metrics_have_the_names_of_keras) {
     ck_assert_str_eq(ls_objective_metric_name(&objective, 1), "weighted_mean_absolute_error");
     ck_assert_str_eq(ls_objective_metric_name(&objective, 2), "mean_squared_error");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("regression");
-    TCase *tests = tcase_create("regression");
-    tcase_add_loop_test(tests, losses_and_metrics_equal_keras, 0, (int)(sizeof(losses) / sizeof(losses[0])));
-    tcase_add_test(tests, metrics_have_the_names_of_keras);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("regression")

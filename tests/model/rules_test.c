@@ -96,7 +96,7 @@ static void train(struct trained *t, int64_t batch, float rate) {
     assert_ok(t->update.run(&t->update));
 }
 
-START_TEST(every_rule_equals_keras) {
+TEST_EACH(every_rule_equals_keras, COUNT_OF(rules)) {
     struct trained t;
     open_trained(_i, &t);
     int64_t batches = golden_find(t.golden, "gradients/bias")->shape.dims[0];
@@ -111,11 +111,10 @@ START_TEST(every_rule_equals_keras) {
     for (int i = 0; i < BLOB; i++) ck_assert((i >= 12 && i < 16) || i >= 21 ? t.parameters[i] == 0 : 1);
     close_trained(&t);
 }
-END_TEST
 
 /* The velocity of torch.optim.SGD has no learning rate inside: w -= rate v, v = momentum v + g. With the correction
  * both are the same for rates that change; without it they are not. */
-START_TEST(corrected_momentum_is_that_of_gradients_alone) {
+TEST(corrected_momentum_is_that_of_gradients_alone) {
     const float rates[] = {0.01F, 0.02F, 0.03F, 0.03F, 0.2F, 0.001F, 0.1F};
     double away = 0;
     for (int corrected = 0; corrected < 2; corrected++) {
@@ -142,12 +141,11 @@ START_TEST(corrected_momentum_is_that_of_gradients_alone) {
         close_trained(&t);
     }
 }
-END_TEST
 
 /* ---- norms and regularisers ---- */
 
 /* Nothing to clip changes no bit; a norm that is not finite is not hidden. */
-START_TEST(clipping_nothing_changes_no_bit) {
+TEST(clipping_nothing_changes_no_bit) {
     const ls_optimizer wide[] = {ls_sgd(0.1F, .clipvalue = 1e6F), ls_sgd(0.1F, .global_clipnorm = 1e6F)};
     struct trained plain, clipped;
     for (size_t i = 0; i < COUNT_OF(wide); i++) {
@@ -169,10 +167,9 @@ START_TEST(clipping_nothing_changes_no_bit) {
         close_trained(&plain), close_trained(&clipped);
     }
 }
-END_TEST
 
 /* The penalty's slope, by differences, is what the update takes. */
-START_TEST(the_penalty_and_its_slope_agree) {
+TEST(the_penalty_and_its_slope_agree) {
     const struct ls_blob_part given[] = {{.offset = 0, .count = 12, .l1 = 0.03F, .l2 = 0.02F},
                                          {.offset = 16, .count = 5}};
     struct ls_optimizer_step step = {ls_sgd(1), 1};
@@ -204,7 +201,6 @@ START_TEST(the_penalty_and_its_slope_agree) {
     device->ops->discard(device, &update);
     ls_device_close(device);
 }
-END_TEST
 
 /* ---- schedules ---- */
 
@@ -225,7 +221,7 @@ static const struct {
      {.kind = LS_PIECEWISE_CONSTANT_DECAY, .boundaries = {5, 12, 20}, .values = {0.05F, 0.01F, 0.001F}}},
 };
 
-START_TEST(every_schedule_equals_keras) {
+TEST_EACH(every_schedule_equals_keras, COUNT_OF(schedules)) {
     struct golden *golden = golden_open("rules.txt");
     const struct golden_tensor *recorded = golden_find(golden, "schedule/%s", schedules[_i].name);
     assert_ok(ls_rate_schedule_check(&schedules[_i].schedule));
@@ -236,7 +232,6 @@ START_TEST(every_schedule_equals_keras) {
     }
     golden_close(golden);
 }
-END_TEST
 
 static const struct {
     ls_optimizer rule;
@@ -264,21 +259,9 @@ static const struct {
     {ls_rmsprop(1, .rho = 1), "rho 1 must be at least 0 and below 1"},
 };
 
-START_TEST(bad_rules_are_refused) {
+TEST_EACH(bad_rules_are_refused, COUNT_OF(bad)) {
     ls_optimizer rule = bad[_i].rule;
     assert_fails(ls_optimizer_resolve(&rule), bad[_i].message);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("rules");
-    TCase *tests = tcase_create("rules");
-    tcase_add_loop_test(tests, every_rule_equals_keras, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, every_schedule_equals_keras, 0, (int)COUNT_OF(schedules));
-    tcase_add_loop_test(tests, bad_rules_are_refused, 0, (int)COUNT_OF(bad));
-    tcase_add_test(tests, corrected_momentum_is_that_of_gradients_alone);
-    tcase_add_test(tests, clipping_nothing_changes_no_bit);
-    tcase_add_test(tests, the_penalty_and_its_slope_agree);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("rules")

@@ -116,7 +116,7 @@ static struct replica new_mlp(float l1, float l2) {
     return keras_replica(layers, COUNT_OF(layers), LS_SHAPE(3, 4), 16);
 }
 
-START_TEST(an_mlp_trains_as_in_keras) {
+TEST_EACH(an_mlp_trains_as_in_keras, COUNT_OF(rules)) {
     struct training t;
     char name[64];
     (void)snprintf(name, sizeof(name), "mlp/%s", rules[_i].name);
@@ -124,9 +124,8 @@ START_TEST(an_mlp_trains_as_in_keras) {
     check(&t, name, (struct tolerance){1e-5, 1e-5});
     end(&t);
 }
-END_TEST
 
-START_TEST(lenet_trains_as_in_keras) {
+TEST_EACH(lenet_trains_as_in_keras, COUNT_OF(rules)) {
     struct training t;
     char name[64];
     (void)snprintf(name, sizeof(name), "lenet/%s", rules[_i].name);
@@ -134,7 +133,6 @@ START_TEST(lenet_trains_as_in_keras) {
     check(&t, name, (struct tolerance){1e-5, 1e-5});
     end(&t);
 }
-END_TEST
 
 /* The furthest that Keras' own losses in float32 are off those in float64. */
 static double find_distance(const struct golden_tensor *exact, const struct golden_tensor *rounded) {
@@ -149,7 +147,7 @@ static double find_distance(const struct golden_tensor *exact, const struct gold
  * such programs are off by as much, though not at the same steps. So none may be off by more than four times that, or
  * by a fiftieth of the loss that the training takes away, if Keras has met no such mask. Before the first update all
  * losses are one. */
-START_TEST(mobilenet_v2_trains_as_near_as_keras_to_itself) {
+TEST_EACH(mobilenet_v2_trains_as_near_as_keras_to_itself, COUNT_OF(rules)) {
     const char *name = rules[_i].name;
     struct golden *golden = golden_open("mobilenet.txt");
     const struct golden_tensor *exact = golden_find(golden, "%s/exact", name);
@@ -172,19 +170,17 @@ START_TEST(mobilenet_v2_trains_as_near_as_keras_to_itself) {
     end(&t);
     golden_close(golden);
 }
-END_TEST
 
-START_TEST(a_regularized_network_trains_as_in_keras) {
+TEST(a_regularized_network_trains_as_in_keras) {
     struct training t;
     begin(&t, new_mlp(0.01F, 0.02F), (ls_optimizer)ls_sgd(0.1F));
     check(&t, "regularized", (struct tolerance){1e-5, 1e-5});
     end(&t);
 }
-END_TEST
 
 /* Masks of ReLU6 and batch normalizations make rounding larger from step to step: after 20 steps Keras' own losses in
  * float32 are 3e-3 away from those in float64. */
-START_TEST(mobilenet_v2_follows_keras_in_float64) {
+TEST_EACH(mobilenet_v2_follows_keras_in_float64, 2) {
     static const struct {
         const char *name;
         ls_optimizer rule;
@@ -201,17 +197,5 @@ START_TEST(mobilenet_v2_follows_keras_in_float64) {
     end(&t);
     golden_close(golden);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("training");
-    TCase *tests = tcase_create("training");
-    tcase_add_loop_test(tests, an_mlp_trains_as_in_keras, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, lenet_trains_as_in_keras, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, mobilenet_v2_trains_as_near_as_keras_to_itself, 0, (int)COUNT_OF(rules));
-    tcase_add_test(tests, a_regularized_network_trains_as_in_keras);
-    tcase_add_loop_test(tests, mobilenet_v2_follows_keras_in_float64, 0, 2);
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("training", .seconds = 60)

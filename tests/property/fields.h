@@ -5,6 +5,8 @@
 #include <lockstep/lockstep.h>
 #include <stdint.h>
 
+#include "harness.h"
+
 /* One field of a struct that is a value, and something to set it to. */
 struct change {
     const char *field; /* "ls_layer.units" */
@@ -17,18 +19,16 @@ struct change {
             .name = __VA_ARGS__                                                                                        \
         }                                                                                                              \
     }
-/* One field of an option struct, and a function that says whether it has an effect. */
-struct row {
-    const char *field;
-    bool (*has_effect)(void);
-};
-#define ROW(type, name, function)                                                                                      \
-    { #type "." #name, function }
+/* The test of one field of an option struct: a function that says whether it has an effect. */
+#define FIELD(type, name)                                                                                              \
+    static bool type##_##name(void);                                                                                   \
+    TEST(type##_##name##_counts) {                                                                                     \
+        ck_assert_msg(type##_##name(), "%s has no effect, and is not refused", #type "." #name);                       \
+    }                                                                                                                  \
+    static bool type##_##name(void)
 
 /* Sets the one field of value, a struct of which change->value is another. */
 void change_field(void *value, const struct change *change);
-/* Runs the row and fails where it has none. */
-void check_row(const struct row *row);
 
 /* A folder of this program's. The name is valid until the next call. */
 void make_scratch(void);

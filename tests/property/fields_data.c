@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
 #include "property/fields.h"
 
 #define DRAWN 12
@@ -256,12 +255,12 @@ static bool is_there(const char *name) {
     return access(in_scratch(name), F_OK) == 0;
 }
 
-static bool name(void) {
+FIELD(ls_write_options, name) {
     assert_ok(write_images("named", LS_FORMAT_TFRECORD, LS_WRITE(.name = "mine")));
     return is_there("named/mine-train.tfrecord-00000-of-00001");
 }
 
-static bool shards(void) {
+FIELD(ls_write_options, shards) {
     assert_ok(write_images("sharded", LS_FORMAT_TFRECORD, LS_WRITE(.shards = 3)));
     return is_there("sharded/shapes-train.tfrecord-00002-of-00003");
 }
@@ -272,7 +271,7 @@ static off_t size_of(const char *name) {
     return info.st_size;
 }
 
-static bool quality(void) {
+FIELD(ls_write_options, quality) {
     assert_ok(write_images("good", LS_FORMAT_JPEG, LS_WRITE()));
     assert_ok(write_images("poor", LS_FORMAT_JPEG, LS_WRITE(.quality = 5)));
     return size_of("good/train/circle/000001.jpg") > size_of("poor/train/circle/000001.jpg");
@@ -297,19 +296,8 @@ static bool reads_again(bool cache) {
     return !again;
 }
 
-static bool cache(void) {
+FIELD(ls_dataset_options, cache) {
     return reads_again(true) && !reads_again(false);
-}
-
-static const struct row rows[] = {
-    ROW(ls_write_options, name, name),
-    ROW(ls_write_options, shards, shards),
-    ROW(ls_write_options, quality, quality),
-    ROW(ls_dataset_options, cache, cache),
-};
-
-TEST_EACH(every_other_field_counts, COUNT_OF(rows)) {
-    check_row(&rows[_i]);
 }
 
 /* That all tests share: images as JPEG, some of them damaged, and records in two files. */

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "harness.h"
 #include "property/fields.h"
 
 /* ---- layers: behind two convolutions, so that there is something to name as an input ---- */
@@ -242,11 +241,11 @@ static int64_t parameters_of(const char *name, const ls_application_options *opt
     return sum;
 }
 
-static bool classes(void) {
+FIELD(ls_application_options, classes) {
     return parameters_of("lenet", LS_APPLICATION(.classes = 3)) != parameters_of("lenet", LS_APPLICATION(.classes = 4));
 }
 
-static bool alpha(void) {
+FIELD(ls_application_options, alpha) {
     return parameters_of("mobilenet_v2", LS_APPLICATION(.classes = 3)) !=
            parameters_of("mobilenet_v2", LS_APPLICATION(.classes = 3, .alpha = 0.35F));
 }
@@ -267,7 +266,7 @@ static ls_status load_larger(ls_strategy *strategy, ls_dataset *data, const char
     return status;
 }
 
-static bool skip_mismatch(void) {
+FIELD(ls_load_options, skip_mismatch) {
     ls_strategy *strategy = two_devices();
     ls_dataset *data = few_images(NULL);
     ls_model *model = new_model(strategy, 3);
@@ -284,16 +283,6 @@ static bool skip_mismatch(void) {
     (void)unlink(path);
     ck_assert_msg(!skipped, "%s", ls_error());
     return refused == LS_INVALID_ARGUMENT;
-}
-
-static const struct row rows[] = {
-    ROW(ls_application_options, classes, classes),
-    ROW(ls_application_options, alpha, alpha),
-    ROW(ls_load_options, skip_mismatch, skip_mismatch),
-};
-
-TEST_EACH(every_other_field_counts, COUNT_OF(rows)) {
-    check_row(&rows[_i]);
 }
 
 TESTS("fields", .seconds = 60)

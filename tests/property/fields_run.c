@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
 #include "property/fields.h"
 
 /* ---- a strategy's ---- */
@@ -45,14 +44,14 @@ TEST_EACH(every_field_of_strategy_options_counts, COUNT_OF(strategy_changes)) {
     ck_assert_msg(open_strategy(&changed) == LS_INVALID_ARGUMENT, "%s is ignored", strategy_changes[_i].field);
 }
 
-static bool parameter_device(void) {
+FIELD(ls_central_storage_options, parameter_device) {
     ls_strategy *strategy = NULL;
     ls_status status =
         ls_central_storage_strategy_new(NULL, LS_CENTRAL_STORAGE(.parameter_device = "gpu:0"), &strategy);
     return status == LS_INVALID_ARGUMENT && !strategy;
 }
 
-static bool replicas_on_servers(void) {
+FIELD(ls_parameter_server_options, replicas) {
     ls_strategy *strategy = NULL;
     ls_status status = ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.replicas = 17), &strategy);
     return status == LS_INVALID_ARGUMENT && strstr(ls_error(), "replicas 17") && !strategy;
@@ -65,46 +64,46 @@ static bool is_refused_for_servers(ls_parameter_server_options servers, ls_statu
            !strategy;
 }
 
-static bool consistency(void) {
+FIELD(ls_parameter_server_options, consistency) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = (ls_consistency)99}, LS_INVALID_ARGUMENT,
                                   "consistency 99") &&
            is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .sparse = LS_SPARSE_ALWAYS},
                                   LS_UNIMPLEMENTED, "consistency LS_SYNC in place of async");
 }
 
-static bool staleness(void) {
+FIELD(ls_parameter_server_options, staleness) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .staleness = -1},
                                   LS_INVALID_ARGUMENT, "staleness -1") &&
            is_refused_for_servers((ls_parameter_server_options){.staleness = 2}, LS_INVALID_ARGUMENT,
                                   "staleness and on_stale go with");
 }
 
-static bool on_stale(void) {
+FIELD(ls_parameter_server_options, on_stale) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .on_stale = (ls_on_stale)5},
                                   LS_INVALID_ARGUMENT, "on_stale 5") &&
            is_refused_for_servers((ls_parameter_server_options){.on_stale = LS_STALE_SCALE}, LS_INVALID_ARGUMENT,
                                   "staleness and on_stale go with");
 }
 
-static bool hybrid(void) {
+FIELD(ls_parameter_server_options, hybrid) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .hybrid = true},
                                   LS_INVALID_ARGUMENT, "hybrid goes with consistency LS_SYNC");
 }
 
-static bool max_staleness(void) {
+FIELD(ls_parameter_server_options, max_staleness) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .max_staleness = 3},
                                   LS_INVALID_ARGUMENT, "max_staleness 3 goes with") &&
            is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .on_stale = LS_STALE_DROP},
                                   LS_INVALID_ARGUMENT, "max_staleness 0 is needed by");
 }
 
-static bool delay(void) {
+FIELD(ls_parameter_server_options, delay) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_DELAYED, .delay = -1},
                                   LS_INVALID_ARGUMENT, "delay -1") &&
            is_refused_for_servers((ls_parameter_server_options){.delay = 1}, LS_INVALID_ARGUMENT, "delay 1 goes with");
 }
 
-static bool sparse_tables(void) {
+FIELD(ls_parameter_server_options, sparse) {
     ls_strategy *strategy = NULL;
     ls_status status =
         ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.sparse = (ls_sparse_tables)7), &strategy);
@@ -118,27 +117,27 @@ static bool is_refused_as_local(ls_local_sgd_options local, const char *field) {
     return status == LS_INVALID_ARGUMENT && strstr(ls_error(), field) && !strategy;
 }
 
-static bool sync_every(void) {
+FIELD(ls_local_sgd_options, sync_every) {
     return is_refused_as_local((ls_local_sgd_options){.sync_every = -1}, "sync_every -1");
 }
 
-static bool outer_learning_rate(void) {
+FIELD(ls_local_sgd_options, outer_learning_rate) {
     return is_refused_as_local((ls_local_sgd_options){.sync_every = 1, .outer_learning_rate = NAN}, "outer_learning");
 }
 
-static bool outer_momentum(void) {
+FIELD(ls_local_sgd_options, outer_momentum) {
     return is_refused_as_local((ls_local_sgd_options){.sync_every = 1, .outer_momentum = 2}, "outer_momentum 2");
 }
 
-static bool fragments(void) {
+FIELD(ls_local_sgd_options, fragments) {
     return is_refused_as_local((ls_local_sgd_options){.sync_every = 3, .fragments = 2}, "of fragments 2");
 }
 
-static bool fragment_delay(void) {
+FIELD(ls_local_sgd_options, fragment_delay) {
     return is_refused_as_local((ls_local_sgd_options){.sync_every = 3, .fragment_delay = 3}, "fragment_delay 3");
 }
 
-static bool fragment_alpha(void) {
+FIELD(ls_local_sgd_options, fragment_alpha) {
     return is_refused_as_local((ls_local_sgd_options){.sync_every = 3, .fragment_alpha = -1}, "fragment_alpha -1");
 }
 
@@ -147,7 +146,7 @@ static void find_moments(void *context, ls_log_level level, const char *line) {
     *(bool *)context |= strstr(line, "each has its own moments") != NULL;
 }
 
-static bool local_moments(void) {
+FIELD(ls_local_sgd_options, local_moments) {
     ls_strategy_options options = strategy_base;
     ls_strategy *strategy = NULL;
     bool found = false;
@@ -158,7 +157,7 @@ static bool local_moments(void) {
     return found;
 }
 
-static bool log_lines(void) {
+FIELD(ls_strategy_options, log) {
     ls_strategy_options options = strategy_base;
     options.log = count_lines;
     opened_log = 0;
@@ -166,7 +165,7 @@ static bool log_lines(void) {
     return opened_log > 0;
 }
 
-static bool log_context(void) {
+FIELD(ls_strategy_options, log_context) {
     ls_strategy_options options = strategy_base;
     int mine = 0;
     options.log = count_lines;
@@ -193,15 +192,15 @@ static struct digest all_reduce(ls_all_reduce_options options) {
     return digest;
 }
 
-static bool prescale(void) {
+FIELD(ls_all_reduce_options, prescale) {
     return differs(all_reduce((ls_all_reduce_options){0}), all_reduce((ls_all_reduce_options){.prescale = 0.5}));
 }
 
-static bool postscale(void) {
+FIELD(ls_all_reduce_options, postscale) {
     return differs(all_reduce((ls_all_reduce_options){0}), all_reduce((ls_all_reduce_options){.postscale = 0.5}));
 }
 
-static bool all_reduce_compression(void) {
+FIELD(ls_all_reduce_options, compression) {
     return all_reduce((ls_all_reduce_options){.compression = (ls_compression)99}).refused;
 }
 
@@ -235,11 +234,11 @@ static struct digest add_gradients(ls_gradients_options options) {
     return digest;
 }
 
-static bool gradient_passes(void) {
+FIELD(ls_gradients_options, passes) {
     return differs(add_gradients((ls_gradients_options){0}), add_gradients((ls_gradients_options){.passes = PASSES}));
 }
 
-static bool gradient_predivide(void) {
+FIELD(ls_gradients_options, predivide) {
     return add_gradients((ls_gradients_options){.predivide = (double)INFINITY}).refused;
 }
 
@@ -272,15 +271,15 @@ static struct digest plain_fit(void) {
     return run_fit((ls_fit_options){.epochs = 2, .verbose = -1});
 }
 
-static bool epochs(void) {
+FIELD(ls_fit_options, epochs) {
     return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 3, .verbose = -1}));
 }
 
-static bool steps_per_epoch(void) {
+FIELD(ls_fit_options, steps_per_epoch) {
     return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .steps_per_epoch = 1}));
 }
 
-static bool validation_data(void) {
+FIELD(ls_fit_options, validation_data) {
     ls_dataset *data = few_images(NULL);
     bool differ = differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .validation_data = data}));
     ls_dataset_free(data);
@@ -298,26 +297,26 @@ static off_t printed(int verbose) {
     return size;
 }
 
-static bool verbose(void) {
+FIELD(ls_fit_options, verbose) {
     return printed(-1) == 0 && printed(2) > 0;
 }
 
-static bool on_epoch(void) {
+FIELD(ls_fit_options, on_epoch) {
     return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .on_epoch = tell_epoch}));
 }
 
-static bool fit_context(void) {
+FIELD(ls_fit_options, context) {
     struct told told = {0};
     (void)run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .on_epoch = tell_epoch, .context = &told});
     return told.epochs == 2;
 }
 
-static bool class_weight(void) {
+FIELD(ls_fit_options, class_weight) {
     static const ls_class_weight five_times[] = {{1, 5}, {-1, 0}};
     return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .class_weight = five_times}));
 }
 
-static bool request(void) {
+FIELD(ls_fit_options, request) {
     return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .request = stop_at_once}));
 }
 
@@ -347,44 +346,44 @@ static const char *new_folder(void) {
     return name;
 }
 
-static bool folder(void) {
+FIELD(ls_checkpoint_options, folder) {
     struct digest digest;
     return count_files((ls_checkpoint_options){.keep_on_success = true}, new_folder(), &digest) > 0 && !digest.refused;
 }
 
-static bool keep_on_success(void) {
+FIELD(ls_checkpoint_options, keep_on_success) {
     struct digest digest;
     return count_files((ls_checkpoint_options){.keep_on_success = false}, new_folder(), &digest) == 0;
 }
 
-static bool keep(void) {
+FIELD(ls_checkpoint_options, keep) {
     struct digest digest;
     return count_files((ls_checkpoint_options){.keep_on_success = true, .keep = 1}, new_folder(), &digest) == 1;
 }
 
 /* Fewer than after each epoch: the end's alone. */
-static bool every_steps(void) {
+FIELD(ls_checkpoint_options, every_steps) {
     struct digest digest;
     ls_checkpoint_options epoch = {.keep_on_success = true, .keep = 100}, rare = epoch;
     rare.every_steps = 1000;
     return count_files(rare, new_folder(), &digest) < count_files(epoch, new_folder(), &digest);
 }
 
-static bool checkpoint_warn_only(void) {
+FIELD(ls_checkpoint_options, warn_only) {
     struct digest fails, warns;
     (void)count_files((ls_checkpoint_options){.keep = 1}, "no/such", &fails);
     (void)count_files((ls_checkpoint_options){.warn_only = true}, "no/such", &warns);
     return fails.refused && !warns.refused;
 }
 
-static bool overrides(void) {
+FIELD(ls_checkpoint_options, overrides) {
     struct digest digest;
     (void)count_files((ls_checkpoint_options){.overrides = "seed"}, new_folder(), &digest);
     return digest.refused;
 }
 
-static bool checkpoint(void) {
-    return folder();
+FIELD(ls_fit_options, checkpoint) {
+    return ls_checkpoint_options_folder();
 }
 
 /* ---- a variable's ---- */
@@ -423,51 +422,6 @@ TEST_EACH(every_field_of_variable_options_counts, COUNT_OF(variable_changes)) {
     change_field(&changed, &variable_changes[_i]);
     ck_assert_msg(differs(use_variable(&variable_base), use_variable(&changed)), "%s is ignored",
                   variable_changes[_i].field);
-}
-
-static const struct row rows[] = {
-    ROW(ls_central_storage_options, parameter_device, parameter_device),
-    ROW(ls_parameter_server_options, replicas, replicas_on_servers),
-    ROW(ls_parameter_server_options, consistency, consistency),
-    ROW(ls_parameter_server_options, delay, delay),
-    ROW(ls_parameter_server_options, staleness, staleness),
-    ROW(ls_parameter_server_options, on_stale, on_stale),
-    ROW(ls_parameter_server_options, max_staleness, max_staleness),
-    ROW(ls_parameter_server_options, hybrid, hybrid),
-    ROW(ls_parameter_server_options, sparse, sparse_tables),
-    ROW(ls_local_sgd_options, sync_every, sync_every),
-    ROW(ls_local_sgd_options, outer_learning_rate, outer_learning_rate),
-    ROW(ls_local_sgd_options, outer_momentum, outer_momentum),
-    ROW(ls_local_sgd_options, local_moments, local_moments),
-    ROW(ls_local_sgd_options, fragments, fragments),
-    ROW(ls_local_sgd_options, fragment_delay, fragment_delay),
-    ROW(ls_local_sgd_options, fragment_alpha, fragment_alpha),
-    ROW(ls_strategy_options, log, log_lines),
-    ROW(ls_strategy_options, log_context, log_context),
-    ROW(ls_fit_options, epochs, epochs),
-    ROW(ls_fit_options, steps_per_epoch, steps_per_epoch),
-    ROW(ls_fit_options, validation_data, validation_data),
-    ROW(ls_fit_options, verbose, verbose),
-    ROW(ls_fit_options, on_epoch, on_epoch),
-    ROW(ls_fit_options, context, fit_context),
-    ROW(ls_fit_options, checkpoint, checkpoint),
-    ROW(ls_fit_options, class_weight, class_weight),
-    ROW(ls_fit_options, request, request),
-    ROW(ls_checkpoint_options, folder, folder),
-    ROW(ls_gradients_options, passes, gradient_passes),
-    ROW(ls_gradients_options, predivide, gradient_predivide),
-    ROW(ls_all_reduce_options, prescale, prescale),
-    ROW(ls_all_reduce_options, postscale, postscale),
-    ROW(ls_all_reduce_options, compression, all_reduce_compression),
-    ROW(ls_checkpoint_options, every_steps, every_steps),
-    ROW(ls_checkpoint_options, keep, keep),
-    ROW(ls_checkpoint_options, keep_on_success, keep_on_success),
-    ROW(ls_checkpoint_options, warn_only, checkpoint_warn_only),
-    ROW(ls_checkpoint_options, overrides, overrides),
-};
-
-TEST_EACH(every_other_field_counts, COUNT_OF(rows)) {
-    check_row(&rows[_i]);
 }
 
 TESTS("fields", .seconds = 60, .begin = make_scratch, .end = remove_scratch)

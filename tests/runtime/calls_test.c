@@ -42,11 +42,10 @@ static ls_status give_unequal(struct member *member) {
     return status;
 }
 
-START_TEST(parts_of_unequal_sizes_begin_too) {
+TEST_EACH(parts_of_unequal_sizes_begin_too, 2) {
     for (int size = 1; size <= 4; size++)
         members_run_ok(&(struct members_options){size, transports[_i]}, give_unequal, NULL);
 }
-END_TEST
 
 static ls_status slip(struct member *member) {
     ls_communicator *communicator = member->communicator;
@@ -72,17 +71,8 @@ static ls_status slip(struct member *member) {
     return ls_barrier(communicator, "nothing has happened");
 }
 
-START_TEST(a_slip_in_a_struct_is_named) {
+TEST_EACH(a_slip_in_a_struct_is_named, 2) {
     members_run_ok(&(struct members_options){2, transports[_i]}, slip, NULL);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("runtime/calls");
-    TCase *cases = tcase_create("calls");
-    tcase_set_timeout(cases, 100);
-    tcase_add_loop_test(cases, parts_of_unequal_sizes_begin_too, 0, 2);
-    tcase_add_loop_test(cases, a_slip_in_a_struct_is_named, 0, 2);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("runtime/calls", .seconds = 100)

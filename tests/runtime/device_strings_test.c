@@ -33,7 +33,7 @@ static const struct {
     {NULL, "/gpu:0/gpu:1", NULL, "is not of the form"},
 };
 
-START_TEST(a_table_of_lists_is_read) {
+TEST_EACH(a_table_of_lists_is_read, COUNT_OF(rows)) {
     char list[128];
     (void)snprintf(list, sizeof(list), "%s", rows[_i].list);
     ls_status status = ls_device_strings_read(rows[_i].own, list);
@@ -43,10 +43,9 @@ START_TEST(a_table_of_lists_is_read) {
     else
         ck_assert_str_eq(list, rows[_i].plain);
 }
-END_TEST
 
 /* Any order and any subset of what names this task leads to the device. */
-START_TEST(parts_come_in_any_order) {
+TEST(parts_come_in_any_order) {
     struct draw draw = draw_from(draw_first_seed(), 0);
     static const char *const parts[] = {"/job:worker", "/replica:0", "/task:1", "/device:GPU:7"};
     for (int i = 0; i < 200; i++) {
@@ -67,13 +66,5 @@ START_TEST(parts_come_in_any_order) {
         ck_assert_str_eq(list, wanted[entries - 1]);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("device strings");
-    TCase *tests = tcase_create("device strings");
-    tcase_add_loop_test(tests, a_table_of_lists_is_read, 0, sizeof(rows) / sizeof(rows[0]));
-    tcase_add_test(tests, parts_come_in_any_order);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("device strings")

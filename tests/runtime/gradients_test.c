@@ -113,7 +113,7 @@ static ls_status train(struct member *member) {
     return status;
 }
 
-START_TEST(gradients_become_ready_in_any_order) {
+TEST_EACH(gradients_become_ready_in_any_order, TRANSPORTS) {
     const ls_gradients_options *options[] = {
         LS_GRADIENTS(NULL, .passes = PASSES, .local = local),
         LS_GRADIENTS(NULL, .passes = PASSES, .local = local, .sum = true, .bytes_per_pack = 1000, .predivide = 4),
@@ -122,7 +122,6 @@ START_TEST(gradients_become_ready_in_any_order) {
         for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
             members_run_ok(&(struct members_options){size, transports[_i]}, train, (void *)(uintptr_t)options[i]);
 }
-END_TEST
 
 static ls_status compress(struct member *member) {
     float value = 1 + 0x1p-20F * (float)(1 + member->rank);
@@ -141,10 +140,9 @@ static ls_status compress(struct member *member) {
     return status;
 }
 
-START_TEST(compression_rounds_what_crosses_links) {
+TEST(compression_rounds_what_crosses_links) {
     members_run_ok(&(struct members_options){2, "tcp"}, compress, NULL);
 }
-END_TEST
 
 static ls_status slip(struct member *member) {
     float value = 1;
@@ -178,18 +176,8 @@ static ls_status slip(struct member *member) {
     return LS_OK;
 }
 
-START_TEST(slips_are_named) {
+TEST(slips_are_named) {
     members_run_ok(&(struct members_options){1, "tcp"}, slip, NULL);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("runtime/gradients");
-    TCase *cases = tcase_create("gradients");
-    tcase_set_timeout(cases, 200);
-    tcase_add_loop_test(cases, gradients_become_ready_in_any_order, 0, TRANSPORTS);
-    tcase_add_test(cases, compression_rounds_what_crosses_links);
-    tcase_add_test(cases, slips_are_named);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("runtime/gradients", .seconds = 200)

@@ -124,12 +124,11 @@ static ls_status in_any_order(struct member *member) {
     return status;
 }
 
-START_TEST(calls_begin_in_any_order) {
+TEST_EACH(calls_begin_in_any_order, TRANSPORTS) {
     use_transport(_i);
     for (int size = 1; size <= (SANITIZED ? 4 : 8); size++)
         members_run_ok(&(struct members_options){size, transport, size % 2 ? LS_AUTO : LS_RING}, in_any_order, NULL);
 }
-END_TEST
 
 /* Rank 0 begins b and a at once; the others begin a, wait for it, and begin b then. */
 static ls_status crosswise(struct member *member) {
@@ -148,11 +147,10 @@ static ls_status crosswise(struct member *member) {
     return status;
 }
 
-START_TEST(no_order_stops_the_others) {
+TEST_EACH(no_order_stops_the_others, TRANSPORTS) {
     use_transport(_i);
     members_run_ok(&(struct members_options){4, transport}, crosswise, NULL);
 }
-END_TEST
 
 /* ---- groups ---- */
 
@@ -186,12 +184,11 @@ static ls_status in_groups(struct member *member) {
     return status;
 }
 
-START_TEST(a_group_is_one_call) {
+TEST_EACH(a_group_is_one_call, TRANSPORTS) {
     use_transport(_i);
     for (int size = 1; size <= 4; size *= 2)
         members_run_ok(&(struct members_options){size, transport}, in_groups, NULL);
 }
-END_TEST
 
 /* ---- slips and differences ---- */
 
@@ -225,11 +222,10 @@ static ls_status slip(struct member *member) {
     return status;
 }
 
-START_TEST(a_slip_is_named_and_begins_nothing) {
+TEST_EACH(a_slip_is_named_and_begins_nothing, TRANSPORTS) {
     use_transport(_i);
     members_run_ok(&(struct members_options){3, transport}, slip, NULL);
 }
-END_TEST
 
 static ls_status differ(struct member *member) {
     ls_communicator *communicator = member->communicator;
@@ -247,7 +243,7 @@ static ls_status differ(struct member *member) {
     return status;
 }
 
-START_TEST(calls_that_differ_are_named_on_all_ranks) {
+TEST_EACH(calls_that_differ_are_named_on_all_ranks, TRANSPORTS) {
     struct member members[MAX_MEMBERS];
     use_transport(_i);
     members_run(&(struct members_options){3, transport}, differ, NULL, members);
@@ -258,7 +254,6 @@ START_TEST(calls_that_differ_are_named_on_all_ranks) {
     }
     ck_assert(members[0].status == LS_INVALID_ARGUMENT || members[1].status == LS_INVALID_ARGUMENT);
 }
-END_TEST
 
 /* ---- who is missing ---- */
 
@@ -291,7 +286,7 @@ static ls_status be_lonely(struct member *member) {
     return status;
 }
 
-START_TEST(who_has_not_begun_a_call_is_named) {
+TEST_EACH(who_has_not_begun_a_call_is_named, TRANSPORTS) {
     struct lines lines = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     struct member members[MAX_MEMBERS];
     use_transport(_i);
@@ -304,7 +299,6 @@ START_TEST(who_has_not_begun_a_call_is_named) {
                       "rank %d: %s %s", i, ls_status_name(members[i].status), members[i].error);
     ck_assert(lines.said);
 }
-END_TEST
 
 static ls_status abort_amid(struct member *member) {
     float values[4] = {0};
@@ -327,7 +321,7 @@ static ls_status abort_amid(struct member *member) {
     return status;
 }
 
-START_TEST(an_abort_ends_what_was_begun) {
+TEST_EACH(an_abort_ends_what_was_begun, TRANSPORTS) {
     struct member members[MAX_MEMBERS];
     use_transport(_i);
     members_run(&(struct members_options){3, transport}, abort_amid, NULL, members);
@@ -335,7 +329,6 @@ START_TEST(an_abort_ends_what_was_begun) {
         ck_assert_msg(members[i].status == LS_ABORTED && strstr(members[i].error, "the sensor is gone"), "rank %d: %s",
                       i, members[i].error);
 }
-END_TEST
 
 /* ---- join ---- */
 
@@ -374,12 +367,11 @@ static ls_status uneven(struct member *member) {
     return status;
 }
 
-START_TEST(ranks_with_fewer_steps_join) {
+TEST_EACH(ranks_with_fewer_steps_join, TRANSPORTS) {
     use_transport(_i);
     for (int size = 1; size <= (SANITIZED ? 3 : 6); size++)
         members_run_ok(&(struct members_options){size, transport}, uneven, NULL);
 }
-END_TEST
 
 static ls_status join_amid(struct member *member) {
     float values[3] = {0};
@@ -391,7 +383,7 @@ static ls_status join_amid(struct member *member) {
     return ls_all_gather(member->communicator, LS_ALL_GATHER("parts", values, values, counts));
 }
 
-START_TEST(other_calls_amid_a_join_are_named) {
+TEST_EACH(other_calls_amid_a_join_are_named, TRANSPORTS) {
     struct member members[MAX_MEMBERS];
     use_transport(_i);
     members_run(&(struct members_options){3, transport}, join_amid, NULL, members);
@@ -400,7 +392,6 @@ START_TEST(other_calls_amid_a_join_are_named) {
                           strstr(members[i].error, "all_gather 'parts': 1 of 3 ranks have joined (ls_join), rank 2"),
                       "rank %d: %s", i, members[i].error);
 }
-END_TEST
 
 /* ---- a timeline that starts and stops ---- */
 
@@ -445,13 +436,12 @@ static ls_status time_calls(struct member *member) {
     return LS_OK;
 }
 
-START_TEST(a_timeline_has_the_calls_between_start_and_stop) {
+TEST(a_timeline_has_the_calls_between_start_and_stop) {
     char folder[] = "/tmp/lockstep-timeline-XXXXXX";
     ck_assert_ptr_nonnull(mkdtemp(folder));
     members_run_ok(&(struct members_options){.size = 3, .transport = transport}, time_calls, folder);
     ck_assert_int_eq(rmdir(folder), 0);
 }
-END_TEST
 
 /* context: an atomic_bool, true when rank 0 has been refused. */
 static ls_status start_amid_a_call(struct member *member) {
@@ -474,27 +464,9 @@ static ls_status start_amid_a_call(struct member *member) {
     return sum_one(member, "slow");
 }
 
-START_TEST(no_timeline_starts_amid_a_call) {
+TEST(no_timeline_starts_amid_a_call) {
     atomic_bool refused = false;
     members_run_ok(&(struct members_options){.size = 2, .transport = transport}, start_amid_a_call, &refused);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("runtime/pending");
-    TCase *cases = tcase_create("pending");
-    tcase_set_timeout(cases, 200);
-    tcase_add_loop_test(cases, calls_begin_in_any_order, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, no_order_stops_the_others, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, a_group_is_one_call, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, a_slip_is_named_and_begins_nothing, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, calls_that_differ_are_named_on_all_ranks, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, who_has_not_begun_a_call_is_named, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, an_abort_ends_what_was_begun, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, ranks_with_fewer_steps_join, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, other_calls_amid_a_join_are_named, 0, TRANSPORTS);
-    tcase_add_test(cases, a_timeline_has_the_calls_between_start_and_stop);
-    tcase_add_test(cases, no_timeline_starts_amid_a_call);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("runtime/pending", .seconds = 200)

@@ -7,7 +7,7 @@
 #define TASKS   3
 #define UNKNOWN (-1)
 
-START_TEST(the_newest_process_counts) {
+TEST(the_newest_process_counts) {
     struct ls_restart known[TASKS] = {{1, 0}, {5, 2}, {0, 0}};
     const struct ls_restart told[TASKS] = {{4, 1}, {3, 1}, {2, 7}};
     const struct ls_restart wanted[TASKS] = {{4, 1}, {5, 2}, {2, 7}};
@@ -16,18 +16,16 @@ START_TEST(the_newest_process_counts) {
         ck_assert_mem_eq(known, wanted, sizeof(known));
     }
 }
-END_TEST
 
-START_TEST(of_one_process_the_greater_number) {
+TEST(of_one_process_the_greater_number) {
     struct ls_restart known[TASKS] = {{4, 1}, {4, 3}, {4, 2}};
     const struct ls_restart told[TASKS] = {{4, 2}, {4, 2}, {4, 2}}, wanted[TASKS] = {{4, 2}, {4, 3}, {4, 2}};
     ls_restarts_merge(known, told, TASKS);
     ck_assert_mem_eq(known, wanted, sizeof(known));
 }
-END_TEST
 
 /* A new process does not know its number of restarts. */
-START_TEST(who_is_new_does_not_know) {
+TEST(who_is_new_does_not_know) {
     struct ls_restart known[TASKS] = {{4, 1}, {4, 3}, {0, 0}};
     const struct ls_restart told[TASKS] = {{9, UNKNOWN}, {0, 0}, {9, UNKNOWN}},
                             wanted[TASKS] = {{4, 1}, {4, 3}, {0, 0}};
@@ -41,14 +39,5 @@ START_TEST(who_is_new_does_not_know) {
         ck_assert_int_eq(known[2].since, 9);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("restarts");
-    TCase *tests = tcase_create("restarts");
-    tcase_add_test(tests, the_newest_process_counts);
-    tcase_add_test(tests, of_one_process_the_greater_number);
-    tcase_add_test(tests, who_is_new_does_not_know);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("restarts")

@@ -95,13 +95,12 @@ static ls_status make_all(struct member *member) {
     return status;
 }
 
-START_TEST(every_set_adds_its_own) {
+TEST_EACH(every_set_adds_its_own, KINDS) {
     for (int size = 1; size <= (SANITIZED ? 3 : 4); size++) {
         struct members_options options = kind_of(_i, size);
         members_run_ok(&options, make_all, NULL);
     }
 }
-END_TEST
 
 /* ---- several at once ---- */
 
@@ -155,11 +154,10 @@ static ls_status call_in_three(struct member *member) {
     return LS_OK;
 }
 
-START_TEST(threads_call_in_several_sets_at_once) {
+TEST_EACH(threads_call_in_several_sets_at_once, KINDS) {
     struct members_options options = kind_of(_i, 4);
     members_run_ok(&options, call_in_three, NULL);
 }
-END_TEST
 
 /* ---- slips ---- */
 
@@ -187,11 +185,10 @@ static ls_status slip_alone(struct member *member) {
     return use_set(set, &(struct list){2, {1, 0}}, member->rank);
 }
 
-START_TEST(a_slip_leaves_the_communicator_as_it_is) {
+TEST_EACH(a_slip_leaves_the_communicator_as_it_is, TRANSPORTS) {
     struct members_options options = kind_of(_i, 2);
     members_run_ok(&options, slip_alone, NULL);
 }
-END_TEST
 
 /* A rank that is slow to look may hear first that another one has left, with the same cause. */
 static void all_fail(const struct member members[], int size, ls_status status, const char *told) {
@@ -207,13 +204,12 @@ static ls_status differ(struct member *member) {
     return ls_communicator_subset(member->communicator, member->rank ? (int[]){0, 2} : (int[]){0, 1}, 2, &set);
 }
 
-START_TEST(ranks_that_differ_are_named) {
+TEST_EACH(ranks_that_differ_are_named, TRANSPORTS) {
     struct members_options options = kind_of(_i, 3);
     struct member members[MAX_MEMBERS];
     members_run(&options, differ, NULL, members);
     all_fail(members, 3, LS_INVALID_ARGUMENT, "name differs: 'process set of ranks 0, ");
 }
-END_TEST
 
 /* Ranks 0 and 1 make different calls in their set, while 2 and 3 add in theirs until they hear of it. */
 static ls_status fail_in_set(struct member *member) {
@@ -229,13 +225,12 @@ static ls_status fail_in_set(struct member *member) {
     return status;
 }
 
-START_TEST(a_failure_in_a_set_ends_the_calls_in_all) {
+TEST_EACH(a_failure_in_a_set_ends_the_calls_in_all, TRANSPORTS) {
     struct members_options options = kind_of(_i, 4);
     struct member members[MAX_MEMBERS];
     members_run(&options, fail_in_set, NULL, members);
     all_fail(members, 4, LS_INVALID_ARGUMENT, "process set of ranks 0, 1: all_reduce '");
 }
-END_TEST
 
 /* Rank 1 is done, while rank 0 calls in their set. */
 static ls_status leave_early(struct member *member) {
@@ -248,7 +243,7 @@ static ls_status leave_early(struct member *member) {
                                     : ls_receive(set, LS_RECEIVE("one more", &value, 1));
 }
 
-START_TEST(a_rank_that_has_finished_is_named) {
+TEST_EACH(a_rank_that_has_finished_is_named, 2 * TRANSPORTS) {
     struct members_options options = kind_of(_i / 2, 2);
     struct member members[MAX_MEMBERS];
     bool collective = _i % 2;
@@ -257,18 +252,5 @@ START_TEST(a_rank_that_has_finished_is_named) {
     ck_assert_msg(strstr(members[0].error, "'one more'") && strstr(members[0].error, "finished"), "%s",
                   members[0].error);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("runtime/subset");
-    TCase *cases = tcase_create("subset");
-    tcase_set_timeout(cases, 300);
-    tcase_add_loop_test(cases, every_set_adds_its_own, 0, KINDS);
-    tcase_add_loop_test(cases, threads_call_in_several_sets_at_once, 0, KINDS);
-    tcase_add_loop_test(cases, a_slip_leaves_the_communicator_as_it_is, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, ranks_that_differ_are_named, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, a_failure_in_a_set_ends_the_calls_in_all, 0, TRANSPORTS);
-    tcase_add_loop_test(cases, a_rank_that_has_finished_is_named, 0, 2 * TRANSPORTS);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("runtime/subset", .seconds = 300)

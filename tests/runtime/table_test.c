@@ -212,19 +212,11 @@ static ls_status try_rows(struct member *member) {
 }
 
 /* Every number of ranks, and with each another transport and communication. */
-START_TEST(every_row_has_its_digest) {
+TEST_EACH(every_row_has_its_digest, SANITIZED ? MAX_MEMBERS / 2 : MAX_MEMBERS) {
     int kind = _i % KINDS;
     const struct members_options options = {
         .size = _i + 1, .transport = transports[kind % 2], .communication = kind < 2 ? LS_AUTO : LS_RING};
     members_run_ok(&options, try_rows, NULL);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("runtime/table");
-    TCase *cases = tcase_create("table");
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, every_row_has_its_digest, 0, SANITIZED ? MAX_MEMBERS / 2 : MAX_MEMBERS);
-    suite_add_tcase(suite, cases);
-    return run_suite(suite);
-}
+TESTS("runtime/table", .seconds = 120)

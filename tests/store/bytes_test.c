@@ -84,7 +84,7 @@ static void run_measure(struct measure *measure) {
 }
 
 /* Between all workers and servers, frames and the dense variables with them. */
-START_TEST(a_step_moves_little_beside_the_rows_that_it_touches) {
+TEST_EACH(a_step_moves_little_beside_the_rows_that_it_touches, 2) {
     static struct measure all[2][2];
     int tasks = _i ? MOST : 2;
     for (int i = 0; i < 2; i++)
@@ -103,13 +103,5 @@ START_TEST(a_step_moves_little_beside_the_rows_that_it_touches) {
     ck_assert_double_le(ways[0], 1.15);
     ck_assert_double_le(ways[1], 1.15);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("store/bytes");
-    TCase *tests = tcase_create("bytes of rows");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, a_step_moves_little_beside_the_rows_that_it_touches, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("store/bytes", .seconds = 120)

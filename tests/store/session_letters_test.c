@@ -206,7 +206,7 @@ static const struct bad bads[] = {
     {"has a negative rate", 0, {LS_SESSION_PUSH, ROGUE, 0, 0, 0, -1, false}, true, 1, -1},
 };
 
-START_TEST(a_workers_letters_are_judged) {
+TEST_EACH(a_workers_letters_are_judged, COUNT_OF(bads)) {
     const struct bad *bad = &bads[_i];
     struct trial trial = {.bad = bad, .session = session, .servers = 2};
     struct ls_log log = {.level = LS_LOG_ERROR};
@@ -223,7 +223,6 @@ START_TEST(a_workers_letters_are_judged) {
     }
     close_keepers(&trial);
 }
-END_TEST
 
 /* ---- a rogue server ---- */
 
@@ -309,17 +308,15 @@ static void run_rogue_server(struct trial *trial, const char *expected) {
 }
 
 /* Two letters of one server are not those of two. */
-START_TEST(a_server_that_has_a_push_twice_is_refused) {
+TEST(a_server_that_has_a_push_twice_is_refused) {
     struct trial trial = {.session = session, .servers = 2, .twice = LS_SESSION_STAGED};
     run_rogue_server(&trial, "from rank 2");
 }
-END_TEST
 
-START_TEST(a_server_that_gives_its_variables_twice_is_refused) {
+TEST(a_server_that_gives_its_variables_twice_is_refused) {
     struct trial trial = {.session = session, .servers = 3, .silent = 1, .twice = LS_SESSION_RESULT};
     run_rogue_server(&trial, "from rank 3");
 }
-END_TEST
 
 /* ---- waits ---- */
 
@@ -351,7 +348,7 @@ static ls_status work_slowly(struct rank *rank) {
     return status;
 }
 
-START_TEST(the_first_server_tells_who_holds_up_others) {
+TEST(the_first_server_tells_who_holds_up_others) {
     struct trial trial = {.session = session, .servers = 2};
     struct ls_log log = {.sink = note_line, .context = &trial, .level = LS_LOG_INFO};
     struct ls_keeping keeping[MOST_SERVERS];
@@ -365,16 +362,5 @@ START_TEST(the_first_server_tells_who_holds_up_others) {
                   "'%s'", trial.line);
     close_keepers(&trial);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("store/session_letters");
-    TCase *tests = tcase_create("letters");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, a_workers_letters_are_judged, 0, (int)(sizeof(bads) / sizeof(bads[0])));
-    tcase_add_test(tests, a_server_that_has_a_push_twice_is_refused);
-    tcase_add_test(tests, a_server_that_gives_its_variables_twice_is_refused);
-    tcase_add_test(tests, the_first_server_tells_who_holds_up_others);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("store/session_letters", .seconds = 60)

@@ -391,17 +391,15 @@ static void run_trial(uint64_t seed, uint64_t stream, int losses) {
     free_trial(&trial);
 }
 
-START_TEST(every_order_has_the_oracles_bits_and_a_replay_has_them_too) {
+TEST(every_order_has_the_oracles_bits_and_a_replay_has_them_too) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i, 0);
 }
-END_TEST
 
-START_TEST(losses_repeat_no_ticket_and_leave_none_out) {
+TEST(losses_repeat_no_ticket_and_leave_none_out) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) run_trial(seed, 1000 + i, 1 + (int)(i % 4));
 }
-END_TEST
 
 /* ---- tickets ---- */
 
@@ -446,33 +444,21 @@ static void run_tickets(struct draw *draw) {
     ls_tickets_free(tickets);
 }
 
-START_TEST(every_ticket_is_given_once_within_the_bound) {
+TEST(every_ticket_is_given_once_within_the_bound) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < 500; i++) {
         struct draw draw = draw_from(seed, i);
         run_tickets(&draw);
     }
 }
-END_TEST
 
 /* A folder is opened as a file, and then not read. */
-START_TEST(a_record_that_cannot_be_read_is_told) {
+TEST(a_record_that_cannot_be_read_is_told) {
     const struct ls_session session = {.tickets = 1};
     struct ls_session_replay *replay = NULL;
     ck_assert_int_eq(ls_session_replay_open("/tmp", &session, 1, 1, &replay), LS_FAILED_PRECONDITION);
     ck_assert_msg(strstr(ls_error(), "cannot read '/tmp': Is a directory") != NULL, "%s", ls_error());
     ck_assert_ptr_null(replay);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("store/session");
-    TCase *tests = tcase_create("asynchronous training");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, every_ticket_is_given_once_within_the_bound);
-    tcase_add_test(tests, every_order_has_the_oracles_bits_and_a_replay_has_them_too);
-    tcase_add_test(tests, losses_repeat_no_ticket_and_leave_none_out);
-    tcase_add_test(tests, a_record_that_cannot_be_read_is_told);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("store/session", .seconds = 120)

@@ -265,14 +265,13 @@ static void run_trial(uint64_t seed, uint64_t stream) {
     free_trial(&trial);
 }
 
-START_TEST(servers_give_the_bits_of_one_update) {
+TEST(servers_give_the_bits_of_one_update) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i);
 }
-END_TEST
 
 /* Stripes are all of a bucket and no element twice, cut at chunks; those of a large array are of one size. */
-START_TEST(stripes_divide_every_bucket) {
+TEST(stripes_divide_every_bucket) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < 200; i++) {
         struct trial trial = {.draw = draw_from(seed, i)};
@@ -298,9 +297,8 @@ START_TEST(stripes_divide_every_bucket) {
             ck_assert_double_le((double)(range.end - range.begin), 1.02 * (double)large.end / servers);
         }
 }
-END_TEST
 
-START_TEST(a_lost_moment_is_named) {
+TEST(a_lost_moment_is_named) {
     struct trial trial;
     struct fleet fleet = {.count = 0};
     struct world world;
@@ -322,7 +320,6 @@ START_TEST(a_lost_moment_is_named) {
     fleet_lose(&fleet, &trial.draw);
     free_trial(&trial);
 }
-END_TEST
 
 /* ---- a server that owns nothing ---- */
 
@@ -358,7 +355,7 @@ static ls_status take_step(struct rank *rank) {
     return status;
 }
 
-START_TEST(a_worker_has_what_every_server_has_made) {
+TEST(a_worker_has_what_every_server_has_made) {
     static const unsigned char made[WHOLE];
     const struct ls_stripe owned[] = {{0, WHOLE}, {WHOLE, 0}};
     const struct ls_pulled part = {owned, made};
@@ -369,10 +366,9 @@ START_TEST(a_worker_has_what_every_server_has_made) {
     world_run(&options, take_step, late, &world);
     world_expect_ok(&world, MANY_WORKERS);
 }
-END_TEST
 
 /* A holding has the bytes that were measured, and with as many servers as suffice each fits. */
-START_TEST(memory_is_known_before_it_is_taken) {
+TEST(memory_is_known_before_it_is_taken) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct trial trial;
@@ -395,10 +391,9 @@ START_TEST(memory_is_known_before_it_is_taken) {
         free_trial(&trial);
     }
 }
-END_TEST
 
 /* The second of two servers has too little: all workers hear it from there. */
-START_TEST(a_part_that_does_not_fit_is_named) {
+TEST(a_part_that_does_not_fit_is_named) {
     struct trial trial;
     struct fleet fleet = {.count = 0};
     struct world world;
@@ -425,18 +420,5 @@ START_TEST(a_part_that_does_not_fit_is_named) {
     fleet_end(&fleet);
     free_trial(&trial);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("store/store");
-    TCase *tests = tcase_create("servers that keep variables");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, servers_give_the_bits_of_one_update);
-    tcase_add_test(tests, stripes_divide_every_bucket);
-    tcase_add_test(tests, a_lost_moment_is_named);
-    tcase_add_test(tests, a_worker_has_what_every_server_has_made);
-    tcase_add_test(tests, memory_is_known_before_it_is_taken);
-    tcase_add_test(tests, a_part_that_does_not_fit_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("store/store", .seconds = 120)

@@ -364,14 +364,13 @@ static void run_trial(uint64_t seed, uint64_t stream) {
     free_trial(&trial);
 }
 
-START_TEST(rows_have_the_bits_of_one_plain_update) {
+TEST(rows_have_the_bits_of_one_plain_update) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i);
 }
-END_TEST
 
 /* Without moments too, as no worker has a table. */
-START_TEST(lost_rows_are_named) {
+TEST(lost_rows_are_named) {
     struct trial trial;
     struct fleet fleet = {.count = 0};
     struct world world;
@@ -391,14 +390,5 @@ START_TEST(lost_rows_are_named) {
     fleet_lose(&fleet, &trial.draw);
     free_trial(&trial);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("store/tables");
-    TCase *tests = tcase_create("tables of rows on servers");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, rows_have_the_bits_of_one_plain_update);
-    tcase_add_test(tests, lost_rows_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("store/tables", .seconds = 120)

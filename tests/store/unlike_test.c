@@ -67,15 +67,14 @@ static void run_unlike(struct unlike *unlike, struct world_options options, stru
     for (int i = 0; i < SERVERS; i++) ls_keeper_free(keepers[i]);
 }
 
-START_TEST(like_calls_are_made) {
+TEST_RANGE(like_calls_are_made, WIRE_LOCAL, WIRE_RING + 1) {
     struct unlike unlike = {.steps = 0};
     struct world world;
     run_unlike(&unlike, (struct world_options){.wire = (enum wire)_i}, &world);
     world_expect_ok(&world, WORKERS);
 }
-END_TEST
 
-START_TEST(an_unlike_push_is_named_on_all) {
+TEST_RANGE(an_unlike_push_is_named_on_all, WIRE_LOCAL, WIRE_RING + 1) {
     for (int stray = 0; stray < WORKERS; stray++) {
         struct unlike unlike = {.steps = 0};
         struct world world;
@@ -89,9 +88,8 @@ START_TEST(an_unlike_push_is_named_on_all) {
         }
     }
 }
-END_TEST
 
-START_TEST(a_step_with_another_number_is_named_on_all) {
+TEST_RANGE(a_step_with_another_number_is_named_on_all, WIRE_LOCAL, WIRE_RING + 1) {
     struct unlike unlike = {.steps = 5};
     struct world world;
     run_unlike(&unlike, (struct world_options){.wire = (enum wire)_i}, &world);
@@ -101,10 +99,9 @@ START_TEST(a_step_with_another_number_is_named_on_all) {
                       world.ranks[r].error);
     }
 }
-END_TEST
 
 /* Of a worker or of a server, after so many bytes on one link. */
-START_TEST(a_broken_link_ends_all) {
+TEST_EACH(a_broken_link_ends_all, 4) {
     for (int rank = 0; rank < WORKERS + SERVERS; rank++) {
         struct unlike unlike = {.steps = 0};
         struct world world;
@@ -117,16 +114,5 @@ START_TEST(a_broken_link_ends_all) {
         }
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("store/unlike");
-    TCase *tests = tcase_create("unlike calls");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, like_calls_are_made, WIRE_LOCAL, WIRE_RING + 1);
-    tcase_add_loop_test(tests, an_unlike_push_is_named_on_all, WIRE_LOCAL, WIRE_RING + 1);
-    tcase_add_loop_test(tests, a_step_with_another_number_is_named_on_all, WIRE_LOCAL, WIRE_RING + 1);
-    tcase_add_loop_test(tests, a_broken_link_ends_all, 0, 4);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("store/unlike", .seconds = 120)

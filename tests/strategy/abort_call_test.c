@@ -35,7 +35,7 @@ static ls_status wait_for_nobody(struct worker *worker) {
     return status;
 }
 
-START_TEST(all_waits_end_with_the_reason) {
+TEST_EACH(all_waits_end_with_the_reason, TRANSPORTS) {
     ck_assert_int_eq(setenv("LOCKSTEP_TRANSPORT", transports[_i], 1), 0);
     struct worker_cluster cluster = {.count = WORKERS, .devices = {1, 1, 1}, .fn = wait_for_nobody};
     run_workers(&cluster);
@@ -43,7 +43,6 @@ START_TEST(all_waits_end_with_the_reason) {
         ck_assert_msg(cluster.workers[i].status == LS_ABORTED && strstr(cluster.workers[i].error, REASON),
                       "rank %d over %s: %d %s", i, transports[_i], cluster.workers[i].status, cluster.workers[i].error);
 }
-END_TEST
 
 /* Within a run the replicas that wait for each other end as well. */
 static ls_status add(ls_replica *replica, void *context) {
@@ -61,7 +60,7 @@ static ls_status run_alone(struct worker *worker) {
     return status;
 }
 
-START_TEST(a_run_ends_on_all_replicas) {
+TEST(a_run_ends_on_all_replicas) {
     ck_assert_int_eq(unsetenv("LOCKSTEP_TRANSPORT"), 0);
     struct worker_cluster cluster = {.count = 2, .devices = {2, 2}, .fn = run_alone};
     run_workers(&cluster);
@@ -69,9 +68,8 @@ START_TEST(a_run_ends_on_all_replicas) {
         ck_assert_msg(cluster.workers[i].status == LS_ABORTED && strstr(cluster.workers[i].error, REASON),
                       "rank %d: %d %s", i, cluster.workers[i].status, cluster.workers[i].error);
 }
-END_TEST
 
-START_TEST(a_communicator_alone) {
+TEST(a_communicator_alone) {
     ls_communicator *communicator = NULL;
     assert_ok(ls_communicator_new(LS_STRATEGY(.tf_config = "{}"), &communicator));
     ck_assert_int_eq(ls_communicator_abort(communicator, NULL), LS_INVALID_ARGUMENT);
@@ -82,15 +80,5 @@ START_TEST(a_communicator_alone) {
     ck_assert_str_eq(ls_error(), "aborted: enough");
     ck_assert_int_eq(ls_communicator_close(communicator, LS_ABORTED), LS_ABORTED);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("strategy/abort_call");
-    TCase *tests = tcase_create("abort_call");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, all_waits_end_with_the_reason, 0, TRANSPORTS);
-    tcase_add_test(tests, a_run_ends_on_all_replicas);
-    tcase_add_test(tests, a_communicator_alone);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("strategy/abort_call", .seconds = 120)

@@ -27,7 +27,7 @@ static ls_strategy *two_devices(void) {
 }
 
 /* A step is given up while a device still computes its part of a bucket. */
-START_TEST(ops_end_first) {
+TEST(ops_end_first) {
     ls_strategy *strategy = two_devices();
     struct ls_device *device = strategy->replicas[1].device;
     struct ls_nccl *nccl = NULL;
@@ -46,9 +46,8 @@ START_TEST(ops_end_first) {
     device->ops->release(device, memory);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-START_TEST(vectors_go_last) {
+TEST(vectors_go_last) {
     ls_tools_gpus *gpus = NULL;
     const ls_strategy_options *options = LS_STRATEGY(.devices = "gpu:0,gpu:1", .communication = LS_NCCL);
     assert_ok(ls_tools_gpus_new(options, 64, &gpus));
@@ -56,9 +55,8 @@ START_TEST(vectors_go_last) {
     assert_ok(ls_tools_gpus_close(gpus, LS_OK));
     ck_assert_int_eq(hasty(), before);
 }
-END_TEST
 
-START_TEST(first_vectors_go_last) {
+TEST(first_vectors_go_last) {
     ls_strategy *strategy = two_devices();
     struct ls_nccl *nccl = NULL;
     int before = hasty();
@@ -70,15 +68,5 @@ START_TEST(first_vectors_go_last) {
     ck_assert_int_eq(hasty(), before);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("abort");
-    TCase *tests = tcase_create("abort");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, ops_end_first);
-    tcase_add_test(tests, vectors_go_last);
-    tcase_add_test(tests, first_vectors_go_last);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("abort", .seconds = 60)

@@ -92,7 +92,7 @@ static const struct {
     {PLAIN, NEWER, "gradients differs: 'nccl 2.28.9' there, 'nccl 2.31.7' here"},
 };
 
-START_TEST(a_checkpoint_knows) {
+TEST_EACH(a_checkpoint_knows, 2 * COUNT_OF(cases)) {
     struct job job = {.broken = true};
     int workers = 1 + _i % 2;
     (void)snprintf(job.folder, sizeof(job.folder), "/tmp/lockstep-adder-XXXXXX");
@@ -108,13 +108,5 @@ START_TEST(a_checkpoint_knows) {
         ck_assert_msg(!said, "%s", job.lines);
     ck_assert_int_eq(rmdir(job.folder), 0); /* what is done leaves nothing there */
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("far adder");
-    TCase *tests = tcase_create("far adder");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, a_checkpoint_knows, 0, 2 * sizeof(cases) / sizeof(cases[0]));
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("far adder", .seconds = 120)

@@ -99,7 +99,7 @@ static void fails_alike(const struct worker_cluster *layout, const struct job *j
 #define SPARSE LS_SPARSE_CATEGORICAL_CROSSENTROPY
 
 /* A step of one list of ops, a step in which the replicas meet, and a step of several batches. */
-START_TEST(one_worker) {
+TEST(one_worker) {
     for (int devices = 1; devices <= 2; devices++) {
         const struct worker_cluster layout = {.count = 1, .devices = {devices}};
         fails_alike(&layout, &(struct job){.loss = SPARSE, .batches = 1});
@@ -109,10 +109,9 @@ START_TEST(one_worker) {
         fails_alike(&layout, &(struct job){.loss = LS_MEAN_SQUARED_ERROR, .batches = 1});
     }
 }
-END_TEST
 
 /* The one whose replica has the label, and the one who hears of it; added by NCCL, and by the host. */
-START_TEST(several_workers) {
+TEST(several_workers) {
     const struct worker_cluster layout = {.count = WORKERS, .devices = {1, 1}};
     const struct job job = {.loss = SPARSE, .batches = 1};
     fails_alike(&layout, &job);
@@ -120,14 +119,5 @@ START_TEST(several_workers) {
     fails_alike(&layout, &job);
     (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("far labels");
-    TCase *tests = tcase_create("far labels");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, one_worker);
-    tcase_add_test(tests, several_workers);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("far labels", .seconds = 120)

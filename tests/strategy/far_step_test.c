@@ -27,7 +27,7 @@ static ls_status fit_on_one(ls_strategy *strategy, int epochs, ls_optimizer opti
 }
 
 /* The planned memory is there, and little beside. */
-START_TEST(memory_is_told) {
+TEST(memory_is_told) {
     ls_strategy *strategy = NULL;
     ls_result result = {0};
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy));
@@ -41,7 +41,6 @@ START_TEST(memory_is_told) {
     ck_assert_int_lt(result.planned_bytes, result.arena_bytes + (int64_t)(4 * weights + inputs + (1 << 15)));
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* The number of ops that a training queues one by one. */
 static int queued_in(int epochs, ls_optimizer optimizer) {
@@ -54,7 +53,7 @@ static int queued_in(int epochs, ls_optimizer optimizer) {
 }
 
 /* A step that nobody else has a part in is one list of ops, with its update, whatever the learning rate is. */
-START_TEST(a_step_is_one_graph) {
+TEST_EACH(a_step_is_one_graph, 2) {
     const ls_optimizer rules[] = {
         ls_sgd(0.1F, .schedule = {.kind = LS_EXPONENTIAL_DECAY, .decay_steps = 3, .decay_rate = 0.5F}),
         ls_adam(0.001F, .weight_decay = 0.01F)};
@@ -62,7 +61,6 @@ START_TEST(a_step_is_one_graph) {
     ck_assert_int_eq(few, more);
     ck_assert_int_ge(counts()->replays - replays, 5 * 4 - 2 * 2);
 }
-END_TEST
 
 static ls_status fit_on_two(ls_strategy *strategy, int epochs) {
     ls_dataset *data = NULL;
@@ -88,7 +86,7 @@ static void count_on_two(const ls_strategy_options *options, int epochs, int *re
 }
 
 /* A step whose gradients others wait for is a graph a bucket, and what stands between: the report and the update. */
-START_TEST(a_bucket_ends_a_graph) {
+TEST_EACH(a_bucket_ends_a_graph, 2) {
     enum { STEPS = 4, MORE = 3 * STEPS * 2 /* devices */ };
     static const size_t packs[] = {1000, 0};
     int replays[2], ops[2];
@@ -103,10 +101,9 @@ START_TEST(a_bucket_ends_a_graph) {
         ck_assert_int_ge(graphs, 1);
     ck_assert_int_le(ops[1] - ops[0], 3 * MORE);
 }
-END_TEST
 
 /* Its ops are queued one by one then, to the same bits. */
-START_TEST(a_device_that_captures_nothing_trains_alike) {
+TEST(a_device_that_captures_nothing_trains_alike) {
     void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
     _Atomic bool *refuses = plugin ? dlsym(plugin, "far_refuses_graphs") : NULL;
     ls_result results[2];
@@ -124,11 +121,10 @@ START_TEST(a_device_that_captures_nothing_trains_alike) {
     *refuses = false;
     (void)dlclose(plugin);
 }
-END_TEST
 
 /* Batches that lie in memory are copied while ops of the step before are still to be done: 8 steps, of which each but
  * the first finds its features and labels under way. */
-START_TEST(batches_in_memory_come_ahead) {
+TEST(batches_in_memory_come_ahead) {
     ls_strategy *strategy = NULL;
     int before = counts()->early;
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy));
@@ -136,17 +132,5 @@ START_TEST(batches_in_memory_come_ahead) {
     ck_assert_int_ge(counts()->early - before, 2 * (8 - 1));
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("far step");
-    TCase *tests = tcase_create("far step");
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, a_step_is_one_graph, 0, 2);
-    tcase_add_loop_test(tests, a_bucket_ends_a_graph, 0, 2);
-    tcase_add_test(tests, memory_is_told);
-    tcase_add_test(tests, a_device_that_captures_nothing_trains_alike);
-    tcase_add_test(tests, batches_in_memory_come_ahead);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("far step", .seconds = 60)

@@ -173,16 +173,15 @@ static const struct job alone[] = {
 };
 
 /* Steps are captured and replayed, batches copied while others are computed. */
-START_TEST(one_device) {
+TEST_EACH(one_device, COUNT_OF(alone)) {
     same_bits(&one, &alone[_i]);
     if (_i) return;
     ck_assert_int_ge(counts()->replays, 8);
     ck_assert_int_ge(counts()->early, 8);
     ck_assert_int_ge(counts()->left, 8);
 }
-END_TEST
 
-START_TEST(several_devices) {
+TEST_EACH(several_devices, 6) {
     static const struct layout layouts[] = {
         {.workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}},
         {.workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE}},
@@ -197,16 +196,14 @@ START_TEST(several_devices) {
     else
         same_bits(layout, JOB(.optimizer = ls_adam(0.001F), .network = _i ? CONVOLUTIONS : DENSE));
 }
-END_TEST
 
 /* 2 examples in the last batch: a replica has nothing to do. */
-START_TEST(fewer_examples_than_devices) {
+TEST(fewer_examples_than_devices) {
     static const struct layout layout = {
         .workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}};
     same_bits(&layout, &(struct job){.batch = 8, .limit = 42, .optimizer = ls_sgd(0.1F)});
     same_bits(&layout, &(struct job){.batch = 8, .limit = 42, .optimizer = ls_sgd(0.1F), .network = SYNCHRONIZED});
 }
-END_TEST
 
 /* Through host memory: RING, which never takes NCCL; AUTO where NCCL makes no group; small buckets, 16 bits. */
 static const struct layout through_hosts[] = {
@@ -217,20 +214,18 @@ static const struct layout through_hosts[] = {
     {.workers = 2, .counts = {2, 2}, .devices = "gpu:1,cpu:1"},
 };
 
-START_TEST(several_workers) {
+TEST_EACH(several_workers, COUNT_OF(through_hosts)) {
     ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
     same_bits(&through_hosts[_i], JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
     same_bits(&through_hosts[_i], JOB(.optimizer = ls_adam(0.001F), .network = _i % 2 ? SYNCHRONIZED : CONVOLUTIONS));
     (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
 }
-END_TEST
 
-START_TEST(several_workers_accumulate) {
+TEST(several_workers_accumulate) {
     ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
     same_bits(&through_hosts[2], JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2)));
     (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
 }
-END_TEST
 
 /* ---- NCCL ---- */
 
@@ -279,7 +274,7 @@ static void same_bits_by(const char *who, const struct layout *layout, const str
 }
 
 /* Any number of devices, in many buckets and in one; one worker's bits are those of any layout on the host. */
-START_TEST(added_in_the_node) {
+TEST_EACH(added_in_the_node, 3) {
     static const int numbers[] = {3, 4, 8};
     struct layout layout = {.workers = 1, .counts = {numbers[_i]}};
     const struct job *job = JOB(.optimizer = ls_adam(0.001F), .network = _i % 2 ? CONVOLUTIONS : DENSE);
@@ -289,13 +284,11 @@ START_TEST(added_in_the_node) {
     layout.options.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE;
     same_bits_by("replicas are added between this worker's GPUs by reduction to one device", &layout, job);
 }
-END_TEST
 
-START_TEST(added_in_the_node_after_several_batches) {
+TEST(added_in_the_node_after_several_batches) {
     same_bits(&(struct layout){.workers = 1, .counts = {4}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}},
               JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2), .network = SYNCHRONIZED));
 }
-END_TEST
 
 /* Before the host adds for several workers: RING all of each, AUTO what is a subtree over all replicas. */
 static const char in_node[] = "GPUs by hierarchical copy, and then by the host", at_host[] = "added by the host: ";
@@ -313,7 +306,7 @@ static const struct {
     {{.workers = 2, .counts = {2, 2}, .options = {.communication = LS_RING, .compression = LS_COMPRESS_BF16}}, in_node},
 };
 
-START_TEST(added_in_each_node) {
+TEST_EACH(added_in_each_node, COUNT_OF(added_by)) {
     const struct layout *layout = &added_by[_i].layout;
     ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
     if (layout->options.compression) ck_assert_int_eq(setenv("LOCKSTEP_TRANSPORT", "tcp", 1), 0);
@@ -325,12 +318,11 @@ START_TEST(added_in_each_node) {
     (void)unsetenv("LOCKSTEP_TRANSPORT");
     (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
 }
-END_TEST
 
 /* ---- NCCL's order ---- */
 
 /* The stand-in adds in the order of the ranks, so two runs of the same layout are alike, and all layouts here. */
-START_TEST(nccl) {
+TEST(nccl) {
     static const struct layout layouts[] = {
         {.workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_NCCL_ALL_REDUCE}},
         {.workers = 1, .counts = {3}},
@@ -351,9 +343,8 @@ START_TEST(nccl) {
     forget(&first);
     forget(&cpu);
 }
-END_TEST
 
-START_TEST(nccl_is_refused) {
+TEST(nccl_is_refused) {
     static const struct {
         struct layout layout;
         const char *kind, *message;
@@ -378,10 +369,9 @@ START_TEST(nccl_is_refused) {
         }
     }
 }
-END_TEST
 
 /* AUTO goes on without it, and says why; NCCL means NCCL. */
-START_TEST(nccl_does_not_work) {
+TEST(nccl_does_not_work) {
     struct layout layout = {.workers = 2, .counts = {1, 1}};
     struct job job = *JOB(.optimizer = ls_sgd(0.1F));
     ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
@@ -396,12 +386,11 @@ START_TEST(nccl_does_not_work) {
         ck_assert_msg(strstr(cluster.workers[w].error, "communication NCCL: "), "%s", cluster.workers[w].error);
     }
 }
-END_TEST
 
 /* ---- what goes wrong ---- */
 
 /* The workers go on after the limit, as if it had ended; and when it ends after all, what is left is given back. */
-START_TEST(an_abort_that_never_ends) {
+TEST(an_abort_that_never_ends) {
     const struct layout layout = {.workers = 2, .counts = {1, 1}, .options = {.communication = LS_NCCL}};
     struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct job job = *JOB(.optimizer = ls_sgd(0.1F));
@@ -423,7 +412,6 @@ START_TEST(an_abort_that_never_ends) {
         (void)nanosleep(&(const struct timespec){.tv_nsec = 1000000}, NULL);
     ck_assert_int_eq(counts()->forgotten, before + 2);
 }
-END_TEST
 
 static void never_ends(int devices, const char *message) {
     const struct layout layout = {
@@ -441,14 +429,13 @@ static void never_ends(int devices, const char *message) {
     ck_assert(late);
 }
 
-START_TEST(a_copy_that_never_ends) {
+TEST(a_copy_that_never_ends) {
     never_ends(1, "for gpu:0 to compute and copy gradient bucket 0");
     never_ends(2, "for gpu:0 to add and copy gradient bucket 0");
 }
-END_TEST
 
 /* The error comes with the wait for the step: it is not done. */
-START_TEST(an_op_that_fails_later) {
+TEST(an_op_that_fails_later) {
     struct job job = *JOB(.optimizer = ls_sgd(0.1F));
     struct worker_cluster cluster = cluster_of(&one, "gpu", &job);
     ck_assert_int_eq(setenv("LOCKSTEP_FAR_FAILS", "3", 1), 0);
@@ -458,26 +445,5 @@ START_TEST(an_op_that_fails_later) {
     ck_assert_msg(strstr(cluster.workers[0].error, "epoch 1, step 3: replica 0: gpu:0: "), "%s",
                   cluster.workers[0].error);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("far");
-    TCase *tests = tcase_create("far");
-    tcase_set_timeout(tests, 300);
-    tcase_add_loop_test(tests, one_device, 0, sizeof(alone) / sizeof(alone[0]));
-    tcase_add_loop_test(tests, several_devices, 0, 6);
-    tcase_add_test(tests, fewer_examples_than_devices);
-    tcase_add_loop_test(tests, several_workers, 0, sizeof(through_hosts) / sizeof(through_hosts[0]));
-    tcase_add_test(tests, several_workers_accumulate);
-    tcase_add_loop_test(tests, added_in_the_node, 0, 3);
-    tcase_add_test(tests, added_in_the_node_after_several_batches);
-    tcase_add_loop_test(tests, added_in_each_node, 0, sizeof(added_by) / sizeof(added_by[0]));
-    tcase_add_test(tests, nccl);
-    tcase_add_test(tests, nccl_is_refused);
-    tcase_add_test(tests, nccl_does_not_work);
-    tcase_add_test(tests, an_abort_that_never_ends);
-    tcase_add_test(tests, a_copy_that_never_ends);
-    tcase_add_test(tests, an_op_that_fails_later);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("far", .seconds = 300)

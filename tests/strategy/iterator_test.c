@@ -55,11 +55,10 @@ static ls_status read_all(struct worker *worker) {
     return status;
 }
 
-START_TEST(a_function_makes_each_workers_dataset) {
+TEST(a_function_makes_each_workers_dataset) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = read_all};
     run_workers_ok(&cluster);
 }
-END_TEST
 
 static ls_status make_differently(void *context, const ls_input_context *input, ls_dataset **dataset) {
     (void)context;
@@ -74,7 +73,7 @@ static ls_status disagree(struct worker *worker) {
     return status;
 }
 
-START_TEST(workers_with_different_options_are_refused) {
+TEST(workers_with_different_options_are_refused) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = disagree};
     run_workers(&cluster);
     for (int i = 0; i < 2; i++) {
@@ -82,7 +81,6 @@ START_TEST(workers_with_different_options_are_refused) {
         ck_assert_msg(strstr(cluster.workers[i].error, "batch_size") != NULL, "%s", cluster.workers[i].error);
     }
 }
-END_TEST
 
 /* Two workers see the batches of one order in turn, each half as large. */
 static ls_status read_hinted(struct worker *worker) {
@@ -104,7 +102,7 @@ static ls_status read_hinted(struct worker *worker) {
     return status;
 }
 
-START_TEST(a_hint_shards_a_dataset) {
+TEST(a_hint_shards_a_dataset) {
     float numbers[20];
     int32_t zeros[20] = {0};
     ls_dataset *dataset = NULL;
@@ -119,15 +117,5 @@ START_TEST(a_hint_shards_a_dataset) {
     run_workers_ok(&cluster);
     ls_dataset_free(dataset);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("iterator");
-    TCase *tests = tcase_create("iterator");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, a_function_makes_each_workers_dataset);
-    tcase_add_test(tests, workers_with_different_options_are_refused);
-    tcase_add_test(tests, a_hint_shards_a_dataset);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("iterator", .seconds = 60)

@@ -109,34 +109,30 @@ static void same_bits(const struct layout *layouts, size_t count, const struct j
     }
 }
 
-START_TEST(four_replicas_same_bits) {
+TEST(four_replicas_same_bits) {
     same_bits(four, sizeof(four) / sizeof(four[0]), &(struct job){.optimizer = ls_sgd(0.1F, .momentum = 0.9F)});
 }
-END_TEST
 
-START_TEST(three_replicas_same_bits) {
+TEST(three_replicas_same_bits) {
     same_bits(three, sizeof(three) / sizeof(three[0]), &(struct job){.optimizer = ls_adam(0.001F)});
 }
-END_TEST
 
 /* Moving statistics are variables like others, and dropout follows the replica's number. */
-START_TEST(convolutions_same_bits) {
+TEST(convolutions_same_bits) {
     const struct job job = {.optimizer = ls_adam(0.001F), .convolutions = true};
     same_bits(four, sizeof(four) / sizeof(four[0]), &job);
     same_bits(three, sizeof(three) / sizeof(three[0]), &job);
 }
-END_TEST
 
 /* Statistics of the whole batch, in the middle of a step. */
-START_TEST(synchronized_same_bits) {
+TEST(synchronized_same_bits) {
     const struct job job = {.optimizer = ls_adam(0.001F), .convolutions = true, .synchronized = true};
     same_bits(four, sizeof(four) / sizeof(four[0]), &job);
     same_bits(three, sizeof(three) / sizeof(three[0]), &job);
 }
-END_TEST
 
 /* One replica computes the same from the whole batch. Without synchronization the result differs. */
-START_TEST(synchronized_is_one_big_batch) {
+TEST(synchronized_is_one_big_batch) {
     static const struct layout layouts[] = {{1, {1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
                                             {2, {2, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
                                             {1, {4}, LS_AUTO, LS_CROSS_DEVICE_AUTO}};
@@ -162,10 +158,9 @@ START_TEST(synchronized_is_one_big_batch) {
     run_layout(&layouts[1], &each);
     ck_assert_double_gt(fabs(each.losses[0] - one.losses[0]), 1e-3 * one.losses[0]);
 }
-END_TEST
 
 /* Norms are of what all replicas have added up. */
-START_TEST(norms_same_bits) {
+TEST(norms_same_bits) {
     const struct job lamb = {.optimizer = ls_lamb(0.01F, .weight_decay = 0.01F, .global_clipnorm = 0.5F)};
     const struct job rmsprop = {
         .optimizer = ls_rmsprop(0.001F, .momentum = 0.5F, .centered = true, .clipnorm = 0.1F,
@@ -173,10 +168,9 @@ START_TEST(norms_same_bits) {
     same_bits(four, sizeof(four) / sizeof(four[0]), &lamb);
     same_bits(three, sizeof(three) / sizeof(three[0]), &rmsprop);
 }
-END_TEST
 
 /* Three batches a step, the epochs' last ones with fewer; moving statistics and dropout, or exchanges, too. */
-START_TEST(accumulation_same_bits) {
+TEST(accumulation_same_bits) {
     struct job job = {.optimizer =
                           ls_sgd(0.05F, .momentum = 0.9F, .gradient_accumulation_steps = 3, .global_clipnorm = 1),
                       .convolutions = true};
@@ -184,10 +178,9 @@ START_TEST(accumulation_same_bits) {
     job.synchronized = true;
     same_bits(three, sizeof(three) / sizeof(three[0]), &job);
 }
-END_TEST
 
 /* A last batch of 2 examples for 4 replicas: two of them have nothing to do. */
-START_TEST(fewer_examples_than_replicas) {
+TEST(fewer_examples_than_replicas) {
     struct job one = {.batch = 8, .limit = 42, .epochs = 2, .optimizer = ls_sgd(0.1F)}, other = one;
     run_layout(&four[0], &one);
     run_layout(&four[3], &other);
@@ -201,10 +194,9 @@ START_TEST(fewer_examples_than_replicas) {
     run_layout(&four[3], &other);
     ck_assert_str_eq(one.digests[0], other.digests[0]);
 }
-END_TEST
 
 /* Step by step (an epoch of one step each), against one replica with the same global batch. */
-START_TEST(losses_follow_one_replica) {
+TEST(losses_follow_one_replica) {
     static const struct layout layouts[] = {
         {1, {1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},          {1, {3}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
         {4, {1, 1, 1, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO}, {2, {1, 2}, LS_RING, LS_CROSS_DEVICE_AUTO},
@@ -225,32 +217,14 @@ START_TEST(losses_follow_one_replica) {
                                                                   : 0.7) *
                                                    one.losses[0]); /* it does learn */
 }
-END_TEST
 
 /* RING promises the same bits for the same layout. */
-START_TEST(ring_repeats_itself) {
+TEST(ring_repeats_itself) {
     static const struct layout ring = {3, {1, 1, 1}, LS_RING, LS_CROSS_DEVICE_AUTO};
     struct job one = {.batch = 26, .limit = 420, .epochs = 1, .optimizer = ls_sgd(0.1F)}, two = one;
     run_layout(&ring, &one);
     run_layout(&ring, &two);
     ck_assert_str_eq(one.digests[0], two.digests[0]);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("layout");
-    TCase *tests = tcase_create("layout");
-    tcase_set_timeout(tests, 300);
-    tcase_add_test(tests, four_replicas_same_bits);
-    tcase_add_test(tests, three_replicas_same_bits);
-    tcase_add_test(tests, convolutions_same_bits);
-    tcase_add_test(tests, norms_same_bits);
-    tcase_add_test(tests, accumulation_same_bits);
-    tcase_add_test(tests, synchronized_same_bits);
-    tcase_add_test(tests, synchronized_is_one_big_batch);
-    tcase_add_test(tests, fewer_examples_than_replicas);
-    tcase_add_test(tests, losses_follow_one_replica);
-    tcase_add_test(tests, ring_repeats_itself);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("layout", .seconds = 300)

@@ -26,7 +26,7 @@ static ls_status break_each_time(struct worker *worker) {
     return status;
 }
 
-START_TEST(connections_that_always_break_end_it) {
+TEST(connections_that_always_break_end_it) {
     atomic_int runs = 0;
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = break_each_time, .context = &runs};
     run_workers(&cluster);
@@ -38,13 +38,5 @@ START_TEST(connections_that_always_break_end_it) {
                       worker->error);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("recover");
-    TCase *tests = tcase_create("recover");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, connections_that_always_break_end_it);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("recover", .seconds = 60)

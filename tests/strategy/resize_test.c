@@ -83,7 +83,7 @@ static void check_runs(struct job *job, int replicas) {
     assert_ok(ls_replica_check(job->model));
 }
 
-START_TEST(more_and_fewer) {
+TEST(more_and_fewer) {
     static const int counts[] = {AFTER, 3, AFTER, BEFORE};
     struct job job = {0};
     start(&job);
@@ -95,9 +95,8 @@ START_TEST(more_and_fewer) {
     }
     end(&job);
 }
-END_TEST
 
-START_TEST(without_memory) {
+TEST(without_memory) {
     struct job job = {0};
     int failed = 0;
     ls_status status;
@@ -115,18 +114,5 @@ START_TEST(without_memory) {
     train(&job);
     end(&job);
 }
-END_TEST
 
-static Suite *suite(void) {
-    Suite *suite = suite_create("strategy/resize");
-    TCase *tests = tcase_create("resize");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, more_and_fewer);
-    tcase_add_test(tests, without_memory);
-    suite_add_tcase(suite, tests);
-    return suite;
-}
-
-int main(void) {
-    return run_suite(suite());
-}
+TESTS("strategy/resize", .seconds = 120)

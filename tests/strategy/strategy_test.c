@@ -19,7 +19,7 @@ static ls_strategy *mirrored_on(const char *devices) {
     return strategy;
 }
 
-START_TEST(options_are_checked) {
+TEST(options_are_checked) {
     ls_strategy *strategy = NULL;
     const struct {
         ls_strategy_options options;
@@ -45,9 +45,8 @@ START_TEST(options_are_checked) {
         ck_assert_ptr_null(strategy);
     }
 }
-END_TEST
 
-START_TEST(a_communicator_checks_its_options) {
+TEST(a_communicator_checks_its_options) {
     ls_communicator *communicator = NULL;
     ck_assert_int_eq(ls_communicator_new(LS_STRATEGY(.communication = (ls_communication)9), &communicator),
                      LS_INVALID_ARGUMENT);
@@ -59,9 +58,8 @@ START_TEST(a_communicator_checks_its_options) {
     ck_assert_ptr_nonnull(strstr(ls_error(), "LS_ALL_REDUCE(.compression)"));
     ck_assert_ptr_null(communicator);
 }
-END_TEST
 
-START_TEST(bad_tf_config_is_named) {
+TEST(bad_tf_config_is_named) {
     ls_strategy *strategy = NULL;
     const char *ps = "{\"cluster\":{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}";
     ls_communicator *communicator = NULL;
@@ -71,9 +69,8 @@ START_TEST(bad_tf_config_is_named) {
     ck_assert_int_eq(ls_communicator_new(LS_STRATEGY(.tf_config = ps), &communicator), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "ps:0"));
 }
-END_TEST
 
-START_TEST(a_parameter_server_that_is_off_does_nothing) {
+TEST(a_parameter_server_that_is_off_does_nothing) {
     const char *ps = "{\"cluster\":{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}";
     ls_strategy *strategy = NULL;
     ck_assert_int_eq(setenv("LOCKSTEP_PS", "off", 1), 0);
@@ -88,7 +85,6 @@ START_TEST(a_parameter_server_that_is_off_does_nothing) {
     ck_assert_int_eq(ls_strategy_serve(strategy), LS_FAILED_PRECONDITION);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_cluster_spec *spec_of(const char *cluster) {
     ls_cluster_spec *spec = NULL;
@@ -96,7 +92,7 @@ static ls_cluster_spec *spec_of(const char *cluster) {
     return spec;
 }
 
-START_TEST(a_server_is_a_ps_task) {
+TEST(a_server_is_a_ps_task) {
     static const struct {
         const char *cluster, *job;
         int index;
@@ -121,7 +117,6 @@ START_TEST(a_server_is_a_ps_task) {
         ls_cluster_spec_free(spec);
     }
 }
-END_TEST
 
 /* A worker and a server of free ports. */
 static void draw_cluster(char *cluster, size_t size) {
@@ -131,7 +126,7 @@ static void draw_cluster(char *cluster, size_t size) {
                    ports[1]);
 }
 
-START_TEST(a_server_ends_with_the_workers) {
+TEST(a_server_ends_with_the_workers) {
     char cluster[128], config[256], target[64];
     const char *address = NULL;
     ls_server *server = NULL;
@@ -153,7 +148,6 @@ START_TEST(a_server_ends_with_the_workers) {
     ls_server_free(server);
     ls_cluster_spec_free(spec);
 }
-END_TEST
 
 static void *stop_server(void *server) {
     (void)poll(NULL, 0, 50);
@@ -166,7 +160,7 @@ static void *join_server(void *server) {
     return ls_server_join(server) == LS_CANCELLED ? server : NULL;
 }
 
-START_TEST(a_server_that_nobody_comes_to_is_stopped) {
+TEST(a_server_that_nobody_comes_to_is_stopped) {
     char cluster[128];
     pthread_t stopping, joining;
     void *joined = NULL;
@@ -186,14 +180,13 @@ START_TEST(a_server_that_nobody_comes_to_is_stopped) {
     ls_server_free(server);
     ls_cluster_spec_free(spec);
 }
-END_TEST
 
 static ls_request ask_to_stop(void *context) {
     (void)context;
     return LS_STOP;
 }
 
-START_TEST(a_server_stops_as_its_program_asks) {
+TEST(a_server_stops_as_its_program_asks) {
     char cluster[128];
     ls_server *server = NULL;
     draw_cluster(cluster, sizeof(cluster));
@@ -204,9 +197,8 @@ START_TEST(a_server_stops_as_its_program_asks) {
     ls_server_free(server);
     ls_cluster_spec_free(spec);
 }
-END_TEST
 
-START_TEST(an_evaluator_is_alone) {
+TEST(an_evaluator_is_alone) {
     ls_strategy *strategy = NULL;
     const char *config =
         "{\"cluster\":{\"chief\":[\"c:1\"],\"worker\":[\"h:1\"]},\"task\":{\"type\":\"evaluator\",\"index\":0}}";
@@ -216,14 +208,13 @@ START_TEST(an_evaluator_is_alone) {
     ck_assert(ls_is_chief(strategy));
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_status note_id(ls_replica *replica, void *context) {
     ((int *)context)[ls_replica_local_id(replica)] = ls_replica_id(replica) + 100;
     return LS_OK;
 }
 
-START_TEST(every_replica_runs_once) {
+TEST(every_replica_runs_once) {
     ls_strategy *strategy = mirrored_on("5");
     ck_assert_int_eq(ls_num_replicas_in_sync(strategy), 5);
     ck_assert_int_eq(ls_num_local_replicas(strategy), 5);
@@ -234,33 +225,30 @@ START_TEST(every_replica_runs_once) {
     }
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_status fail_on_two(ls_replica *replica, void *context) {
     (void)context;
     return ls_replica_id(replica) == 2 ? ls_fail(LS_OUT_OF_RANGE, "the cheese is off") : LS_OK;
 }
 
-START_TEST(a_failing_replica_is_named) {
+TEST(a_failing_replica_is_named) {
     ls_strategy *strategy = mirrored_on("4");
     ck_assert_int_eq(ls_strategy_run(strategy, fail_on_two, NULL), LS_OUT_OF_RANGE);
     ck_assert_str_eq(ls_error(), "replica 2: the cheese is off");
     assert_ok(ls_strategy_run(strategy, note_id, (int[4]){0})); /* and the strategy goes on */
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_status run_inside(ls_replica *replica, void *context) {
     (void)replica;
     return ls_strategy_run(context, note_id, NULL);
 }
 
-START_TEST(nested_run_is_refused) {
+TEST(nested_run_is_refused) {
     ls_strategy *strategy = mirrored_on("1");
     ck_assert_int_eq(ls_strategy_run(strategy, run_inside, strategy), LS_FAILED_PRECONDITION);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_status reduce_unless_one(ls_replica *replica, void *context) {
     float value = 1;
@@ -275,7 +263,7 @@ static ls_status reduce_other_counts(ls_replica *replica, void *context) {
     return ls_replica_all_reduce(replica, LS_SUM, LS_FLOAT32, values, ls_replica_id(replica) == 2 ? 3 : 2);
 }
 
-START_TEST(different_calls_are_an_error) {
+TEST(different_calls_are_an_error) {
     ls_strategy *strategy = mirrored_on("3");
     ck_assert_int_eq(ls_strategy_run(strategy, reduce_unless_one, NULL), LS_FAILED_PRECONDITION);
     ck_assert_ptr_nonnull(strstr(ls_error(), "replica 1 ended its function"));
@@ -284,7 +272,6 @@ START_TEST(different_calls_are_an_error) {
     assert_ok(ls_strategy_run(strategy, note_id, (int[3]){0}));
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_status reduce_sum(ls_replica *replica, void *context) {
     double *out = context, values[2] = {ls_replica_id(replica) + 1.0, -2.0};
@@ -293,7 +280,7 @@ static ls_status reduce_sum(ls_replica *replica, void *context) {
     return status;
 }
 
-START_TEST(replicas_reduce) {
+TEST(replicas_reduce) {
     ls_strategy *strategy = mirrored_on("3");
     double out[2];
     assert_ok(ls_strategy_run(strategy, reduce_sum, out));
@@ -301,7 +288,6 @@ START_TEST(replicas_reduce) {
     ck_assert_double_eq(out[1], -6);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* ---- cross-device ops against the tree, straightforwardly folded ---- */
 
@@ -405,7 +391,7 @@ static void check_cross_device(ls_strategy *strategy, ls_dtype dtype, size_t cou
     }
 }
 
-START_TEST(cross_device_table) {
+TEST(cross_device_table) {
     static const ls_cross_device_ops ops[] = {LS_REDUCTION_TO_ONE_DEVICE, LS_HIERARCHICAL_COPY};
     static const size_t counts[] = {0, 1, 2, 7, 8, 15, 16, 17, 1000, 4099};
     for (size_t o = 0; o < 2; o++)
@@ -420,9 +406,8 @@ START_TEST(cross_device_table) {
             ls_strategy_free(strategy);
         }
 }
-END_TEST
 
-START_TEST(one_device_is_one) {
+TEST(one_device_is_one) {
     ls_strategy *strategy = NULL;
     assert_ok(ls_one_device_strategy_new("cpu:0", &strategy));
     ck_assert_int_eq(ls_num_replicas_in_sync(strategy), 1);
@@ -431,28 +416,5 @@ START_TEST(one_device_is_one) {
     ck_assert_int_eq(ls_one_device_strategy_new("cpu:0,cpu:1", &strategy), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "OneDeviceStrategy takes one device, 'cpu:0,cpu:1' are 2"));
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("strategy");
-    TCase *tests = tcase_create("strategy");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, options_are_checked);
-    tcase_add_test(tests, a_communicator_checks_its_options);
-    tcase_add_test(tests, bad_tf_config_is_named);
-    tcase_add_test(tests, a_parameter_server_that_is_off_does_nothing);
-    tcase_add_test(tests, a_server_is_a_ps_task);
-    tcase_add_test(tests, a_server_ends_with_the_workers);
-    tcase_add_test(tests, a_server_that_nobody_comes_to_is_stopped);
-    tcase_add_test(tests, a_server_stops_as_its_program_asks);
-    tcase_add_test(tests, an_evaluator_is_alone);
-    tcase_add_test(tests, every_replica_runs_once);
-    tcase_add_test(tests, a_failing_replica_is_named);
-    tcase_add_test(tests, nested_run_is_refused);
-    tcase_add_test(tests, different_calls_are_an_error);
-    tcase_add_test(tests, replicas_reduce);
-    tcase_add_test(tests, cross_device_table);
-    tcase_add_test(tests, one_device_is_one);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("strategy", .seconds = 120)

@@ -73,10 +73,9 @@ static ls_status make_in_own_order(struct worker *worker) {
     return LS_OK;
 }
 
-START_TEST(made_in_another_order) {
+TEST(made_in_another_order) {
     on_every_layout(make_in_own_order);
 }
-END_TEST
 
 /* Replicas write their ids: with two of them the values of TensorFlow's tests (0.5, 1.5, 4.5). */
 static ls_status write_mirrored(struct worker *worker) {
@@ -90,10 +89,9 @@ static ls_status write_mirrored(struct worker *worker) {
     return LS_OK;
 }
 
-START_TEST(mirrored_writes) {
+TEST(mirrored_writes) {
     on_every_layout(write_mirrored);
 }
-END_TEST
 
 static ls_status add_denormal(ls_replica *replica, void *context) {
     const uint32_t three = 3; /* times the smallest; in memory, for a replica on a CPU computes without denormals */
@@ -113,10 +111,9 @@ static ls_status add_denormals(struct worker *worker) {
     return st;
 }
 
-START_TEST(denormals_are_kept) {
+TEST(denormals_are_kept) {
     on_every_layout(add_denormals);
 }
-END_TEST
 
 static ls_status refuse_none(struct worker *worker) {
     struct write write = {.assign = ls_variable_assign};
@@ -131,11 +128,10 @@ static ls_status refuse_none(struct worker *worker) {
     return LS_OK;
 }
 
-START_TEST(none_is_refused) {
+TEST(none_is_refused) {
     struct worker_cluster cluster = {.count = 1, .devices = {2}, .fn = refuse_none};
     run_workers_ok(&cluster);
 }
-END_TEST
 
 static ls_status write_on_read(struct worker *worker) {
     int n = ls_num_replicas_in_sync(worker->strategy);
@@ -156,10 +152,9 @@ static ls_status write_on_read(struct worker *worker) {
     return st;
 }
 
-START_TEST(on_read) {
+TEST(on_read) {
     on_every_layout(write_on_read);
 }
-END_TEST
 
 /* Every worker gives other initial values: the chief's count, in one broadcast for all variables and types. */
 static ls_status start_from_chief(struct worker *worker) {
@@ -180,10 +175,9 @@ static ls_status start_from_chief(struct worker *worker) {
     return LS_OK;
 }
 
-START_TEST(the_chief_initializes) {
+TEST(the_chief_initializes) {
     on_every_layout(start_from_chief);
 }
-END_TEST
 
 static ls_status other_variables(struct worker *worker) {
     ls_variable *variable;
@@ -192,7 +186,7 @@ static ls_status other_variables(struct worker *worker) {
     return st ? st : ls_variable_read(variable, &value);
 }
 
-START_TEST(different_variables_are_named) {
+TEST(different_variables_are_named) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = other_variables};
     run_workers(&cluster);
     for (int i = 0; i < 2; i++) {
@@ -201,7 +195,6 @@ START_TEST(different_variables_are_named) {
         ck_assert_msg(strstr(cluster.workers[i].error, "(3)"), "%s", cluster.workers[i].error);
     }
 }
-END_TEST
 
 /* Replica r has r + 1 rows of 2: uneven along axis 0. */
 static ls_status reduce_and_gather(struct worker *worker) {
@@ -234,10 +227,9 @@ static ls_status reduce_and_gather(struct worker *worker) {
     return LS_OK;
 }
 
-START_TEST(reduce_axis_and_gather) {
+TEST(reduce_axis_and_gather) {
     on_every_layout(reduce_and_gather);
 }
-END_TEST
 
 /* Along axis 1, replica r has (2, r + 1): rows must be interleaved. */
 static ls_status gather_columns(struct worker *worker) {
@@ -253,14 +245,13 @@ static ls_status gather_columns(struct worker *worker) {
     return LS_OK;
 }
 
-START_TEST(gather_along_the_second_axis) {
+TEST(gather_along_the_second_axis) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = gather_columns};
     run_workers_ok(&cluster);
 }
-END_TEST
 
 /* No elements, and more rows of none than can be counted through. */
-START_TEST(gather_of_no_elements) {
+TEST(gather_of_no_elements) {
     ls_strategy *strategy = NULL;
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy));
     ls_shape many = LS_SHAPE(INT_MAX, INT_MAX, 0), shapes[2] = {many, many}, shape;
@@ -272,7 +263,6 @@ START_TEST(gather_of_no_elements) {
     ls_memory_free(gathered);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* Each of the two replicas writes a variable of its own, or one of them reduces instead. */
 struct apart {
@@ -288,7 +278,7 @@ static ls_status write_apart(ls_replica *replica, void *context) {
     return ls_variable_assign(apart->variables[id], replica, &one);
 }
 
-START_TEST(writes_to_different_variables_are_an_error) {
+TEST(writes_to_different_variables_are_an_error) {
     struct apart apart = {.reduce = false};
     ls_strategy *strategy = NULL;
     float value = 7;
@@ -304,7 +294,6 @@ START_TEST(writes_to_different_variables_are_an_error) {
     ck_assert_float_eq(value, 0);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_status gather_along_other_axes(struct worker *worker) {
     float value[4] = {0}, *gathered = NULL;
@@ -313,7 +302,7 @@ static ls_status gather_along_other_axes(struct worker *worker) {
     return ls_gather(worker->strategy, LS_FLOAT32, values, &own, worker->rank, (void **)&gathered, &shape);
 }
 
-START_TEST(axes_that_differ_are_named) {
+TEST(axes_that_differ_are_named) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = gather_along_other_axes};
     run_workers(&cluster);
     for (int i = 0; i < 2; i++) {
@@ -321,7 +310,6 @@ START_TEST(axes_that_differ_are_named) {
         ck_assert_msg(strstr(cluster.workers[i].error, "along axis 1"), "%s", cluster.workers[i].error);
     }
 }
-END_TEST
 
 static ls_status gather_mismatch(struct worker *worker) {
     float value[6] = {0}, *gathered = NULL;
@@ -330,7 +318,7 @@ static ls_status gather_mismatch(struct worker *worker) {
     return ls_gather(worker->strategy, LS_FLOAT32, values, &own, 0, (void **)&gathered, &shape);
 }
 
-START_TEST(shapes_that_differ_are_named) {
+TEST(shapes_that_differ_are_named) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = gather_mismatch};
     run_workers(&cluster);
     for (int i = 0; i < 2; i++) {
@@ -338,25 +326,5 @@ START_TEST(shapes_that_differ_are_named) {
         ck_assert_msg(strstr(cluster.workers[i].error, "outside axis 0"), "%s", cluster.workers[i].error);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("variable");
-    TCase *tests = tcase_create("variable");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, mirrored_writes);
-    tcase_add_test(tests, made_in_another_order);
-    tcase_add_test(tests, denormals_are_kept);
-    tcase_add_test(tests, none_is_refused);
-    tcase_add_test(tests, on_read);
-    tcase_add_test(tests, the_chief_initializes);
-    tcase_add_test(tests, different_variables_are_named);
-    tcase_add_test(tests, reduce_axis_and_gather);
-    tcase_add_test(tests, gather_along_the_second_axis);
-    tcase_add_test(tests, gather_of_no_elements);
-    tcase_add_test(tests, shapes_that_differ_are_named);
-    tcase_add_test(tests, writes_to_different_variables_are_an_error);
-    tcase_add_test(tests, axes_that_differ_are_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("variable", .seconds = 120)

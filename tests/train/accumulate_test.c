@@ -62,7 +62,7 @@ static double difference(const struct outcome *one, const struct outcome *other)
 }
 
 /* Sums of 40 terms below 1, in another order: some 1e-7. */
-START_TEST(one_step) {
+TEST(one_step) {
     struct outcome whole, parts, start;
     const ls_optimizer rules[] = {ls_sgd(0.5F), ls_sgd(0.5F, .global_clipnorm = 0.05F),
                                   ls_rmsprop(0.01F, .epsilon = 0.1F, .weight_decay = 0.1F)};
@@ -78,16 +78,14 @@ START_TEST(one_step) {
     train(LS_LAYERS(ls_dense(5, LS_TANH), ls_dense(3)), (ls_optimizer)ls_sgd(1e-12F), 1, 1, &start);
     ck_assert_double_gt(difference(&start, &whole), 1e-3); /* so that equal numbers say something */
 }
-END_TEST
 
-START_TEST(several_steps) {
+TEST(several_steps) {
     struct outcome whole, parts;
     const ls_optimizer rule = ls_sgd(0.5F, .momentum = 0.5F);
     train(LS_LAYERS(ls_dense(3)), rule, 1, 6, &whole);
     train(LS_LAYERS(ls_dense(3)), rule, 4, 6, &parts);
     ck_assert_double_lt(difference(&parts, &whole), 1e-5);
 }
-END_TEST
 
 /* ---- batch normalization ---- */
 
@@ -118,7 +116,7 @@ static void expect_moving(int batches, double mean[WIDTH], double variance[WIDTH
     }
 }
 
-START_TEST(statistics_are_those_of_step_by_step) {
+TEST(statistics_are_those_of_step_by_step) {
     for (int batches = 1; batches <= 4; batches *= 2) {
         struct outcome outcome;
         double mean[WIDTH], variance[WIDTH];
@@ -132,7 +130,6 @@ START_TEST(statistics_are_those_of_step_by_step) {
         }
     }
 }
-END_TEST
 
 /* In how many pieces a replica merges what it has gathered; -1 after an error. */
 static int merges_of(const ls_layer *layers, size_t layer_count, ls_strategy *strategy) {
@@ -154,7 +151,7 @@ static int merges_of(const ls_layer *layers, size_t layer_count, ls_strategy *st
 }
 
 /* All that is trained at once, and statistics that move alike. */
-START_TEST(a_blob_is_merged_at_once) {
+TEST(a_blob_is_merged_at_once) {
     ls_strategy *strategy = NULL;
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "1"), &strategy));
     ck_assert_int_eq(merges_of(LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), strategy), 1);
@@ -168,7 +165,6 @@ START_TEST(a_blob_is_merged_at_once) {
                      3);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static ls_status count_merges(struct worker *worker) {
     int *counts = worker->context;
@@ -177,7 +173,7 @@ static ls_status count_merges(struct worker *worker) {
 }
 
 /* Cut before each variable with which there are 32 floats or more; the last one has what a step tells, too. */
-START_TEST(buckets_are_merged_as_they_go) {
+TEST(buckets_are_merged_as_they_go) {
     int counts[2] = {0};
     struct worker_cluster cluster = {.count = 2,
                                      .devices = {1, 1},
@@ -187,17 +183,5 @@ START_TEST(buckets_are_merged_as_they_go) {
     run_workers_ok(&cluster);
     for (int i = 0; i < 2; i++) ck_assert_int_eq(counts[i], 4);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("accumulate");
-    TCase *tests = tcase_create("accumulate");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, one_step);
-    tcase_add_test(tests, several_steps);
-    tcase_add_test(tests, statistics_are_those_of_step_by_step);
-    tcase_add_test(tests, a_blob_is_merged_at_once);
-    tcase_add_test(tests, buckets_are_merged_as_they_go);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("accumulate", .seconds = 60)

@@ -114,7 +114,7 @@ static ls_status make_model(ls_strategy *strategy, ls_model **model) {
     return st ? st : ls_model_compile(*model, ls_adam(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 
-START_TEST(decisions_are_those_of_keras) {
+TEST(decisions_are_those_of_keras) {
     char line[4096];
     int stops = 0, plateaus = 0;
     ls_strategy *strategy = NULL;
@@ -133,7 +133,6 @@ START_TEST(decisions_are_those_of_keras) {
     ls_model_free(model);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* ---- a user's own ---- */
 
@@ -233,7 +232,7 @@ static ls_status fit_told(ls_strategy *strategy, struct told *told, const ls_che
     return st;
 }
 
-START_TEST(each_is_told_in_order) {
+TEST(each_is_told_in_order) {
     struct told told = {.stop_after = 0};
     ls_strategy *strategy = NULL;
     assert_ok(ls_mirrored_strategy_new(NULL, &strategy));
@@ -241,7 +240,6 @@ START_TEST(each_is_told_in_order) {
     ck_assert_str_eq(told.text, "bB(<><>)(<><>)E");
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* The wish of rank 1 alone. */
 static ls_status fit_as_worker(struct worker *worker) {
@@ -251,14 +249,13 @@ static ls_status fit_as_worker(struct worker *worker) {
     return st;
 }
 
-START_TEST(one_worker_stops_all) {
+TEST(one_worker_stops_all) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 2}, .fn = fit_as_worker};
     run_workers_ok(&cluster);
 }
-END_TEST
 
 /* A training that was stopped by a callback, and kept: another start has nothing to do, and the state that was. */
-START_TEST(a_checkpoint_keeps_states) {
+TEST(a_checkpoint_keeps_states) {
     char folder[] = "/tmp/lockstep-callback-XXXXXX", command[128];
     struct told first = {.stop_after = 3}, second = {.counted = 100};
     ls_strategy *strategy = NULL;
@@ -276,10 +273,9 @@ START_TEST(a_checkpoint_keeps_states) {
     (void)snprintf(command, sizeof(command), "rm -r %s", folder);
     ck_assert_int_eq(system(command), 0);
 }
-END_TEST
 
 /* A step whose end may not have been written is told again, and is not the state's again. */
-START_TEST(a_step_s_end_is_told_again) {
+TEST(a_step_s_end_is_told_again) {
     char folder[] = "/tmp/lockstep-callback-XXXXXX";
     struct told first = {.steps_left = 3}, second = {.counted = 100};
     ls_strategy *strategy = NULL;
@@ -296,7 +292,6 @@ START_TEST(a_step_s_end_is_told_again) {
     ls_strategy_free(strategy);
     ck_assert_int_eq(rmdir(folder), 0);
 }
-END_TEST
 
 /* ---- what is wrong ---- */
 
@@ -321,7 +316,7 @@ static ls_status fit_with(ls_callback *const *callbacks) {
     return st;
 }
 
-START_TEST(errors_name_the_callback_and_the_place) {
+TEST(errors_name_the_callback_and_the_place) {
     int calls = 0;
     ls_callback *stopping = NULL;
     ls_callback bad = LS_CALLBACK(.name = "mine", .context = &calls, .on_epoch_end = complain);
@@ -346,18 +341,5 @@ START_TEST(errors_name_the_callback_and_the_place) {
     ck_assert_int_eq(ls_reduce_on_plateau_new(LS_REDUCE_ON_PLATEAU(.factor = 2), &stopping), LS_INVALID_ARGUMENT);
     ck_assert_int_eq(ls_model_checkpoint_new(LS_MODEL_CHECKPOINT(.path = ""), &stopping), LS_INVALID_ARGUMENT);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("callback");
-    TCase *tests = tcase_create("callback");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, decisions_are_those_of_keras);
-    tcase_add_test(tests, each_is_told_in_order);
-    tcase_add_test(tests, one_worker_stops_all);
-    tcase_add_test(tests, a_checkpoint_keeps_states);
-    tcase_add_test(tests, a_step_s_end_is_told_again);
-    tcase_add_test(tests, errors_name_the_callback_and_the_place);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("callback", .seconds = 120)

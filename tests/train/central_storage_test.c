@@ -112,7 +112,7 @@ static void expect_equal(const struct outcome *one, const struct outcome *other)
     ck_assert(!memcmp(&one->evaluated, &other->evaluated, sizeof(one->evaluated)));
 }
 
-START_TEST(central_storage_gives_the_bits_of_mirrored) {
+TEST(central_storage_gives_the_bits_of_mirrored) {
     uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct draw draw = draw_from(seed, i);
@@ -127,9 +127,8 @@ START_TEST(central_storage_gives_the_bits_of_mirrored) {
         ck_assert_uint_eq(mirrored.moments, central.moments * (size_t)draft.replicas);
     }
 }
-END_TEST
 
-START_TEST(a_checkpoint_goes_on_under_the_other) {
+TEST(a_checkpoint_goes_on_under_the_other) {
     const struct draft draft = {.layers = {ls_dense(5, LS_TANH), ls_batch_normalization(), ls_dense(3)},
                                 .count = 3,
                                 .optimizer = ls_adam(0.01F),
@@ -147,7 +146,6 @@ START_TEST(a_checkpoint_goes_on_under_the_other) {
         ck_assert_int_eq(folder_remove(folder), 0);
     }
 }
-END_TEST
 
 static ls_status add_ids(ls_replica *replica, void *context) {
     ls_variable *variable = context;
@@ -155,7 +153,7 @@ static ls_status add_ids(ls_replica *replica, void *context) {
     return ls_variable_assign_add(variable, replica, &one);
 }
 
-START_TEST(a_custom_loop_has_its_variables) {
+TEST(a_custom_loop_has_its_variables) {
     ls_variable *variable = NULL;
     float sum = 0;
     ls_strategy *strategy = open_strategy(true, 3);
@@ -166,9 +164,8 @@ START_TEST(a_custom_loop_has_its_variables) {
     ck_assert(sum == 6);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-START_TEST(another_parameter_device_is_refused) {
+TEST(another_parameter_device_is_refused) {
     ls_strategy *strategy = NULL;
     ck_assert_int_eq(ls_central_storage_strategy_new(LS_STRATEGY(.devices = "2"),
                                                      LS_CENTRAL_STORAGE(.parameter_device = "GPU:0"), &strategy),
@@ -178,16 +175,5 @@ START_TEST(another_parameter_device_is_refused) {
     assert_ok(ls_central_storage_strategy_new(LS_STRATEGY(.devices = "2"), NULL, &strategy));
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("train/central_storage");
-    TCase *tests = tcase_create("central storage");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, central_storage_gives_the_bits_of_mirrored);
-    tcase_add_test(tests, a_checkpoint_goes_on_under_the_other);
-    tcase_add_test(tests, a_custom_loop_has_its_variables);
-    tcase_add_test(tests, another_parameter_device_is_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("train/central_storage", .seconds = 120)

@@ -181,7 +181,7 @@ static void check_interruptions(ls_optimizer optimizer, const char *devices, boo
     }
 }
 
-START_TEST(interrupted_again_and_again) {
+TEST(interrupted_again_and_again) {
     check_interruptions(ls_adam(0.01F), "1", false, false);
     check_interruptions(ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true), "1", false, false);
     check_interruptions(ls_sgd(0.1F), "3", false, false);
@@ -193,9 +193,8 @@ START_TEST(interrupted_again_and_again) {
                         "1", false, false);
     check_interruptions(ls_adam(0.01F, .gradient_accumulation_steps = 4), "2", true, false);
 }
-END_TEST
 
-START_TEST(epochs_that_are_done_are_not_done_again) {
+TEST(epochs_that_are_done_are_not_done_again) {
     struct job job = job_of(ls_adam(0.01F), "1", 0);
     job.patient = true;
     job.break_epoch = 3;
@@ -207,9 +206,8 @@ START_TEST(epochs_that_are_done_are_not_done_again) {
     ck_assert_int_eq(job.called, EPOCHS - 3);
     ck_assert_msg(strstr(lines, "training goes on after step 18 (3 epochs and 0 steps)"), "%s", lines);
 }
-END_TEST
 
-START_TEST(success_keeps_what_it_is_told_to) {
+TEST(success_keeps_what_it_is_told_to) {
     struct job job = job_of(ls_adam(0.01F), "1", 0), again;
     job.patient = true;
     job.checkpoint.keep_on_success = true;
@@ -231,7 +229,6 @@ START_TEST(success_keeps_what_it_is_told_to) {
     ck_assert_int_eq(run(&again), LS_INVALID_ARGUMENT);
     ck_assert_msg(strstr(ls_error(), "beyond the 6 steps"), "%s", ls_error());
 }
-END_TEST
 
 /* Leaves checkpoints of an interrupted training. */
 static struct job interrupted(void) {
@@ -244,7 +241,7 @@ static struct job interrupted(void) {
     return job;
 }
 
-START_TEST(another_training_is_refused) {
+TEST(another_training_is_refused) {
     static const char *const words[] = {"optimizer differs: 'adam(learning_rate=0.01", "data batch_size differs: '7'"};
     for (int i = 0; i < 2; i++) {
         struct job other = interrupted();
@@ -255,9 +252,8 @@ START_TEST(another_training_is_refused) {
         ck_assert_int_eq(count_files(true), 2); /* they are as they were */
     }
 }
-END_TEST
 
-START_TEST(numbers_of_the_optimizer_can_be_overridden) {
+TEST(numbers_of_the_optimizer_can_be_overridden) {
     struct job job = interrupted();
     job.optimizer = ls_adam(0.02F, .weight_decay = 0.1F);
     ck_assert_int_eq(run(&job), LS_INVALID_ARGUMENT);
@@ -272,10 +268,9 @@ START_TEST(numbers_of_the_optimizer_can_be_overridden) {
     ck_assert_msg(strstr(lines, "overridden: weight_decay is 0.1, was none; learning_rate is 0.02, was 0.01\n"), "%s",
                   lines);
 }
-END_TEST
 
 /* The rate that a callback has made counts if the compiled rate is the same. Another compiled rate replaces it. */
-START_TEST(an_overridden_rate_is_the_compiled_one) {
+TEST(an_overridden_rate_is_the_compiled_one) {
     for (int i = 0; i < 2; i++) {
         struct job job = job_of(ls_sgd(0.1F, .momentum = 0.9F), "1", 0);
         job.patient = job.slower = true;
@@ -286,9 +281,8 @@ START_TEST(an_overridden_rate_is_the_compiled_one) {
         ck_assert_float_eq(job.rate, i ? 0.4F : 0.0125F);
     }
 }
-END_TEST
 
-START_TEST(a_second_fit_needs_another_folder) {
+TEST(a_second_fit_needs_another_folder) {
     struct job job = job_of(ls_sgd(0.1F), "1", 0);
     struct toy toy;
     ls_strategy *strategy = NULL;
@@ -308,7 +302,6 @@ START_TEST(a_second_fit_needs_another_folder) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static void damage(const char *name) {
     char path[512];
@@ -316,7 +309,7 @@ static void damage(const char *name) {
     ck_assert_int_eq(truncate(path, 1000), 0);
 }
 
-START_TEST(damage_is_a_warning) {
+TEST(damage_is_a_warning) {
     struct job undisturbed = without(job_of(ls_adam(0.01F), "1", 0));
     assert_ok(run(&undisturbed));
     for (int damaged = 1; damaged <= 2; damaged++) {
@@ -332,10 +325,9 @@ START_TEST(damage_is_a_warning) {
         ck_assert_msg(strstr(lines, damaged == 1 ? "after step 12 (2 epochs" : "there is none before it"), "%s", lines);
     }
 }
-END_TEST
 
 /* The run is not the same to the bit then, and says so. */
-START_TEST(another_number_of_replicas_is_a_warning) {
+TEST(another_number_of_replicas_is_a_warning) {
     struct job job = interrupted();
     job.devices = "2";
     assert_ok(run(&job));
@@ -343,9 +335,8 @@ START_TEST(another_number_of_replicas_is_a_warning) {
         strstr(lines, "the bits may be others than without an interruption: replicas differs: '1' there, '2'"), "%s",
         lines);
 }
-END_TEST
 
-START_TEST(bad_options_are_named) {
+TEST(bad_options_are_named) {
     static const ls_checkpoint_options bad[] = {
         {.size = sizeof(ls_checkpoint_options)},
         {.size = sizeof(ls_checkpoint_options), .folder = ""},
@@ -371,9 +362,8 @@ START_TEST(bad_options_are_named) {
         ls_strategy_free(strategy);
     }
 }
-END_TEST
 
-START_TEST(a_missing_folder_is_an_error_or_one_warning) {
+TEST(a_missing_folder_is_an_error_or_one_warning) {
     char none[80];
     struct job undisturbed = without(job_of(ls_adam(0.01F), "1", 1)), job = job_of(ls_adam(0.01F), "1", 1);
     assert_ok(run(&undisturbed));
@@ -388,7 +378,6 @@ START_TEST(a_missing_folder_is_an_error_or_one_warning) {
     const char *warning = strstr(lines, "warning: ");
     ck_assert_msg(warning && strstr(warning, none) && !strstr(warning + 1, "warning: "), "%s", lines);
 }
-END_TEST
 
 /* ---- several workers ---- */
 
@@ -419,7 +408,7 @@ static void run_crowd(struct crowd *crowd, const struct job *job, int workers, i
 }
 
 /* Four replicas, in another layout each time. */
-START_TEST(workers_go_on_together) {
+TEST(workers_go_on_together) {
     struct crowd crowd;
     struct job undisturbed = without(job_of(ls_adam(0.01F), "4", 0));
     assert_ok(run(&undisturbed));
@@ -434,14 +423,13 @@ START_TEST(workers_go_on_together) {
         ck_assert_int_eq(count_files(false), 0);
     }
 }
-END_TEST
 
 static ls_status train_otherwise(struct worker *worker) {
     struct job job = job_of(ls_adam(0.02F), NULL, 0);
     return train(worker->strategy, &job);
 }
 
-START_TEST(the_same_error_on_all_workers) {
+TEST(the_same_error_on_all_workers) {
     struct worker_cluster cluster = {.count = 3, .devices = {1, 1, 1}, .fn = train_otherwise};
     (void)interrupted();
     run_workers(&cluster);
@@ -451,7 +439,6 @@ START_TEST(the_same_error_on_all_workers) {
         ck_assert_str_eq(cluster.workers[i].error, cluster.workers[0].error);
     }
 }
-END_TEST
 
 static ls_status train_half(struct worker *worker) {
     struct job job = job_of(ls_adam(0.02F), NULL, 0);
@@ -459,33 +446,11 @@ static ls_status train_half(struct worker *worker) {
     return train(worker->strategy, &job);
 }
 
-START_TEST(all_have_checkpoints_or_none) {
+TEST(all_have_checkpoints_or_none) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = train_half};
     run_workers(&cluster);
     for (int i = 0; i < 2; i++)
         ck_assert_msg(strstr(cluster.workers[i].error, "checkpoint differs: 'yes'"), "%s", cluster.workers[i].error);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("checkpoint");
-    TCase *tests = tcase_create("checkpoint");
-    tcase_set_timeout(tests, 240);
-    tcase_add_checked_fixture(tests, make_folder, remove_folder);
-    tcase_add_test(tests, interrupted_again_and_again);
-    tcase_add_test(tests, epochs_that_are_done_are_not_done_again);
-    tcase_add_test(tests, success_keeps_what_it_is_told_to);
-    tcase_add_test(tests, another_training_is_refused);
-    tcase_add_test(tests, numbers_of_the_optimizer_can_be_overridden);
-    tcase_add_test(tests, an_overridden_rate_is_the_compiled_one);
-    tcase_add_test(tests, a_second_fit_needs_another_folder);
-    tcase_add_test(tests, damage_is_a_warning);
-    tcase_add_test(tests, another_number_of_replicas_is_a_warning);
-    tcase_add_test(tests, bad_options_are_named);
-    tcase_add_test(tests, a_missing_folder_is_an_error_or_one_warning);
-    tcase_add_test(tests, workers_go_on_together);
-    tcase_add_test(tests, the_same_error_on_all_workers);
-    tcase_add_test(tests, all_have_checkpoints_or_none);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("checkpoint", .seconds = 240, .before = make_folder, .after = remove_folder)

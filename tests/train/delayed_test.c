@@ -251,7 +251,7 @@ static void run_oracle(struct oracle *oracle) {
     oracle->loss /= draft->batch * draft->steps;
 }
 
-START_TEST(gradients_are_d_steps_old) {
+TEST(gradients_are_d_steps_old) {
     uint64_t seed = draw_first_seed();
     static struct draft draft;
     static struct oracle oracle;
@@ -274,7 +274,6 @@ START_TEST(gradients_are_d_steps_old) {
         close_oracle(&oracle);
     }
 }
-END_TEST
 
 /* ---- a pull that goes on while the next step begins ---- */
 
@@ -323,7 +322,7 @@ static struct ls_plan *waiting_plan(struct oracle *oracle, ls_plan_await_fn *awa
     return plan;
 }
 
-START_TEST(a_plan_waits_for_what_it_reads) {
+TEST(a_plan_waits_for_what_it_reads) {
     uint64_t seed = draw_first_seed();
     static struct draft draft;
     static struct oracle oracle;
@@ -356,7 +355,6 @@ START_TEST(a_plan_waits_for_what_it_reads) {
         close_oracle(&oracle);
     }
 }
-END_TEST
 
 /* Two workers of two replicas and one; ten steps an epoch. */
 static struct draft fixed_draft(void) {
@@ -374,7 +372,7 @@ static struct draft fixed_draft(void) {
 }
 
 /* A request in step 3 is heard behind step 5, which has it from there on all workers. */
-START_TEST(a_request_drains) {
+TEST(a_request_drains) {
     static struct draft draft;
     char folder[] = "/tmp/lockstep-delayed-XXXXXX";
     draft = fixed_draft();
@@ -395,9 +393,8 @@ START_TEST(a_request_drains) {
     ck_assert_str_eq(draft.sha256[1], draft.sha256[0]);
     ck_assert_int_eq(folder_remove(folder), 0);
 }
-END_TEST
 
-START_TEST(what_cannot_be_is_named) {
+TEST(what_cannot_be_is_named) {
     static struct draft draft;
     draft = fixed_draft();
     draft.layers[1] = (ls_layer)ls_batch_normalization(.synchronized = true);
@@ -411,16 +408,5 @@ START_TEST(what_cannot_be_is_named) {
     }
     ck_assert_int_ge(found, 1);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("train/delayed");
-    TCase *tests = tcase_create("delayed");
-    tcase_set_timeout(tests, 240);
-    tcase_add_test(tests, gradients_are_d_steps_old);
-    tcase_add_test(tests, a_plan_waits_for_what_it_reads);
-    tcase_add_test(tests, a_request_drains);
-    tcase_add_test(tests, what_cannot_be_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("train/delayed", .seconds = 240)

@@ -63,7 +63,7 @@ static ls_status train(struct worker *worker) {
     return status;
 }
 
-START_TEST(layouts_learn_the_same) {
+TEST(layouts_learn_the_same) {
     static const int layouts[][3] = {{1, 0, 0}, {4, 0, 0}, {2, 2, 0}, {1, 2, 1}};
     static struct training trainings[4];
     for (int i = 0; i < 4; i++) {
@@ -75,9 +75,8 @@ START_TEST(layouts_learn_the_same) {
         if (i > 1) ck_assert_str_eq(trainings[i].sha256[0], trainings[1].sha256[0]); /* as many replicas */
     }
 }
-END_TEST
 
-START_TEST(an_id_that_is_none_ends_all_workers) {
+TEST(an_id_that_is_none_ends_all_workers) {
     static struct training training;
     training.broken = true;
     struct worker_cluster cluster = {.count = 2, .devices = {1, 2}, .fn = train, .context = &training};
@@ -92,10 +91,9 @@ START_TEST(an_id_that_is_none_ends_all_workers) {
             "%s", worker->error);
     }
 }
-END_TEST
 
 /* In one process, which goes on after the failure. */
-START_TEST(an_id_that_is_none_changes_nothing) {
+TEST(an_id_that_is_none_changes_nothing) {
     struct text text, broken;
     char before[65], after[65];
     ls_strategy *strategy = NULL;
@@ -119,15 +117,5 @@ START_TEST(an_id_that_is_none_changes_nothing) {
     ls_dataset_free(bad);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("train/embedding");
-    TCase *tests = tcase_create("embedding");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, layouts_learn_the_same);
-    tcase_add_test(tests, an_id_that_is_none_ends_all_workers);
-    tcase_add_test(tests, an_id_that_is_none_changes_nothing);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("train/embedding", .seconds = 60)

@@ -57,13 +57,12 @@ static void check_transaction(const char *devices) {
     ls_strategy_free(strategy);
 }
 
-START_TEST(a_step_is_a_transaction) {
+TEST(a_step_is_a_transaction) {
     check_transaction("1");
     check_transaction("3");
 }
-END_TEST
 
-START_TEST(bad_calls_are_named) {
+TEST(bad_calls_are_named) {
     struct toy toy;
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
@@ -95,7 +94,6 @@ START_TEST(bad_calls_are_named) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* ---- The learning rate between steps ---- */
 
@@ -115,7 +113,7 @@ static ls_status slow_down(void *context, int epoch, const ls_result *result) {
 
 /* Two epochs of plain SGD: the second one moves half as far with half the rate, and as far as one compiled with that.
  */
-START_TEST(the_learning_rate_can_be_set) {
+TEST(the_learning_rate_can_be_set) {
     struct toy toy;
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
@@ -149,7 +147,6 @@ START_TEST(the_learning_rate_can_be_set) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* Each worker sets another rate after the first epoch: the next step changes nothing and says why. */
 static ls_status train_unevenly(struct worker *worker) {
@@ -166,7 +163,7 @@ static ls_status train_unevenly(struct worker *worker) {
     return st;
 }
 
-START_TEST(another_learning_rate_elsewhere_is_an_error) {
+TEST(another_learning_rate_elsewhere_is_an_error) {
     struct toy toy;
     fill_toy(&toy);
     struct worker_cluster cluster = {.count = 2, .devices = {2, 1}, .fn = train_unevenly, .context = &toy};
@@ -177,11 +174,10 @@ START_TEST(another_learning_rate_elsewhere_is_an_error) {
         ck_assert_msg(strstr(cluster.workers[i].error, "epoch 2, step 1"), "%s", cluster.workers[i].error);
     }
 }
-END_TEST
 
 /* ---- Losses and metrics ---- */
 
-START_TEST(metrics_are_measured) {
+TEST(metrics_are_measured) {
     struct toy toy;
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
@@ -210,10 +206,9 @@ START_TEST(metrics_are_measured) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* One output for two classes, by each loss that takes it; probabilities too. */
-START_TEST(one_output_learns_two_classes) {
+TEST(one_output_learns_two_classes) {
     const struct {
         ls_loss loss;
         ls_activation activation;
@@ -248,7 +243,6 @@ START_TEST(one_output_learns_two_classes) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 static void count_softmax(void *context, ls_log_level level, const char *line) {
     if (level == LS_LOG_WARNING && (strstr(line, "is a softmax, and") || strstr(line, "is a sigmoid, and")))
@@ -256,7 +250,7 @@ static void count_softmax(void *context, ls_log_level level, const char *line) {
 }
 
 /* A loss of logits behind probabilities is warned of. */
-START_TEST(two_softmaxes_are_warned_of) {
+TEST(two_softmaxes_are_warned_of) {
     const struct {
         ls_loss loss;
         ls_activation activation;
@@ -288,10 +282,9 @@ START_TEST(two_softmaxes_are_warned_of) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* Sparse and one-hot labels are the same loss. */
-START_TEST(one_hot_is_sparse) {
+TEST(one_hot_is_sparse) {
     struct toy toy;
     char digests[2][65];
     ls_strategy *strategy = NULL;
@@ -316,7 +309,6 @@ START_TEST(one_hot_is_sparse) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* ---- several workers ---- */
 
@@ -343,7 +335,7 @@ static ls_status train_differently(struct worker *worker) {
     return st;
 }
 
-START_TEST(differences_are_one_error_on_all) {
+TEST(differences_are_one_error_on_all) {
     for (int difference = 0; difference < DIFFERENCES; difference++) {
         struct worker_cluster cluster = {
             .count = 3, .devices = {1, 1, 1}, .fn = train_differently, .context = &difference};
@@ -355,7 +347,6 @@ START_TEST(differences_are_one_error_on_all) {
         }
     }
 }
-END_TEST
 
 static ls_status evaluate_differently(struct worker *worker) {
     struct toy toy;
@@ -370,7 +361,7 @@ static ls_status evaluate_differently(struct worker *worker) {
     return st;
 }
 
-START_TEST(evaluation_compares_its_data) {
+TEST(evaluation_compares_its_data) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = evaluate_differently};
     run_workers(&cluster);
     for (int i = 0; i < 2; i++) {
@@ -378,14 +369,13 @@ START_TEST(evaluation_compares_its_data) {
         ck_assert_msg(strstr(cluster.workers[i].error, "batch_size"), "%s", cluster.workers[i].error);
     }
 }
-END_TEST
 
 static ls_status stop_training(void *context, int epoch, const ls_result *result) {
     (void)result;
     return epoch == *(int *)context ? LS_CANCELLED : LS_OK;
 }
 
-START_TEST(the_epochs_function_ends_the_training) {
+TEST(the_epochs_function_ends_the_training) {
     struct toy toy;
     int last = 1;
     ls_strategy *strategy = NULL;
@@ -403,7 +393,6 @@ START_TEST(the_epochs_function_ends_the_training) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* A replica that fails in the middle ends the step on every worker, with its cause. */
 static ls_status fail_in_the_middle(struct worker *worker) {
@@ -420,7 +409,7 @@ static ls_status fail_in_the_middle(struct worker *worker) {
     return st;
 }
 
-START_TEST(a_failing_worker_ends_all_with_its_cause) {
+TEST(a_failing_worker_ends_all_with_its_cause) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = fail_in_the_middle};
     run_workers(&cluster);
     ck_assert_msg(strstr(cluster.workers[1].error, "55"), "%s", cluster.workers[1].error);
@@ -428,7 +417,6 @@ START_TEST(a_failing_worker_ends_all_with_its_cause) {
     ck_assert_msg(strstr(cluster.workers[0].error, "55"), "rank 0 does not know the cause: %s",
                   cluster.workers[0].error);
 }
-END_TEST
 
 /* ---- buckets ---- */
 
@@ -445,7 +433,7 @@ static void check_buckets(struct ls_bucket_rule rule, const struct ls_bucket *wa
     ls_free(buckets);
 }
 
-START_TEST(buckets_are_cut_from_the_tail) {
+TEST(buckets_are_cut_from_the_tail) {
     check_buckets((struct ls_bucket_rule){0, 1 << 20, 1 << 20}, (struct ls_bucket[]){{0, 326}}, 1);
     check_buckets((struct ls_bucket_rule){0, 4, 4}, (struct ls_bucket[]){{300, 326}, {116, 300}, {100, 116}, {0, 100}},
                   4);
@@ -458,25 +446,5 @@ START_TEST(buckets_are_cut_from_the_tail) {
     check_buckets((struct ls_bucket_rule){26 * 4, 0, 0}, (struct ls_bucket[]){{116, 326}, {0, 116}}, 2);
     check_buckets((struct ls_bucket_rule){26 * 4 - 1, 0, 0}, (struct ls_bucket[]){{300, 326}, {116, 300}, {0, 116}}, 3);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("fit");
-    TCase *tests = tcase_create("fit");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, a_step_is_a_transaction);
-    tcase_add_test(tests, bad_calls_are_named);
-    tcase_add_test(tests, the_learning_rate_can_be_set);
-    tcase_add_test(tests, another_learning_rate_elsewhere_is_an_error);
-    tcase_add_test(tests, metrics_are_measured);
-    tcase_add_test(tests, one_output_learns_two_classes);
-    tcase_add_test(tests, two_softmaxes_are_warned_of);
-    tcase_add_test(tests, one_hot_is_sparse);
-    tcase_add_test(tests, differences_are_one_error_on_all);
-    tcase_add_test(tests, evaluation_compares_its_data);
-    tcase_add_test(tests, the_epochs_function_ends_the_training);
-    tcase_add_test(tests, a_failing_worker_ends_all_with_its_cause);
-    tcase_add_test(tests, buckets_are_cut_from_the_tail);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("fit", .seconds = 120)

@@ -77,16 +77,15 @@ static const char *const files[] = {FILE_NAME("keras3.h5"),        FILE_NAME("ke
 enum { FILES = sizeof(files) / sizeof(files[0]) };
 
 /* The last worker has the weights of the file, which the chief alone can read. */
-START_TEST(all_workers_begin_alike) {
+TEST_EACH(all_workers_begin_alike, FILES) {
     struct job job = {.path = files[_i], .classes = 2, .first = 2};
     struct worker_cluster cluster = {.count = 2, .devices = {1, 2}, .fn = evaluate, .context = &job};
     run_workers_ok(&cluster);
     ck_assert_int_eq(job.matching, 15);
     ck_assert_str_eq(job.digests[0], job.digests[1]);
 }
-END_TEST
 
-START_TEST(what_does_not_fit_is_named) {
+TEST(what_does_not_fit_is_named) {
     static const struct {
         const char *path, *says;
         int classes, first;
@@ -107,9 +106,8 @@ START_TEST(what_does_not_fit_is_named) {
         ck_assert_msg(strstr(cluster.workers[1].error, bad[i].says), "%s", cluster.workers[1].error);
     }
 }
-END_TEST
 
-START_TEST(all_load_or_none) {
+TEST(all_load_or_none) {
     struct job job = {.path = FILE_NAME("weights.npz"), .classes = 2, .first = 2, .not_chief = true};
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = evaluate, .context = &job};
     run_workers(&cluster);
@@ -119,10 +117,9 @@ START_TEST(all_load_or_none) {
         ck_assert_ptr_nonnull(strstr(cluster.workers[i].error, "'drawn'"));
     }
 }
-END_TEST
 
 /* Another head and a file of more and less: what fits is taken. */
-START_TEST(what_does_not_fit_is_skipped) {
+TEST(what_does_not_fit_is_skipped) {
     struct job job = {.path = FILE_NAME("surplus.npz"), .classes = 5, .first = 2, .skip_mismatch = true};
     struct worker_cluster cluster = {.count = 1, .devices = {1}, .fn = evaluate, .context = &job};
     run_workers_ok(&cluster);
@@ -133,7 +130,6 @@ START_TEST(what_does_not_fit_is_skipped) {
     ck_assert_msg(strstr(cluster.workers[0].error, "has none of the model's 15 variables"), "%s",
                   cluster.workers[0].error);
 }
-END_TEST
 
 /* The file with another type in the place of one variable's: "F32" becomes "F9Z". */
 static void write_other_type(const char *path, const char *name) {
@@ -154,7 +150,7 @@ static void write_other_type(const char *path, const char *name) {
 }
 
 /* A variable whose type is not known is one error by its name, or keeps its value. */
-START_TEST(a_type_that_is_not_read_refuses_its_variable_alone) {
+TEST(a_type_that_is_not_read_refuses_its_variable_alone) {
     static const char *const names[] = {"Conv1/kernel", "bn_Conv1/beta", "predictions/bias"};
     char folder[] = "/tmp/lockstep-initial-XXXXXX", path[64], wanted[100];
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -174,7 +170,6 @@ START_TEST(a_type_that_is_not_read_refuses_its_variable_alone) {
     (void)unlink(path);
     (void)rmdir(folder);
 }
-END_TEST
 
 /* Two files with one model of two workers, in turns, after training as well: what is measured is what was loaded. */
 static ls_status load_in_turns(struct worker *worker) {
@@ -197,11 +192,10 @@ static ls_status load_in_turns(struct worker *worker) {
     return status;
 }
 
-START_TEST(loading_at_any_time) {
+TEST(loading_at_any_time) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = load_in_turns};
     run_workers_ok(&cluster);
 }
-END_TEST
 
 static ls_status make_counted(ls_strategy *strategy, const char *first, const char *second, uint64_t seed,
                               ls_model **model) {
@@ -212,7 +206,7 @@ static ls_status make_counted(ls_strategy *strategy, const char *first, const ch
 }
 
 /* The second model of a process of Keras: its layers are "dense_3" and "dense_4". One that has lost a layer is none. */
-START_TEST(names_that_were_counted_on_are_found) {
+TEST(names_that_were_counted_on_are_found) {
     char path[] = "/tmp/lockstep-counted-XXXXXX.npz";
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
@@ -243,9 +237,8 @@ START_TEST(names_that_were_counted_on_are_found) {
     ls_strategy_free(strategy);
     (void)unlink(path);
 }
-END_TEST
 
-START_TEST(loading_comes_first) {
+TEST(loading_comes_first) {
     struct job job = {.classes = 2, .first = 2};
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
@@ -271,20 +264,5 @@ START_TEST(loading_comes_first) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("weights");
-    TCase *tests = tcase_create("weights");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, all_workers_begin_alike, 0, FILES);
-    tcase_add_test(tests, what_does_not_fit_is_named);
-    tcase_add_test(tests, what_does_not_fit_is_skipped);
-    tcase_add_test(tests, a_type_that_is_not_read_refuses_its_variable_alone);
-    tcase_add_test(tests, all_load_or_none);
-    tcase_add_test(tests, names_that_were_counted_on_are_found);
-    tcase_add_test(tests, loading_comes_first);
-    tcase_add_test(tests, loading_at_any_time);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("weights", .seconds = 120)

@@ -105,7 +105,7 @@ static struct worker_cluster cluster_of(struct draft *draft) {
     return cluster;
 }
 
-START_TEST(workers_train_alone_and_meet) {
+TEST(workers_train_alone_and_meet) {
     uint64_t seed = draw_first_seed();
     for (int i = 0; i < (SANITIZED ? 3 : CASES); i++) {
         static struct draft draft;
@@ -126,7 +126,6 @@ START_TEST(workers_train_alone_and_meet) {
         ck_assert_double_eq_tol(draft.outcome.loss, loss, 1e-5);
     }
 }
-END_TEST
 
 /* Three workers of two replicas, one, and two; six steps an epoch. */
 static struct draft fixed_draft(void) {
@@ -144,7 +143,7 @@ static struct draft fixed_draft(void) {
 }
 
 /* A meeting adds up the variables, each moment of them unless these are local, and what is told beside. */
-START_TEST(a_meeting_has_these_bytes) {
+TEST(a_meeting_has_these_bytes) {
     static struct draft often, rarely;
     for (int local_moments = 0; local_moments < 2; local_moments++) {
         often = fixed_draft();
@@ -162,10 +161,9 @@ START_TEST(a_meeting_has_these_bytes) {
         ck_assert_int_eq(often.outcome.bytes - rarely.outcome.bytes, meetings * (4 * (blob + moments) + told));
     }
 }
-END_TEST
 
 /* Fragments have together the bytes of the variables and moments, and each tells two requests. */
-START_TEST(fragments_have_these_bytes) {
+TEST(fragments_have_these_bytes) {
     static struct draft whole, draft;
     for (int delay = 0; delay < 2; delay++) {
         whole = fixed_draft();
@@ -181,7 +179,6 @@ START_TEST(fragments_have_these_bytes) {
         ck_assert_int_eq(draft.outcome.bytes - whole.outcome.bytes, rounds * (3 * 4 * trained + told));
     }
 }
-END_TEST
 
 /* A worker asks before one step, and all stop after another. They go on to the end. */
 static void stop_and_go_on(struct draft *draft, int asked, int stopper, int heard) {
@@ -201,7 +198,7 @@ static void stop_and_go_on(struct draft *draft, int asked, int stopper, int hear
 }
 
 /* Any worker asks in any step: all stop at the next meeting, and go on there to the bits of an undisturbed training. */
-START_TEST(a_request_is_heard_at_a_meeting) {
+TEST(a_request_is_heard_at_a_meeting) {
     static struct draft whole, draft;
     whole = fixed_draft();
     struct worker_cluster cluster = cluster_of(&whole);
@@ -218,11 +215,10 @@ START_TEST(a_request_is_heard_at_a_meeting) {
         ck_assert_int_eq(folder_remove(folder), 0);
     }
 }
-END_TEST
 
 /* With the exchange that begins next, also where that is used later. All go on from one checkpoint, to the same bits.
  */
-START_TEST(a_request_is_heard_with_a_fragment) {
+TEST(a_request_is_heard_with_a_fragment) {
     static struct draft draft;
     static const int asked[] = {1, 3, 3, 6}, delay[] = {0, 0, 1, 1}, heard[] = {2, 4, 5, 6};
     for (int i = 0; i < (SANITIZED ? 1 : 4); i++) {
@@ -238,7 +234,6 @@ START_TEST(a_request_is_heard_with_a_fragment) {
         ck_assert_int_eq(folder_remove(folder), 0);
     }
 }
-END_TEST
 
 /* One of them at least finds it, and the others may hear of it from there. */
 static void expect_refused(struct draft *draft, ls_status status, const char *text) {
@@ -254,7 +249,7 @@ static void expect_refused(struct draft *draft, ls_status status, const char *te
     ck_assert_int_ge(found, 1);
 }
 
-START_TEST(what_cannot_be_is_named) {
+TEST(what_cannot_be_is_named) {
     static struct draft draft;
     draft = fixed_draft();
     draft.layers[1] = (ls_layer)ls_batch_normalization(.synchronized = true);
@@ -267,9 +262,8 @@ START_TEST(what_cannot_be_is_named) {
     draft.other_rate = 0.5F;
     expect_refused(&draft, LS_INVALID_ARGUMENT, "the learning rate on rank 1 is another one than on rank 0");
 }
-END_TEST
 
-START_TEST(options_are_checked) {
+TEST(options_are_checked) {
     static const struct {
         ls_local_sgd_options local;
         ls_strategy_options options;
@@ -302,19 +296,5 @@ START_TEST(options_are_checked) {
         ck_assert_ptr_null(strategy);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("train/local_sgd");
-    TCase *tests = tcase_create("local sgd");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, workers_train_alone_and_meet);
-    tcase_add_test(tests, a_meeting_has_these_bytes);
-    tcase_add_test(tests, fragments_have_these_bytes);
-    tcase_add_test(tests, a_request_is_heard_at_a_meeting);
-    tcase_add_test(tests, a_request_is_heard_with_a_fragment);
-    tcase_add_test(tests, what_cannot_be_is_named);
-    tcase_add_test(tests, options_are_checked);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("train/local_sgd", .seconds = 120)

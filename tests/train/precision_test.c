@@ -105,7 +105,7 @@ static ls_result trained(ls_precision precision, char sha256[65]) {
     return trained_with(LS_COMPILE(.precision = precision), sha256);
 }
 
-START_TEST(sixteen_bits_are_near_float32) {
+TEST_EACH(sixteen_bits_are_near_float32, 2) {
     char wide[65], half[65], again[65];
     ls_precision precision = _i ? LS_MIXED_FLOAT16 : LS_MIXED_BFLOAT16;
     ls_result right = trained(LS_PRECISION_FLOAT32, wide), result = trained(precision, half);
@@ -115,9 +115,8 @@ START_TEST(sixteen_bits_are_near_float32) {
     (void)trained(precision, again);
     ck_assert_str_eq(half, again);
 }
-END_TEST
 
-START_TEST(the_result_tells_of_the_scale) {
+TEST(the_result_tells_of_the_scale) {
     struct subject subject;
     open_subject(&subject, ls_adam(0.05F), LS_MIXED_FLOAT16);
     ls_result result = fit(&subject, 5);
@@ -129,7 +128,6 @@ START_TEST(the_result_tells_of_the_scale) {
     ck_assert(result.loss_scale == 0 && result.skipped_steps == 0);
     close_subject(&subject);
 }
-END_TEST
 
 /* ---- images, on a GPU ---- */
 
@@ -165,7 +163,7 @@ static double picture_loss(const struct picture_model *choice, ls_precision prec
     return loss;
 }
 
-START_TEST(pictures_are_near_float32) {
+TEST_EACH(pictures_are_near_float32, gpus() ? (SANITIZED ? 1 : 2) : 0) {
     const struct picture_model *choice = &picture_models[_i];
     double right = picture_loss(choice, LS_PRECISION_FLOAT32), bfloat16 = picture_loss(choice, LS_MIXED_BFLOAT16);
     double float16 = picture_loss(choice, LS_MIXED_FLOAT16);
@@ -173,12 +171,11 @@ START_TEST(pictures_are_near_float32) {
     ck_assert_double_eq_tol(bfloat16 / right, 1, choice->tolerance);
     ck_assert_double_eq_tol(float16 / right, 1, choice->tolerance / 4);
 }
-END_TEST
 
 /* ---- overflows ---- */
 
 /* Steps with too large a scale change nothing: variables, statistics, moments, bias corrections, nor the rate. */
-START_TEST(skipped_steps_change_nothing) {
+TEST_EACH(skipped_steps_change_nothing, 2) {
     struct subject skipping, plain;
     char before[65], after[65], right[65];
     ls_optimizer optimizer = _i ? (ls_optimizer)ls_adam(0.05F) : (ls_optimizer)ls_sgd(0.05F, .momentum = 0.9F);
@@ -209,9 +206,8 @@ START_TEST(skipped_steps_change_nothing) {
     close_subject(&skipping);
     close_subject(&plain);
 }
-END_TEST
 
-START_TEST(the_scale_comes_down_until_it_fits) {
+TEST(the_scale_comes_down_until_it_fits) {
     struct subject subject;
     open_subject(&subject, ls_adam(0.05F), LS_MIXED_FLOAT16);
     subject.model->progress.scaler.scale = 0x1p30F;
@@ -223,9 +219,8 @@ START_TEST(the_scale_comes_down_until_it_fits) {
     ck_assert_double_lt(result.loss, 0.8);
     close_subject(&subject);
 }
-END_TEST
 
-START_TEST(a_batch_of_several_that_overflows_spoils_the_step) {
+TEST(a_batch_of_several_that_overflows_spoils_the_step) {
     struct subject subject;
     char before[65], after[65];
     open_subject(&subject, ls_sgd(0.05F, .gradient_accumulation_steps = 2), LS_MIXED_FLOAT16);
@@ -243,7 +238,6 @@ START_TEST(a_batch_of_several_that_overflows_spoils_the_step) {
     ck_assert_str_ne(before, after);
     close_subject(&subject);
 }
-END_TEST
 
 /* ---- checkpoints ---- */
 
@@ -273,7 +267,7 @@ static ls_status fit_in(const char *folder, int64_t stop_after, ls_precision pre
     return status;
 }
 
-START_TEST(a_checkpoint_keeps_the_scale) {
+TEST(a_checkpoint_keeps_the_scale) {
     char whole[65], resumed[65], folder[] = "/tmp/lockstep-precision-XXXXXX";
     ls_result right, result = {0};
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -289,11 +283,10 @@ START_TEST(a_checkpoint_keeps_the_scale) {
     ck_assert(result.loss == right.loss && result.steps == right.steps);
     ck_assert_int_eq(rmdir(folder), 0);
 }
-END_TEST
 
 /* ---- who can not, and who differs ---- */
 
-START_TEST(a_cpu_is_refused_at_compile) {
+TEST_EACH(a_cpu_is_refused_at_compile, gpus() ? 0 : 2) {
     struct subject subject;
     ls_precision precision = _i ? LS_MIXED_FLOAT16 : LS_MIXED_BFLOAT16;
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &subject.strategy));
@@ -307,9 +300,8 @@ START_TEST(a_cpu_is_refused_at_compile) {
     ls_model_free(subject.model);
     ls_strategy_free(subject.strategy);
 }
-END_TEST
 
-START_TEST(what_gpus_choose_is_one_on_a_cpu) {
+TEST_EACH(what_gpus_choose_is_one_on_a_cpu, gpus() ? 0 : 1) {
     char plain[65], tf32[65], any_order[65];
     (void)trained(LS_PRECISION_FLOAT32, plain);
     (void)trained(LS_PRECISION_TF32, tf32);
@@ -317,7 +309,6 @@ START_TEST(what_gpus_choose_is_one_on_a_cpu) {
     ck_assert_str_eq(plain, tf32);
     ck_assert_str_eq(plain, any_order);
 }
-END_TEST
 
 /* The compile options of rank 1, and the text that the error has about them. */
 static const struct choice {
@@ -341,7 +332,7 @@ static ls_status train_differently(struct worker *worker) {
     return status;
 }
 
-START_TEST(workers_compare_it) {
+TEST_EACH(workers_compare_it, gpus() ? 0 : 2) {
     struct choice choice = choices[_i];
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = train_differently, .context = &choice};
     run_workers(&cluster);
@@ -350,22 +341,5 @@ START_TEST(workers_compare_it) {
         ck_assert_msg(strstr(cluster.workers[i].error, choice.message), "%s", cluster.workers[i].error);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("precision");
-    TCase *tests = tcase_create("precision");
-    tcase_set_timeout(tests, 240);
-    tcase_add_loop_test(tests, sixteen_bits_are_near_float32, 0, 2);
-    tcase_add_test(tests, the_result_tells_of_the_scale);
-    tcase_add_loop_test(tests, skipped_steps_change_nothing, 0, 2);
-    tcase_add_test(tests, the_scale_comes_down_until_it_fits);
-    tcase_add_test(tests, a_batch_of_several_that_overflows_spoils_the_step);
-    tcase_add_test(tests, a_checkpoint_keeps_the_scale);
-    if (gpus()) tcase_add_loop_test(tests, pictures_are_near_float32, 0, SANITIZED ? 1 : 2);
-    if (!gpus()) tcase_add_loop_test(tests, a_cpu_is_refused_at_compile, 0, 2);
-    if (!gpus()) tcase_add_test(tests, what_gpus_choose_is_one_on_a_cpu);
-    if (!gpus()) tcase_add_loop_test(tests, workers_compare_it, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("precision", .seconds = 240)

@@ -24,7 +24,7 @@ static void check_call(const struct ls_predict_cache *list, int call) {
     for (int i = 0; i < 3; i++) ck_assert(kept->values[i] == (float)(10 * call + i));
 }
 
-START_TEST(the_oldest_go) {
+TEST(the_oldest_go) {
     struct ls_predict_cache *list = make(5, ROOM), *single = make(5, 0);
     for (int call = 0; call < 2; call++) ck_assert_ptr_null(ls_predict_cache_find(list, call));
     for (int call = 2; call < 5; call++) check_call(list, call);
@@ -35,9 +35,8 @@ START_TEST(the_oldest_go) {
     ls_predict_cache_free(single);
     ls_predict_cache_free(NULL);
 }
-END_TEST
 
-START_TEST(as_bytes_and_back) {
+TEST(as_bytes_and_back) {
     for (int count = 0; count < 4; count++) {
         struct ls_predict_cache *list = make(count, 4 * ROOM), *back = list;
         size_t size = ls_predict_cache_size(list);
@@ -52,10 +51,9 @@ START_TEST(as_bytes_and_back) {
         ls_free(bytes);
     }
 }
-END_TEST
 
 /* Cut anywhere but between two, and with a count that is too large. */
-START_TEST(bytes_that_are_none) {
+TEST(bytes_that_are_none) {
     struct ls_predict_cache *list = make(3, 4 * ROOM), *back = list;
     size_t size = ls_predict_cache_size(list), each = size / 3;
     char *bytes = ls_alloc(size);
@@ -73,10 +71,9 @@ START_TEST(bytes_that_are_none) {
     ls_predict_cache_free(list);
     ls_free(bytes);
 }
-END_TEST
 
 /* A worker that needs a result that is not kept hears the number of the call. Without restarts nothing is kept. */
-START_TEST(what_is_not_kept_is_named) {
+TEST(what_is_not_kept_is_named) {
     const float values[3] = {1, 2, 3};
     const struct ls_predict_cache *kept = NULL;
     ls_strategy *strategy = NULL;
@@ -95,15 +92,5 @@ START_TEST(what_is_not_kept_is_named) {
     ls_model_free(model);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("kept");
-    TCase *tests = tcase_create("kept");
-    tcase_add_test(tests, the_oldest_go);
-    tcase_add_test(tests, as_bytes_and_back);
-    tcase_add_test(tests, bytes_that_are_none);
-    tcase_add_test(tests, what_is_not_kept_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("kept")

@@ -96,7 +96,7 @@ static void train(const struct part *part, bool looks, char digest[65]) {
 }
 
 /* Looking changes nothing. */
-START_TEST(bits_are_those_of_predict) {
+TEST_EACH(bits_are_those_of_predict, 6) {
     static const char *const devices[] = {"1", "3"};
     char seen[2][65];
     fill();
@@ -115,10 +115,9 @@ START_TEST(bits_are_those_of_predict) {
     }
     ck_assert_str_eq(seen[0], seen[1]);
 }
-END_TEST
 
 /* Neither compile nor a dataset; and other weights count from the call behind them on. */
-START_TEST(weights_from_a_file_are_served) {
+TEST(weights_from_a_file_are_served) {
     char path[] = "/tmp/lockstep-serve-XXXXXX.npz";
     struct part part = {.kind = 1}, fresh = {.kind = 1};
     float *all = NULL;
@@ -149,7 +148,6 @@ START_TEST(weights_from_a_file_are_served) {
     ls_strategy_free(strategy);
     ck_assert_int_eq(remove(path), 0);
 }
-END_TEST
 
 /* The first call is that of both workers. */
 static ls_status ask_alone(struct worker *worker) {
@@ -166,14 +164,13 @@ static ls_status ask_alone(struct worker *worker) {
     return status;
 }
 
-START_TEST(other_workers_are_not_waited_for) {
+TEST(other_workers_are_not_waited_for) {
     struct worker_cluster cluster = {.count = 2, .fn = ask_alone, .devices = {1, 1}};
     fill();
     run_workers_ok(&cluster);
 }
-END_TEST
 
-START_TEST(what_does_not_fit_is_named) {
+TEST(what_does_not_fit_is_named) {
     struct part part = {.kind = 2};
     ls_strategy *strategy = NULL;
     ls_shape shape;
@@ -205,16 +202,5 @@ START_TEST(what_does_not_fit_is_named) {
     ls_dataset_free(part.data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("predict_on_batch");
-    TCase *tests = tcase_create("predict_on_batch");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, bits_are_those_of_predict, 0, 6);
-    tcase_add_test(tests, weights_from_a_file_are_served);
-    tcase_add_test(tests, other_workers_are_not_waited_for);
-    tcase_add_test(tests, what_does_not_fit_is_named);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("predict_on_batch", .seconds = 120)

@@ -198,7 +198,7 @@ static void expect_undisturbed(struct training *training) {
 }
 
 /* One of three asks before its step; the first asked for counts. */
-START_TEST(any_worker_stops_all_and_they_go_on_there) {
+TEST(any_worker_stops_all_and_they_go_on_there) {
     static const int steps[] = {1, 4, STEPS, STEPS + 1, 3 * STEPS, EPOCHS * STEPS - 1};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         char text[256];
@@ -225,9 +225,8 @@ START_TEST(any_worker_stops_all_and_they_go_on_there) {
         expect_undisturbed(&again);
     }
 }
-END_TEST
 
-START_TEST(several_ask_over_compressed_links) {
+TEST(several_ask_over_compressed_links) {
     struct training training = training_of(false);
     struct worker_cluster cluster = cluster_of(&training, RANKS);
     cluster.options.compression = LS_COMPRESS_FP16;
@@ -239,9 +238,8 @@ START_TEST(several_ask_over_compressed_links) {
     expect_all(&cluster, LS_CANCELLED,
                "epoch 1, step 3: stopped after step 3, as 2 workers asked; it has no checkpoint");
 }
-END_TEST
 
-START_TEST(after_the_last_step_there_is_nothing_to_stop) {
+TEST(after_the_last_step_there_is_nothing_to_stop) {
     struct training training = training_of(true);
     struct worker_cluster cluster = cluster_of(&training, RANKS);
     training.ask_at[2] = EPOCHS * STEPS;
@@ -249,9 +247,8 @@ START_TEST(after_the_last_step_there_is_nothing_to_stop) {
     ck_assert_int_eq(training.epochs[0], EPOCHS);
     expect_undisturbed(&training);
 }
-END_TEST
 
-START_TEST(a_checkpoint_is_saved_when_asked_for) {
+TEST(a_checkpoint_is_saved_when_asked_for) {
     struct training training = training_of(true);
     struct worker_cluster cluster = cluster_of(&training, RANKS);
     training.ask_for = LS_SAVE;
@@ -260,9 +257,8 @@ START_TEST(a_checkpoint_is_saved_when_asked_for) {
     run_workers_ok(&cluster);
     expect_undisturbed(&training);
 }
-END_TEST
 
-START_TEST(what_cannot_be_saved_is_one_line_or_a_warning) {
+TEST(what_cannot_be_saved_is_one_line_or_a_warning) {
     for (int warn = 0; warn < 2; warn++) {
         struct training training = training_of(true);
         struct worker_cluster cluster = cluster_of(&training, RANKS);
@@ -278,9 +274,8 @@ START_TEST(what_cannot_be_saved_is_one_line_or_a_warning) {
         make_folder();
     }
 }
-END_TEST
 
-START_TEST(a_wait_is_given_up) {
+TEST(a_wait_is_given_up) {
     atomic_bool told = false;
     struct training training = training_of(true);
     struct worker_cluster cluster = cluster_of(&training, 2);
@@ -306,10 +301,9 @@ START_TEST(a_wait_is_given_up) {
     run_workers_ok(&cluster);
     ck_assert_int_eq(again.steps[0], EPOCHS * STEPS - 3);
 }
-END_TEST
 
 /* Nobody else comes: the join ends at once. */
-START_TEST(a_join_is_given_up) {
+TEST(a_join_is_given_up) {
     atomic_bool told = true;
     ls_strategy *strategy = NULL;
     const char *config = "{\"cluster\":{\"worker\":[\"127.0.0.1:0\",\"127.0.0.1:9\"]},"
@@ -327,7 +321,6 @@ START_TEST(a_join_is_given_up) {
     assert_within(begun, 3);
     ck_assert_str_eq(ls_error(), "worker:0 (rank 0) was asked to stop");
 }
-END_TEST
 
 /* Examples that take longer than the wait for them may: one worker alone, whose fit gives the step up and saves. */
 struct slow {
@@ -351,7 +344,7 @@ static ls_status tell(void *context, int epoch, const ls_result *result) {
     return LS_OK;
 }
 
-START_TEST(a_wait_for_data_is_given_up) {
+TEST(a_wait_for_data_is_given_up) {
     struct slow slow = {false, false};
     struct toy toy;
     ls_strategy *strategy = NULL;
@@ -383,10 +376,9 @@ START_TEST(a_wait_for_data_is_given_up) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* The same status for another reason, and on one worker alone: the others are told. */
-START_TEST(cancelled_by_one_worker_is_a_failure_to_the_others) {
+TEST(cancelled_by_one_worker_is_a_failure_to_the_others) {
     struct training training = training_of(false);
     struct worker_cluster cluster = cluster_of(&training, RANKS);
     training.cancelled_epoch = 1;
@@ -398,10 +390,9 @@ START_TEST(cancelled_by_one_worker_is_a_failure_to_the_others) {
                       cluster.workers[rank].error);
     }
 }
-END_TEST
 
 /* The request of a failed fit does not reach the next one. */
-START_TEST(a_failed_fit_takes_its_request_with_it) {
+TEST(a_failed_fit_takes_its_request_with_it) {
     struct training training = training_of(false);
     struct one one = {&training, 0, pthread_self()};
     struct toy toy;
@@ -422,23 +413,5 @@ START_TEST(a_failed_fit_takes_its_request_with_it) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("stop");
-    TCase *tests = tcase_create("stop");
-    tcase_set_timeout(tests, 240);
-    tcase_add_checked_fixture(tests, make_folder, remove_folder);
-    tcase_add_test(tests, a_wait_is_given_up);
-    tcase_add_test(tests, a_join_is_given_up);
-    tcase_add_test(tests, a_wait_for_data_is_given_up);
-    tcase_add_test(tests, any_worker_stops_all_and_they_go_on_there);
-    tcase_add_test(tests, several_ask_over_compressed_links);
-    tcase_add_test(tests, after_the_last_step_there_is_nothing_to_stop);
-    tcase_add_test(tests, a_checkpoint_is_saved_when_asked_for);
-    tcase_add_test(tests, what_cannot_be_saved_is_one_line_or_a_warning);
-    tcase_add_test(tests, cancelled_by_one_worker_is_a_failure_to_the_others);
-    tcase_add_test(tests, a_failed_fit_takes_its_request_with_it);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("stop", .seconds = 240, .before = make_folder, .after = remove_folder)

@@ -42,16 +42,15 @@ static ls_result trained_so(ls_recompute recompute, char sha256[65]) {
     return result;
 }
 
-START_TEST(the_bits_are_the_same) {
+TEST(the_bits_are_the_same) {
     char never[65], always[65];
     ls_result kept = trained_so(LS_RECOMPUTE_NEVER, never), made = trained_so(LS_RECOMPUTE_ALWAYS, always);
     ck_assert_str_eq(never, always);
     ck_assert_int_gt(kept.arena_bytes, made.arena_bytes);
 }
-END_TEST
 
 /* A CPU makes them again; a GPU keeps them while that takes at most half of what it has left. */
-START_TEST(auto_looks_at_the_memory) {
+TEST(auto_looks_at_the_memory) {
     char sha256[65], text[32];
     int64_t kept = trained_so(LS_RECOMPUTE_NEVER, sha256).arena_bytes;
     ls_result made = trained_so(LS_RECOMPUTE_ALWAYS, sha256);
@@ -64,9 +63,8 @@ START_TEST(auto_looks_at_the_memory) {
     ck_assert_int_eq(setenv("LOCKSTEP_EMULATED_MEMORY", text, 1), 0);
     ck_assert_int_eq(trained_so(LS_RECOMPUTE_AUTO, sha256).arena_bytes, made.arena_bytes);
 }
-END_TEST
 
-START_TEST(another_value_is_refused) {
+TEST(another_value_is_refused) {
     ls_strategy *strategy = NULL;
     ls_model *model = NULL;
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "1"), &strategy));
@@ -78,15 +76,5 @@ START_TEST(another_value_is_refused) {
     ls_model_free(model);
     ls_strategy_free(strategy);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("recompute");
-    TCase *tests = tcase_create("recompute");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, the_bits_are_the_same);
-    tcase_add_test(tests, auto_looks_at_the_memory);
-    tcase_add_test(tests, another_value_is_refused);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("recompute", .seconds = 60)

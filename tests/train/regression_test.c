@@ -127,7 +127,7 @@ static void compare_variables(const ls_model *model, const struct training *trai
 }
 
 /* On one replica, and on three, of which each has another number of rows. */
-START_TEST(training_follows_keras) {
+TEST_EACH(training_follows_keras, 2 * COUNT_OF(jobs)) {
     const struct job *job = &jobs[_i / 2];
     struct training training = {.job = job, .golden = golden_open("regression.txt")};
     ls_strategy *strategy = NULL;
@@ -148,13 +148,5 @@ START_TEST(training_follows_keras) {
     ls_strategy_free(strategy);
     golden_close(training.golden);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("regression");
-    TCase *tests = tcase_create("regression");
-    tcase_add_loop_test(tests, training_follows_keras, 0, 2 * (int)(sizeof(jobs) / sizeof(jobs[0])));
-    tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("regression", .seconds = 60)

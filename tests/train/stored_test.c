@@ -82,29 +82,19 @@ static void look_at_a_fetch(ls_model *model) {
     expect_state(model, LS_FAILED_PRECONDITION);
 }
 
-START_TEST(moments_on_their_way_are_those_of_no_step) {
+TEST(moments_on_their_way_are_those_of_no_step) {
     run_training(false, true, look_at_a_fetch);
     run_training(true, true, look_at_a_fetch);
 }
-END_TEST
 
 static void look_without_a_fetch(ls_model *model) {
     ck_assert(!ls_stored_has_moments(model));
     expect_state(model, LS_FAILED_PRECONDITION);
 }
 
-START_TEST(what_was_not_brought_is_not_here) {
+TEST(what_was_not_brought_is_not_here) {
     run_training(false, false, look_without_a_fetch);
     run_training(true, false, look_without_a_fetch);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("train/stored");
-    TCase *tests = tcase_create("stored");
-    tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, moments_on_their_way_are_those_of_no_step);
-    tcase_add_test(tests, what_was_not_brought_is_not_here);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("train/stored", .seconds = 60)

@@ -101,7 +101,7 @@ static ls_status train_as_keras(struct worker *worker) {
     return status;
 }
 
-START_TEST(as_keras) {
+TEST_EACH(as_keras, 2) {
     static const struct worker_cluster layouts[] = {{.count = 1, .devices = {2}}, {.count = 2, .devices = {1, 1}}};
     struct keras keras = {.golden = golden_open("synchronized.txt")};
     struct worker_cluster cluster = layouts[_i];
@@ -118,7 +118,6 @@ START_TEST(as_keras) {
     ck_assert_int_eq(unlink(keras.path), 0);
     golden_close(keras.golden);
 }
-END_TEST
 
 /* ---- TensorFlow's fused kernel ---- */
 
@@ -139,7 +138,7 @@ static void compare_statistic(const struct golden *golden, const ls_model *model
 }
 
 /* Two examples, whose variance is corrected for their 12 values a channel; one replica, or two synchronized ones. */
-START_TEST(as_the_fused_kernel) {
+TEST_EACH(as_the_fused_kernel, 2) {
     static const int32_t labels[] = {0, 1};
     struct golden *golden = golden_open("synchronized.txt");
     struct ls_weights weights = {0};
@@ -169,7 +168,6 @@ START_TEST(as_the_fused_kernel) {
     ck_assert_int_eq(unlink(path), 0);
     golden_close(golden);
 }
-END_TEST
 
 /* ---- failures ---- */
 
@@ -202,7 +200,7 @@ static ls_status make_model(ls_strategy *strategy, ls_model **model) {
 
 /* One replica meets a label that is no class, in the loss: the others wait for it in the first exchange of the backward
  * pass. Afterwards training goes on as if nothing had been. */
-START_TEST(a_step_is_a_transaction) {
+TEST(a_step_is_a_transaction) {
     struct toy toy, broken;
     char digests[2][65];
     ls_strategy *strategy = NULL;
@@ -228,7 +226,6 @@ START_TEST(a_step_is_a_transaction) {
     ls_dataset_free(bad);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* After the first epoch, behind the back of the dataset. */
 static ls_status break_labels(void *context, int epoch, const ls_result *result) {
@@ -257,7 +254,7 @@ static ls_status train_with_a_bad_label(struct worker *worker) {
 }
 
 /* Either worker's replicas fail: both workers end with the cause, and nobody waits. */
-START_TEST(the_cause_reaches_all) {
+TEST_EACH(the_cause_reaches_all, 2) {
     int rank = _i;
     struct worker_cluster cluster = {.count = 2, .devices = {2, 2}, .fn = train_with_a_bad_label, .context = &rank};
     run_workers(&cluster);
@@ -266,16 +263,5 @@ START_TEST(the_cause_reaches_all) {
         ck_assert_msg(strstr(cluster.workers[i].error, "77"), "%d: %s", i, cluster.workers[i].error);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("synchronized");
-    TCase *tests = tcase_create("synchronized");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, as_keras, 0, 2);
-    tcase_add_loop_test(tests, as_the_fused_kernel, 0, 2);
-    tcase_add_test(tests, a_step_is_a_transaction);
-    tcase_add_loop_test(tests, the_cause_reaches_all, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("synchronized", .seconds = 120)

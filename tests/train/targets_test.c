@@ -73,7 +73,7 @@ static void run(struct job *job, int workers, int devices) {
     for (int i = 1; i < workers; i++) ck_assert_str_eq(job->digests[i], job->digests[0]);
 }
 
-START_TEST(every_layout_trains_to_the_same_bits) {
+TEST_EACH(every_layout_trains_to_the_same_bits, 3) {
     static const ls_loss losses[] = {LS_MEAN_SQUARED_ERROR, LS_MEAN_ABSOLUTE_ERROR, LS_HUBER};
     struct job first = {.loss = losses[_i], .mapped = true}, job = first;
     fill();
@@ -90,10 +90,9 @@ START_TEST(every_layout_trains_to_the_same_bits) {
     run(&job, 1, 4);
     ck_assert_str_ne(job.digests[0], first.digests[0]);
 }
-END_TEST
 
 /* Written in each format that has room for numbers, and read again. */
-START_TEST(every_format_keeps_targets) {
+TEST_EACH(every_format_keeps_targets, 3) {
     static const ls_file_format formats[] = {LS_FORMAT_NPZ, LS_FORMAT_NPY, LS_FORMAT_TFRECORD};
     char folder[] = "/tmp/lockstep-targets-XXXXXX", command[128];
     struct job first = {.loss = LS_HUBER}, job = {.loss = LS_HUBER, .folder = folder};
@@ -114,11 +113,10 @@ START_TEST(every_format_keeps_targets) {
     (void)snprintf(command, sizeof(command), "rm -r %s", folder);
     ck_assert_int_eq(system(command), 0); // NOLINT: a folder of this test's own
 }
-END_TEST
 
 /* ---- predictions, custom loops ---- */
 
-START_TEST(predictions_have_the_shape_of_targets) {
+TEST(predictions_have_the_shape_of_targets) {
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
     ls_model *model = NULL;
@@ -140,10 +138,9 @@ START_TEST(predictions_have_the_shape_of_targets) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* Neither labels nor compile: the outputs are those of the same weights. A training needs both. */
-START_TEST(a_prediction_needs_no_more_than_features) {
+TEST(a_prediction_needs_no_more_than_features) {
     ls_strategy *strategy = NULL;
     ls_dataset *bare = NULL, *whole = NULL;
     ls_model *models[2] = {NULL};
@@ -172,7 +169,6 @@ START_TEST(a_prediction_needs_no_more_than_features) {
     ls_dataset_free(whole);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 struct sums {
     ls_iterator *iterator;
@@ -192,7 +188,7 @@ static ls_status add_batch(ls_replica *replica, void *context) {
     return LS_OK;
 }
 
-START_TEST(a_custom_loop_reads_targets) {
+TEST(a_custom_loop_reads_targets) {
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
     struct sums sums = {NULL};
@@ -214,7 +210,6 @@ START_TEST(a_custom_loop_reads_targets) {
     ls_dataset_free(data);
     ls_strategy_free(strategy);
 }
-END_TEST
 
 /* ---- shapes, errors ---- */
 
@@ -244,7 +239,7 @@ static ls_status try_fit(ls_shape target, const ls_layer *layers, size_t count, 
         ck_assert_msg(strstr(ls_error(), text), "'%s' does not say '%s'", ls_error(), text);                           \
     } while (0)
 
-START_TEST(a_shape_that_does_not_fit_is_named) {
+TEST(a_shape_that_does_not_fit_is_named) {
     const ls_layer one[] = {ls_dense(1)}, five[] = {ls_dense(5)}, image[] = {ls_conv2d(2, 3, 1, LS_SAME)},
                    grey[] = {ls_conv2d(1, 3, 1, LS_SAME)};
     assert_ok(try_fit((ls_shape){0}, one, 1, LS_MEAN_ABSOLUTE_ERROR));
@@ -262,7 +257,6 @@ START_TEST(a_shape_that_does_not_fit_is_named) {
     assert_refused(try_fit(LS_SHAPE(4, 4, 2), image, 1, LS_CATEGORICAL_CROSSENTROPY),
                    "categorical_crossentropy needs one axis");
 }
-END_TEST
 
 static ls_status fit_digits(const ls_layer *layers, size_t count, const ls_class_weight *weight) {
     ls_strategy *strategy = NULL;
@@ -279,7 +273,7 @@ static ls_status fit_digits(const ls_layer *layers, size_t count, const ls_class
     return status;
 }
 
-START_TEST(class_weights_need_classes) {
+TEST(class_weights_need_classes) {
     const ls_layer image[] = {ls_conv2d(2, 3)}, ten[] = {ls_dense(10)};
     assert_refused(fit_digits(image, 1, NULL), "the dataset has classes, which need one axis");
     assert_ok(fit_digits(ten, 1, LS_CLASS_WEIGHT({9, 0})));
@@ -287,7 +281,6 @@ START_TEST(class_weights_need_classes) {
     assert_refused(fit_digits(ten, 1, LS_CLASS_WEIGHT({1, 1}, {2, -1})), "the weight -1 of class 2");
     assert_refused(fit_digits(ten, 1, LS_CLASS_WEIGHT({1, 1}, {1, 2})), "class 1 is there twice");
 }
-END_TEST
 
 /* Rank 1 brings labels, or other weights. */
 static ls_status differ(struct worker *worker) {
@@ -360,7 +353,7 @@ static void fill_classes(void) {
     }
 }
 
-START_TEST(whole_floats_are_classes) {
+TEST_EACH(whole_floats_are_classes, 2) {
     struct form wanted = {.axes = -1, .weighted = _i};
     struct worker_cluster cluster = {.count = 2, .devices = {2, 1}, .fn = train_classes, .context = &wanted};
     fill_classes();
@@ -374,10 +367,9 @@ START_TEST(whole_floats_are_classes) {
         ck_assert(form.correct == wanted.correct);
     }
 }
-END_TEST
 
 /* The first of them is named. */
-START_TEST(floats_that_are_no_classes_are_named) {
+TEST(floats_that_are_no_classes_are_named) {
     static const float others[] = {0.5F, -1, NAN, INFINITY, 1e9F, 2.0000002F};
     for (int i = 0; i < 6; i++) {
         struct form form = {0};
@@ -393,9 +385,8 @@ START_TEST(floats_that_are_no_classes_are_named) {
                       place);
     }
 }
-END_TEST
 
-START_TEST(workers_with_different_targets_are_refused) {
+TEST_EACH(workers_with_different_targets_are_refused, 2) {
     int what = _i;
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = differ, .context = &what};
     fill();
@@ -408,22 +399,5 @@ START_TEST(workers_with_different_targets_are_refused) {
                       "'%s'", cluster.workers[i].error);
     }
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("targets");
-    TCase *tests = tcase_create("targets");
-    tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, every_layout_trains_to_the_same_bits, 0, 3);
-    tcase_add_loop_test(tests, every_format_keeps_targets, 0, 3);
-    tcase_add_test(tests, predictions_have_the_shape_of_targets);
-    tcase_add_test(tests, a_prediction_needs_no_more_than_features);
-    tcase_add_test(tests, a_custom_loop_reads_targets);
-    tcase_add_test(tests, a_shape_that_does_not_fit_is_named);
-    tcase_add_test(tests, class_weights_need_classes);
-    tcase_add_loop_test(tests, whole_floats_are_classes, 0, 2);
-    tcase_add_test(tests, floats_that_are_no_classes_are_named);
-    tcase_add_loop_test(tests, workers_with_different_targets_are_refused, 0, 2);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("targets", .seconds = 120)

@@ -55,7 +55,7 @@ static void expect_field(const struct ls_manifest *one, const struct ls_manifest
                   one->fields[row].name);
 }
 
-START_TEST(every_row_survives_as_texts) {
+TEST(every_row_survives_as_texts) {
     struct ls_training_progress there = {0}, here = {0};
     const struct ls_manifest one = ls_training_progress_manifest(&there), other = ls_training_progress_manifest(&here);
     struct ls_manifest_texts texts;
@@ -72,9 +72,8 @@ START_TEST(every_row_survives_as_texts) {
             expect_field(&other, one.fields[i].use == LS_MANIFEST_NEVER ? &old : &one, i);
     }
 }
-END_TEST
 
-START_TEST(every_row_survives_as_bytes) {
+TEST(every_row_survives_as_bytes) {
     struct ls_training_progress there = {0}, here = {0};
     const struct ls_manifest one = ls_training_progress_manifest(&there), other = ls_training_progress_manifest(&here);
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -91,10 +90,9 @@ START_TEST(every_row_survives_as_bytes) {
         free(bytes);
     }
 }
-END_TEST
 
 /* The rows fill the struct but for its padding: a member without a row fails here. */
-START_TEST(each_member_has_one_row) {
+TEST(each_member_has_one_row) {
     struct ls_training_progress progress;
     const struct ls_manifest table = ls_training_progress_manifest(&progress);
     size_t size = 0;
@@ -109,9 +107,8 @@ START_TEST(each_member_has_one_row) {
     ck_assert_uint_le(size, sizeof(progress));
     ck_assert_uint_ge(size + 3 * sizeof(uint64_t), sizeof(progress)); /* after four flags and a float */
 }
-END_TEST
 
-START_TEST(any_bit_that_has_changed_is_found) {
+TEST(any_bit_that_has_changed_is_found) {
     struct ls_training_progress there = {0}, here = {.step = 77};
     const struct ls_manifest one = ls_training_progress_manifest(&there);
     size_t size = ls_training_progress_size(ALL);
@@ -128,20 +125,18 @@ START_TEST(any_bit_that_has_changed_is_found) {
     assert_ok(ls_training_progress_read(bytes, ALL, &here));
     free(bytes);
 }
-END_TEST
 
 /* Little-endian words on every machine: recovery's bytes go from one to another. */
-START_TEST(the_bytes_are_these) {
+TEST(the_bytes_are_these) {
     const struct ls_training_progress progress = {.step = 0x0102, .learning_rate = 1};
     unsigned char bytes[512];
     ck_assert_uint_le(ls_training_progress_size(LS_PROGRESS_MODEL), sizeof(bytes));
     ls_training_progress_write(&progress, LS_PROGRESS_MODEL, bytes);
     ck_assert_mem_eq(bytes, "\2\1\0\0\0\0\0\0\0\0\200\77\0\0\0\0", 16);
 }
-END_TEST
 
 /* An epoch's place, through the form of a checkpoint. */
-START_TEST(epochs_come_back) {
+TEST(epochs_come_back) {
     for (int64_t position = 0; position <= 12; position++) {
         for (int ended = 0; ended < 2; ended++) {
             bool unfinished = position && position % 4 == 0 && draw() % 2;
@@ -164,10 +159,9 @@ START_TEST(epochs_come_back) {
         }
     }
 }
-END_TEST
 
 /* A file from before the fields had one table: all its texts are read, and are written again as they are. */
-START_TEST(a_recorded_checkpoint_reads) {
+TEST(a_recorded_checkpoint_reads) {
     uint8_t *bytes = ls_alloc(1 << 16);
     FILE *recorded = fopen(CHECKPOINT_GOLDEN, "rb");
     ck_assert_msg(bytes && recorded, "%s", CHECKPOINT_GOLDEN);
@@ -194,18 +188,5 @@ START_TEST(a_recorded_checkpoint_reads) {
     ck_assert_ptr_nonnull(strstr(progress.facts.description, "data batch_size=7\n"));
     ls_checkpoint_file_free_loaded(&loaded);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("training_progress");
-    TCase *tests = tcase_create("training_progress");
-    tcase_add_test(tests, every_row_survives_as_texts);
-    tcase_add_test(tests, every_row_survives_as_bytes);
-    tcase_add_test(tests, each_member_has_one_row);
-    tcase_add_test(tests, any_bit_that_has_changed_is_found);
-    tcase_add_test(tests, the_bytes_are_these);
-    tcase_add_test(tests, epochs_come_back);
-    tcase_add_test(tests, a_recorded_checkpoint_reads);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("training_progress")

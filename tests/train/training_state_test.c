@@ -66,7 +66,7 @@ static ls_status resume(const struct trained *trained, int model, struct ls_byte
     return status;
 }
 
-START_TEST(both_models_come_back) {
+TEST(both_models_come_back) {
     struct trained trained = {0};
     train_both(&trained);
     struct ls_training *training = trained.strategy->training;
@@ -89,9 +89,8 @@ START_TEST(both_models_come_back) {
     }
     free_trained(&trained);
 }
-END_TEST
 
-START_TEST(bytes_of_another_length_are_none) {
+TEST(bytes_of_another_length_are_none) {
     struct trained trained = {0};
     train_both(&trained);
     struct ls_bytes cut = trained.state;
@@ -103,9 +102,8 @@ START_TEST(bytes_of_another_length_are_none) {
     ls_free(longer);
     free_trained(&trained);
 }
-END_TEST
 
-START_TEST(changed_headings_are_none) {
+TEST(changed_headings_are_none) {
     struct trained trained = {0};
     train_both(&trained);
     char *bytes = trained.state.data;
@@ -121,14 +119,5 @@ START_TEST(changed_headings_are_none) {
     assert_ok(resume(&trained, 0, trained.state));
     free_trained(&trained);
 }
-END_TEST
 
-int main(void) {
-    Suite *suite = suite_create("training_state");
-    TCase *tests = tcase_create("training_state");
-    tcase_add_test(tests, both_models_come_back);
-    tcase_add_test(tests, bytes_of_another_length_are_none);
-    tcase_add_test(tests, changed_headings_are_none);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
-}
+TESTS("training_state")
