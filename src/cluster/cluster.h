@@ -6,6 +6,7 @@
 
 #include "base/activity.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/settings.h"
 #include "resolver/cluster_view.h"
 #include "collective/link/abort.h"
@@ -83,7 +84,3 @@ int ls_cluster_local_size(const struct ls_cluster *cluster);
 uint64_t ls_cluster_host(const struct ls_cluster *cluster, int rank);
 /* "worker:1" */
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank);
-struct ls_bytes {
-    void *data;
-    size_t size;
-};

@@ -81,7 +81,7 @@ static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compres
     for (int i = 0; i < reducer->host.count; i++) arrays[i] = reducer->host.arrays[i] + begin;
     const struct ls_all_reduce call = {
         .name = "gradients",
-        .communication = ls_reduce_communication(reducer->strategy),
+        .communication = reducer->strategy->runtime->communication,
         .op = LS_SUM,
         .dtype = LS_FLOAT32,
         .count = end - begin,
@@ -238,7 +238,7 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->context = config->context;
     made->lanes = config->lanes;
     made->lane_count = config->end ? config->lane_count : 1;
-    if (!made->nccl && ls_group_all_reduce_compresses(strategy->runtime->group, ls_reduce_communication(strategy)))
+    if (!made->nccl && ls_group_all_reduce_compresses(strategy->runtime->group, strategy->runtime->communication))
         made->compression = strategy->options.compression;
     memcpy(made->routes, config->routes, (size_t)strategy->local_count * sizeof(*config->routes));
     list_arrays(made, config);

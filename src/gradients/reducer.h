@@ -4,7 +4,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-#include "gradients/bucket.h"
+#include "collective/bucket.h"
 #include "gradients/nccl.h"
 #include "gradients/intra_node.h"
 #include "gradients/host_staging.h"
