@@ -10,6 +10,11 @@
 
 #define LS_ALIGNMENT 64 /* of every tensor and blob: a cache line, the widest vector */
 
+struct ls_bytes {
+    void *data;
+    size_t size;
+};
+
 /* Zeroed memory; NULL when there is none (the caller reports it with ls_fail_memory). size 0 gives a valid pointer. */
 void *ls_alloc(size_t size);
 /* count * size zeroed bytes; NULL on overflow too. */

@@ -141,38 +141,29 @@ static const char *path_prefix(const ls_model *model) {
     return "sequential/";
 }
 
-static ls_status put_parameter(const struct tensorboard *board, const ls_callback_call *call,
-                               const struct ls_network_variable *variable) {
+/* gradient: "_grad" in the tag, and no image. */
+static ls_status put_numbers(const struct tensorboard *board, const ls_callback_call *call,
+                             const struct ls_network_variable *variable, bool gradient) {
     const ls_model *model = call->model;
+    const struct ls_model_replica *replica = &model->built.replicas[0];
     const char *prefix = path_prefix(model);
     LS_CLEANUP(ls_free_pointer) float *values = NULL;
     char tag[LS_EVENT_TAG];
-    ls_status status =
-        ls_model_state_copy_out(model, model->built.replicas[0].parameters, variable->offset, variable->count, &values);
+    ls_status status = ls_model_state_copy_out(model, gradient ? replica->gradients : replica->parameters,
+                                               variable->offset, variable->count, &values);
     if (status) return status;
-    (void)snprintf(tag, sizeof(tag), "%s%s/histogram", prefix, variable->name);
+    (void)snprintf(tag, sizeof(tag), "%s%s%s/histogram", prefix, variable->name, gradient ? "_grad" : "");
     status = ls_event_file_histogram(board->train, tag, call->epoch, values, variable->count);
-    if (status || !board->options.write_images) return status;
+    if (status || gradient || !board->options.write_images) return status;
     (void)snprintf(tag, sizeof(tag), "%s%s/image", prefix, variable->name);
     return ls_weight_images(board->train, tag, call->epoch, &variable->shape, values);
 }
 
-static ls_status put_gradient(const struct tensorboard *board, const ls_callback_call *call,
-                              const struct ls_network_variable *variable) {
-    const ls_model *model = call->model;
-    LS_CLEANUP(ls_free_pointer) float *values = NULL;
-    char tag[LS_EVENT_TAG];
-    ls_status status =
-        ls_model_state_copy_out(model, model->built.replicas[0].gradients, variable->offset, variable->count, &values);
-    if (status) return status;
-    (void)snprintf(tag, sizeof(tag), "%s%s_grad/histogram", path_prefix(model), variable->name);
-    return ls_event_file_histogram(board->train, tag, call->epoch, values, variable->count);
-}
-
 static ls_status put_variable(const struct tensorboard *board, const ls_callback_call *call, int index) {
     const struct ls_network_variable *variable = ls_network_variable(call->model->built.network, index);
-    ls_status status = put_parameter(board, call, variable);
-    return status || !board->options.gradients || !variable->trainable ? status : put_gradient(board, call, variable);
+    ls_status status = put_numbers(board, call, variable, false);
+    return status || !board->options.gradients || !variable->trainable ? status
+                                                                       : put_numbers(board, call, variable, true);
 }
 
 static ls_status put_weights(const struct tensorboard *board, const ls_callback_call *call) {

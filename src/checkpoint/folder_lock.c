@@ -23,6 +23,7 @@
 
 struct ls_folder_lock {
     int folder, file;
+    bool taken;
 };
 
 struct holder {
@@ -94,14 +95,14 @@ static ls_status displace(struct ls_folder_lock *lock, const char *folder, uint6
         folder, holder.pid, holder.host);
 }
 
-/* One attempt; *done: no other is needed. last: somebody who holds it is no passer-by. */
+/* One attempt. last: somebody who holds it is no passer-by. */
 static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64_t job, const struct ls_log *log,
-                         bool last, bool *done) {
+                         bool last) {
     lock->file = openat(lock->folder, LS_FOLDER_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (lock->file < 0) return ls_read_file_fail("write to checkpoint folder", folder);
     if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) {
         enum place place = look_folder_lock(lock);
-        *done = place == OURS; /* who releases it removes it */
+        lock->taken = place == OURS; /* who releases it removes it */
         return place == NOT_KNOWN ? ls_read_file_fail("read the lock of", folder) : LS_OK;
     }
     if (errno == EINTR) return LS_OK;
@@ -112,7 +113,7 @@ static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64
     }
     ls_log_warning(log, "checkpoint folder '%s' takes no locks (%s): see to it that no other job uses it", folder,
                    strerror(errno));
-    *done = true;
+    lock->taken = true;
     return LS_OK;
 }
 
@@ -122,10 +123,9 @@ static ls_status take_folder_lock(struct ls_folder_lock *lock, const char *folde
     lock->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock->folder < 0) return ls_read_file_fail("open checkpoint folder", folder);
     for (int i = 0; i < ATTEMPTS; i++) {
-        bool done = false;
-        ls_status status = attempt(lock, folder, job, log, i >= LOOKS, &done);
+        ls_status status = attempt(lock, folder, job, log, i >= LOOKS);
         if (status) return status;
-        if (done) {
+        if (lock->taken) {
             write_holder(lock->file, job);
             return LS_OK;
         }
@@ -137,7 +137,7 @@ static ls_status take_folder_lock(struct ls_folder_lock *lock, const char *folde
 ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_log *log,
                               struct ls_folder_lock **lock) {
     LS_NEW(struct ls_folder_lock, made, "the lock of a folder");
-    *made = (struct ls_folder_lock){-1, -1};
+    *made = (struct ls_folder_lock){-1, -1, false};
     ls_status status = take_folder_lock(made, folder, job, log);
     if (!status) {
         *lock = made;

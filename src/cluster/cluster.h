@@ -6,6 +6,7 @@
 
 #include "base/activity.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/settings.h"
 #include "resolver/cluster_view.h"
 #include "collective/link/abort.h"
@@ -91,7 +92,3 @@ const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank);
  * after the cluster is freed. */
 ls_status ls_cluster_links(struct ls_cluster *cluster, uint32_t channel, const int *members, int count,
                            struct ls_link_source **source);
-struct ls_bytes {
-    void *data;
-    size_t size;
-};

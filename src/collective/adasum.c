@@ -110,10 +110,8 @@ static ls_status combine_pair(struct ls_group *group, const struct ls_all_reduce
     call.frame.prescale = ls_scale_factor(what->prescale);
     call.frame.postscale = ls_scale_factor(what->postscale);
     unsigned char *other = bytes ? ls_schedule_take(&group->schedule, bytes) : NULL;
-    (void)ls_schedule_add(&group->schedule,
-                          (struct ls_action){.kind = LS_ACTION_SEND, .peer = peer, .from = own, .size = bytes});
-    (void)ls_schedule_add(&group->schedule,
-                          (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = peer, .to = other, .size = bytes});
+    (void)ls_schedule_send(&group->schedule, peer, own, bytes);
+    (void)ls_schedule_receive(&group->schedule, peer, other, bytes);
     if (distance > 1 || size > LS_MEET_ALL) {
         memset(group->roles, LS_ROLE_NONE, (size_t)size);
         group->roles[peer] = LS_ROLE_PARTNER;

@@ -31,7 +31,7 @@ static bool offers_halving(const struct ls_group *group, const struct ls_reducti
 /* ---- in memory ---- */
 
 static ls_status run_shared(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction) {
-    return ls_shm_all_reduce(group->shared, &group->executor, &group->schedule, call, reduction);
+    return ls_shm_all_reduce(group->shared, call, reduction);
 }
 
 static bool offers_shared(const struct ls_group *group, const struct ls_reduction *reduction) {

@@ -27,13 +27,10 @@ static void schedule_flat(struct ls_group *group, const size_t *counts, size_t e
     for (int i = 0; i < group->executor.size; i++) {
         size_t bytes = counts[i] * element;
         if (i != rank) {
-            (void)ls_schedule_add(schedule,
-                                  (struct ls_action){.kind = LS_ACTION_SEND, .peer = i, .from = input, .size = own});
-            (void)ls_schedule_add(
-                schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = i, .to = output, .size = bytes});
+            (void)ls_schedule_send(schedule, i, input, own);
+            (void)ls_schedule_receive(schedule, i, output, bytes);
         } else if (input != output) {
-            (void)ls_schedule_add(
-                schedule, (struct ls_action){.kind = LS_ACTION_COPY, .to = output, .from = input, .size = bytes});
+            (void)ls_schedule_copy(schedule, output, input, bytes);
         }
         if (bytes) output += bytes;
     }
@@ -46,23 +43,15 @@ static void schedule_round(struct ls_group *group, const size_t *counts, size_t 
     int size = group->executor.size, rank = group->executor.rank, next = (rank + 1) % size, part = rank;
     unsigned char *at = output;
     for (int i = 0; i < rank; i++) at += counts[i] * element;
-    if (input != at)
-        (void)ls_schedule_add(
-            schedule,
-            (struct ls_action){.kind = LS_ACTION_COPY, .to = at, .from = input, .size = counts[rank] * element});
+    if (input != at) (void)ls_schedule_copy(schedule, at, input, counts[rank] * element);
     const unsigned char *from = input;
     for (int step = 1, made = -1; step < size; step++) {
-        int sent = ls_schedule_add(
-            schedule,
-            (struct ls_action){.kind = LS_ACTION_SEND, .peer = next, .from = from, .size = counts[part] * element});
+        int sent = ls_schedule_send(schedule, next, from, counts[part] * element);
         ls_schedule_gate(schedule, sent, made);
         if (!part) at = output + end_of(counts, size, element);
         part = (part + size - 1) % size;
         at -= counts[part] * element;
-        made = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE,
-                                                            .peer = (rank + size - 1) % size,
-                                                            .to = at,
-                                                            .size = counts[part] * element});
+        made = ls_schedule_receive(schedule, (rank + size - 1) % size, at, counts[part] * element);
         from = at;
     }
 }
@@ -161,8 +150,7 @@ static ls_status gather_in_memory(struct ls_group *group, const struct ls_call *
     struct gathering gathering = {
         .shared = group->shared, .counts = call->counts, .element = element, .input = input, .output = output};
     bool small = parts_are_small(&gathering);
-    ls_shared_call_begin(&gathering.opened, group->shared, &group->executor, &group->schedule, call,
-                         group->shared->size);
+    ls_shared_call_begin(&gathering.opened, group->shared, call, group->shared->size);
     post_part(&gathering, small);
     ls_status status = ls_shared_call_open(&gathering.opened);
     if (!status) status = copy_whole(&gathering, small);

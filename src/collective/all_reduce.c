@@ -19,7 +19,7 @@ static ls_status check_leaves(const struct ls_group *group, const struct ls_all_
     int size = group->executor.size;
     if (first[0])
         return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': leaves begin at %d, not 0", call->name, first[0]);
-    for (int i = 0; i < size - group->servers; i++)
+    for (int i = 0; i < size - group->config.servers; i++)
         if (first[i + 1] <= first[i])
             return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': rank %d holds no leaf (%d to %d)", call->name, i,
                            first[i], first[i + 1]);
@@ -94,7 +94,8 @@ static struct ls_reduction reduction_of(const struct ls_group *group, const stru
 /* In the memory of one host compression would cost two passes and save no wire, so nothing is rounded there. The answer
  * depends on facts that all ranks share. */
 static bool moves_over_links(const struct ls_group *group, ls_communication communication, const int *first) {
-    if (communication != LS_AUTO || (group->algorithm && group->algorithm != LS_ALGORITHM_SHARED)) return true;
+    if (communication != LS_AUTO || (group->config.algorithm && group->config.algorithm != LS_ALGORITHM_SHARED))
+        return true;
     return !ls_algorithm_offers(LS_ALGORITHM_SHARED, group, &(struct ls_reduction){.first = first});
 }
 
@@ -107,7 +108,7 @@ static ls_status choose_all_reduce(const struct ls_group *group, const struct ls
                                    const struct ls_reduction *reduction, enum ls_algorithm *algorithm) {
     *algorithm = LS_ALGORITHM_EXCHANGE;
     if (reduction->size == 1) return LS_OK;
-    *algorithm = call->communication == LS_RING ? LS_ALGORITHM_RING : group->algorithm;
+    *algorithm = call->communication == LS_RING ? LS_ALGORITHM_RING : group->config.algorithm;
     if (!*algorithm) *algorithm = ls_tuner_find(group->choice, group, reduction);
     bool assists = *algorithm != LS_ALGORITHM_ASSIST || ls_algorithm_offers(*algorithm, group, reduction);
     if (!assists)

@@ -24,14 +24,11 @@ static void schedule_pair(struct ls_group *group, const struct ls_all_to_all *wh
     if (send) input += offset_of(what->send_counts, to, element);
     if (receive) output += offset_of(what->receive_counts, from, element);
     if (to == rank) {
-        (void)ls_schedule_add(&group->schedule,
-                              (struct ls_action){.kind = LS_ACTION_COPY, .to = output, .from = input, .size = send});
+        (void)ls_schedule_copy(&group->schedule, output, input, send);
         return;
     }
-    (void)ls_schedule_add(&group->schedule,
-                          (struct ls_action){.kind = LS_ACTION_SEND, .peer = to, .from = input, .size = send});
-    (void)ls_schedule_add(&group->schedule,
-                          (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = from, .to = output, .size = receive});
+    (void)ls_schedule_send(&group->schedule, to, input, send);
+    (void)ls_schedule_receive(&group->schedule, from, output, receive);
 }
 
 /* Of few ranks all pairs compare their calls; of many, or one way, those that exchange bytes. */
@@ -46,7 +43,7 @@ static ls_status run_in_memory(struct ls_group *group, const struct ls_call *cal
     struct ls_shared_call opened;
     const struct ls_shm_parts parts = {what->input, what->send_counts, what->output, what->receive_counts,
                                        ls_dtype_size(what->dtype)};
-    ls_shared_call_begin(&opened, group->shared, &group->executor, &group->schedule, call, group->shared->size);
+    ls_shared_call_begin(&opened, group->shared, call, group->shared->size);
     return ls_shm_all_to_all(&opened, &parts);
 }
 

@@ -21,7 +21,7 @@ static ls_status barrier(struct ls_group *group, struct ls_call *call) {
         ls_executor_begin(&group->executor, &group->schedule, call);
         return speak(group, call);
     }
-    ls_shared_call_begin(&opened, group->shared, &group->executor, &group->schedule, call, group->shared->size);
+    ls_shared_call_begin(&opened, group->shared, call, group->shared->size);
     (void)ls_shared_call_post(&opened);
     ls_status status = ls_shared_call_open(&opened);
     if (!status) status = speak(group, call);

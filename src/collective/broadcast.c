@@ -30,16 +30,12 @@ static int giver_of(const struct broadcast *broadcast, int step) {
 
 static int send(const struct broadcast *broadcast, int peer) {
     broadcast->group->roles[peer] = LS_ROLE_PARTNER;
-    return ls_schedule_add(
-        &broadcast->group->schedule,
-        (struct ls_action){.kind = LS_ACTION_SEND, .peer = peer, .from = broadcast->data, .size = broadcast->bytes});
+    return ls_schedule_send(&broadcast->group->schedule, peer, broadcast->data, broadcast->bytes);
 }
 
 static int receive_broadcast(const struct broadcast *broadcast, int peer) {
     broadcast->group->roles[peer] = LS_ROLE_PARTNER;
-    return ls_schedule_add(
-        &broadcast->group->schedule,
-        (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = peer, .to = broadcast->data, .size = broadcast->bytes});
+    return ls_schedule_receive(&broadcast->group->schedule, peer, broadcast->data, broadcast->bytes);
 }
 
 static void schedule_star(const struct broadcast *broadcast, int step) {
@@ -94,8 +90,7 @@ static ls_status share(const struct broadcast *broadcast) {
     struct ls_shared_call opened;
     bool early = group->hosts.count == 1; /* with several hosts no rank may leave before the links are quiet */
     const struct ls_hand_out what = {group->hosts.index[broadcast->giver], early, broadcast->data, broadcast->bytes};
-    ls_shared_call_begin(&opened, group->shared, &group->executor, &group->schedule, broadcast->call,
-                         group->shared->size);
+    ls_shared_call_begin(&opened, group->shared, broadcast->call, group->shared->size);
     ls_shm_broadcast_post(&opened, &what);
     ls_status status = ls_shared_call_open(&opened);
     if (!status) status = pass_on(broadcast);
@@ -137,12 +132,8 @@ ls_status ls_group_broadcast(struct ls_group *group, const ls_broadcast_options 
 /* Without shared memory. */
 static void schedule_tell(struct ls_group *group, const struct ls_call *call, void *data, size_t bytes) {
     int rank = group->executor.rank, size = group->executor.size;
-    struct ls_action action = {.kind = LS_ACTION_RECEIVE, .to = data, .size = bytes};
-    if (rank) (void)ls_schedule_add(&group->schedule, action);
-    for (int i = 1; i < size && rank == call->frame.root; i++) {
-        action = (struct ls_action){.kind = LS_ACTION_SEND, .peer = i, .from = data, .size = bytes};
-        (void)ls_schedule_add(&group->schedule, action);
-    }
+    if (rank) (void)ls_schedule_receive(&group->schedule, 0, data, bytes);
+    for (int i = 1; i < size && rank == call->frame.root; i++) (void)ls_schedule_send(&group->schedule, i, data, bytes);
 }
 
 ls_status ls_group_broadcast_directly(struct ls_group *group, const char *name, ls_dtype dtype, void *data,

@@ -55,7 +55,7 @@ ls_status ls_call_missing_memory(const char *name, const char *which) {
 
 struct ls_call ls_call_begin(struct ls_group *group, enum ls_collective_kind kind, const char *name, ls_dtype dtype,
                              size_t count) {
-    struct ls_call call = {.frame = {.generation = group->generation,
+    struct ls_call call = {.frame = {.generation = group->config.generation,
                                      .sequence = group->sequence++,
                                      .count = count,
                                      .rank = group->executor.rank,
@@ -131,7 +131,7 @@ static void meet_all(struct ls_group *group, const struct ls_call *call) {
 
 ls_status ls_call_run(struct ls_group *group, const struct ls_call *call) {
     if (group->shared && !call->resumed) ls_notice_call(group->shared, &call->frame);
-    if (group->record) ls_call_record_note(group->record, &call->frame);
+    if (group->config.record) ls_call_record_note(group->config.record, &call->frame);
     meet_all(group, call);
     if (group->schedule.out_of_memory) return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for a collective's schedule");
     return ls_executor_run(&group->executor, &group->schedule, call);
@@ -169,7 +169,7 @@ ls_status ls_call_finish(struct ls_group *group, ls_status status) {
     if (group->told) return status;
     group->told = true;
     tell_host(group, status);
-    ls_failure_frame_send(&group->executor, group->generation, status, ls_error());
-    if (group->failed) group->failed(group->context, status, own);
+    ls_failure_frame_send(&group->executor, group->config.generation, status, ls_error());
+    if (group->config.hooks.failed) group->config.hooks.failed(group->config.hooks.context, status, own);
     return ls_abort_status(group->executor.abort);
 }

@@ -58,15 +58,9 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     ls_status status = check_config(config);
     if (status) return status;
     LS_NEW(struct ls_group, made, "a group");
-    made->generation = config->generation;
-    made->transport = config->transport;
-    made->algorithm = config->algorithm;
-    made->direct_limit = config->direct_limit ? config->direct_limit : DEFAULT_DIRECT;
-    made->servers = config->servers;
-    made->pretended_host = config->pretended_host;
-    made->failed = config->failed;
-    made->context = config->context;
-    made->record = config->size > LS_MEET_ALL ? config->record : NULL;
+    made->config = *config;
+    if (!config->direct_limit) made->config.direct_limit = DEFAULT_DIRECT;
+    if (config->size <= LS_MEET_ALL) made->config.record = NULL;
     made->executor = (struct ls_executor){.rank = config->rank,
                                           .size = config->size,
                                           .members = config->members,
@@ -77,16 +71,20 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
                                           .timeout = config->timeout,
                                           .report_interval = config->report_interval,
                                           .segment = segment_of(config),
-                                          .stalled = made->record ? config->stalled : NULL,
-                                          .context = config->context};
+                                          .stalled = made->config.record ? config->hooks.stalled : NULL,
+                                          .context = config->hooks.context};
     if (!allocate_group(made) || ls_flight_init(&made->executor.flight, config->flight_record, config->activity)) {
         ls_group_free(made);
         return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_executor_peer));
     }
     int workers = config->size - config->servers;
     for (int i = 0; i <= config->size; i++) made->first[i] = i < workers ? i : workers;
-    status = ls_mailbox_new(config->rank, config->size, config->generation, config->mail_limit, config->mail,
-                            &made->mailbox);
+    const struct ls_mailbox mailbox = {.rank = config->rank,
+                                       .size = config->size,
+                                       .generation = config->generation,
+                                       .source = config->mail,
+                                       .limit = config->mail_limit};
+    status = ls_mailbox_new(&mailbox, &made->mailbox);
     if (status) {
         ls_group_free(made);
         return status;
@@ -107,7 +105,7 @@ ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist, const
 }
 
 int ls_group_servers(const struct ls_group *group) {
-    return group->assist ? group->assist->servers : 0;
+    return group->assist ? group->assist->config.servers : 0;
 }
 
 struct ls_group *ls_group_assisted(const struct ls_group *group) {
@@ -115,7 +113,7 @@ struct ls_group *ls_group_assisted(const struct ls_group *group) {
 }
 
 int ls_group_serving(const struct ls_group *group) {
-    return group->servers;
+    return group->config.servers;
 }
 
 void ls_group_free(struct ls_group *group) {
@@ -233,20 +231,22 @@ static ls_status gather_group(void *context, const ls_all_gather_options *call) 
 }
 
 static struct ls_discover_ranks ranks_of(struct ls_group *group) {
-    return (struct ls_discover_ranks){group->executor.rank, group->executor.size, gather_group, group};
+    return (struct ls_discover_ranks){group->executor.rank, group->executor.size, &group->hosts, gather_group, group};
 }
 
 static ls_status connect_shared(struct ls_group *group) {
     struct ls_shared_reason reason = {""};
     const struct ls_executor *executor = &group->executor;
     const struct ls_discover_ranks ranks = ranks_of(group);
-    const struct ls_shared_options options = {.wanted = group->transport != LS_TRANSPORT_TCP,
-                                              .pretended_host = group->pretended_host};
-    ls_status status = ls_shared_open(&ranks, &options, &group->hosts, &group->shared, &reason);
+    const struct ls_shared_options options = {.wanted = group->config.transport != LS_TRANSPORT_TCP,
+                                              .pretended_host = group->config.pretended_host,
+                                              .executor = &group->executor,
+                                              .schedule = &group->schedule};
+    ls_status status = ls_shared_open(&ranks, &options, &group->shared, &reason);
     if (!status) status = find_factor(group);
     if (status) return status;
     describe_group(group);
-    if (group->hosts.count > 1 && group->transport == LS_TRANSPORT_SHM)
+    if (group->hosts.count > 1 && group->config.transport == LS_TRANSPORT_SHM)
         return ls_fail(
             LS_FAILED_PRECONDITION,
             "LOCKSTEP_TRANSPORT is shm, but there is no shared memory between all workers: %s; set it to auto "
@@ -268,7 +268,7 @@ static ls_status share(struct ls_group *group, size_t size, void **memory) {
     struct ls_shared_reason reason = {""};
     if (group->hosts.count == group->hosts.size) return LS_OK;
     const struct ls_discover_ranks ranks = ranks_of(group);
-    ls_status status = ls_shared_allocate(group->shared, &ranks, &group->hosts, size, memory, &reason);
+    ls_status status = ls_shared_allocate(group->shared, &ranks, size, memory, &reason);
     if (!status && group->shared && !*memory)
         ls_log_shared(group->executor.log, group->executor.size <= LS_LOG_FEW || ls_call_is_speaker(group),
                       LS_LOG_WARNING, "%zu bytes are not shared: %s", size, reason.text);

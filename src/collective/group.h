@@ -18,6 +18,16 @@
 #include "collective/link/link_source.h"
 
 struct ls_group;
+/* The calls of a group to its owner. */
+struct ls_group_hooks {
+    /* Once, in the thread of the first call that fails, after it has ended; may be NULL. own: no other rank has told it
+     * why. Then it is the caller's to tell those with whom this rank has no link. */
+    void (*failed)(void *context, ls_status status, bool own);
+    /* In the calling thread, of a call that has waited long among so many ranks that not all see its fingerprint: tells
+     * the others in which call this rank waits. They compare it with their record. NULL: nobody is told. */
+    void (*stalled)(void *context, uint64_t sequence, const unsigned char frame[LS_FRAME_SIZE]);
+    void *context;
+};
 struct ls_group_config {
     int rank, size;
     struct ls_link_source *source; /* takes it on success; NULL when size is 1 */
@@ -36,13 +46,7 @@ struct ls_group_config {
     size_t segment;               /* bytes moved and added at a time in pipelines; 0 means 256 KiB */
     size_t flight_record;         /* collectives that are remembered; 0 means 1024 */
     struct ls_activity *activity; /* borrowed; NULL if nothing is recorded */
-    /* Once, in the thread of the first call that fails, after it has ended; may be NULL. own: no other rank has told it
-     * why. Then it is the caller's to tell those with whom this rank has no link. */
-    void (*failed)(void *context, ls_status status, bool own);
-    /* In the calling thread, of a call that has waited long among so many ranks that not all see its fingerprint: tells
-     * the others in which call this rank waits. They compare it with their record. NULL: nobody is told. */
-    void (*stalled)(void *context, uint64_t sequence, const unsigned char frame[LS_FRAME_SIZE]);
-    void *context;
+    struct ls_group_hooks hooks;
     struct ls_call_record *record; /* borrowed; NULL: none is kept */
     int pretended_host;            /* for tests: ranks with different numbers are as on different hosts */
 };

@@ -221,8 +221,7 @@ static ls_status reduce_staged(struct two_level *two) {
 
 static ls_status reduce_in_host(struct two_level *two) {
     bool small = is_small_hierarchical(two);
-    ls_shared_call_begin(&two->opened, two->shared, &two->group->executor, &two->group->schedule, &two->call,
-                         ls_leaves_of_host(two->shared, &two->reduction));
+    ls_shared_call_begin(&two->opened, two->shared, &two->call, ls_leaves_of_host(two->shared, &two->reduction));
     if (small) ls_leaves_copy_small(&two->opened, &two->reduction);
     ls_leaves_post(&two->opened, &two->reduction);
     ls_status status = ls_shared_call_open(&two->opened);

@@ -42,8 +42,7 @@ static void send_parts(const struct ls_scatter *scatter) {
     const unsigned char *input = scatter->input;
     for (int i = 0; i < scatter->size; i++) {
         size_t bytes = ls_scatter_part(scatter, i);
-        struct ls_action action = {.kind = LS_ACTION_SEND, .peer = i, .from = input, .size = bytes};
-        if (i != scatter->rank) (void)ls_schedule_add(scatter->schedule, action);
+        if (i != scatter->rank) (void)ls_schedule_send(scatter->schedule, i, input, bytes);
         if (bytes) input += bytes;
     }
 }
@@ -63,8 +62,7 @@ static void schedule_tree(const struct ls_scatter *scatter) {
         if (i == scatter->rank) continue;
         unsigned char *slot = ls_schedule_take(schedule, own);
         from[i] = slot;
-        received[i] = ls_schedule_add(
-            schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = i, .to = slot, .size = own});
+        received[i] = ls_schedule_receive(schedule, i, slot, own);
     }
     int fold = ls_schedule_add(
         schedule,
@@ -111,9 +109,8 @@ static void step_back(const struct ls_scatter *scatter, struct part *part) {
 }
 
 static void send_next(const struct ls_scatter *scatter, const unsigned char *from, size_t size, int gate) {
-    struct ls_action action = {
-        .kind = LS_ACTION_SEND, .peer = (scatter->rank + 1) % scatter->size, .from = from, .size = size};
-    ls_schedule_gate(scatter->schedule, ls_schedule_add(scatter->schedule, action), gate);
+    int sent = ls_schedule_send(scatter->schedule, (scatter->rank + 1) % scatter->size, from, size);
+    ls_schedule_gate(scatter->schedule, sent, gate);
 }
 
 /* The first n - 1 steps of Patarasuk and Yuan's ring. The chain of the part of rank b begins at b + 1 and ends at b, so
@@ -162,7 +159,8 @@ static ls_status check_call(const struct ls_group *group, const struct ls_reduce
 }
 
 static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call,
-                                const struct ls_scatter *scatter, size_t total) {
+                                const struct ls_scatter *scatter) {
+    size_t total = scatter->total / scatter->element;
     if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
     struct ls_call made = ls_call_begin(group, LS_KIND_REDUCE_SCATTER, call->name, call->dtype, total);
     made.combine = ls_reduce_combine(call->op, call->dtype);
@@ -174,29 +172,31 @@ static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_s
         return ls_shm_reduce_scatter(scatter, group->shared, &made);
     ls_schedule_reset(&group->schedule, scatter->size);
     bool chain = call->communication == LS_RING && scatter->size > 1;
-    if (total && !chain && scatter->size > group->direct_limit) return reduce_all(group, scatter, &made);
+    if (total && !chain && scatter->size > group->config.direct_limit) return reduce_all(group, scatter, &made);
     if (total) (chain ? schedule_chain : schedule_tree)(scatter);
     return ls_call_run(group, &made);
 }
 
-ls_status ls_group_reduce_scatter_check(const struct ls_group *group, const struct ls_reduce_scatter *call) {
+static ls_status prepare(const struct ls_group *group, const struct ls_reduce_scatter *call,
+                         struct ls_scatter *scatter) {
     size_t total = 0;
     ls_status status = check_call(group, call, &total);
     if (status) return status;
-    struct ls_scatter scatter = scatter_of(group, call, total);
-    return check_memory(&scatter, call);
+    *scatter = scatter_of(group, call, total);
+    return check_memory(scatter, call);
+}
+
+ls_status ls_group_reduce_scatter_check(const struct ls_group *group, const struct ls_reduce_scatter *call) {
+    return prepare(group, call, &(struct ls_scatter){0});
 }
 
 ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
-    size_t total = 0;
-    ls_status status = ls_group_reduce_scatter_check(group, call);
-    if (!status) status = check_call(group, call, &total);
+    struct ls_scatter scatter;
+    ls_status status = prepare(group, call, &scatter);
     if (status) return status;
-    struct ls_scatter scatter = scatter_of(group, call, total);
-    scatter.executor = &group->executor;
     scatter.schedule = &group->schedule;
     unsigned denormals = ls_denormals_keep();
-    status = ls_call_finish(group, reduce_scatter(group, call, &scatter, total));
+    status = ls_call_finish(group, reduce_scatter(group, call, &scatter));
     ls_denormals_restore(denormals);
     return status;
 }

@@ -63,7 +63,8 @@ static bool is_too_wide(const struct ls_group *group, const struct ls_reduction 
     bool two_level = algorithm == LS_ALGORITHM_TWO_LEVEL, assist = algorithm == LS_ALGORITHM_ASSIST;
     if (!two_level && !assist && algorithm != LS_ALGORITHM_EXCHANGE && algorithm != LS_ALGORITHM_DIRECT) return false;
     int links = two_level ? group->hosts.count : reduction->size;
-    return links > group->direct_limit && links > 2 && ls_algorithm_offers(LS_ALGORITHM_HALVING, group, reduction);
+    return links > group->config.direct_limit && links > 2 &&
+           ls_algorithm_offers(LS_ALGORITHM_HALVING, group, reduction);
 }
 
 static bool may_take(const struct ls_group *group, const struct ls_reduction *reduction, enum ls_algorithm algorithm) {
@@ -80,7 +81,7 @@ enum ls_algorithm ls_tuner_over_links(const struct ls_reduction *reduction, int 
 static enum ls_algorithm default_rule(const struct ls_group *group, const struct ls_reduction *reduction) {
     if (ls_algorithm_offers(LS_ALGORITHM_SHARED, group, reduction)) return LS_ALGORITHM_SHARED;
     if (may_take(group, reduction, LS_ALGORITHM_TWO_LEVEL)) return LS_ALGORITHM_TWO_LEVEL;
-    return ls_tuner_over_links(reduction, group->direct_limit);
+    return ls_tuner_over_links(reduction, group->config.direct_limit);
 }
 
 /* A row stands for the sizes around it, up to twice its own. Rows are a factor of 4 apart, so twice a row's bytes is
@@ -111,16 +112,15 @@ enum ls_algorithm ls_tuner_algorithm(const struct ls_group *group, size_t elemen
                                      ls_compression compression) {
     if (!ls_group_all_reduce_compresses(group, LS_AUTO)) compression = LS_COMPRESS_NONE;
     const struct ls_reduction reduction = plain_call(group, element, count, compression);
-    return group->algorithm ? group->algorithm : ls_tuner_find(group->choice, group, &reduction);
+    return group->config.algorithm ? group->config.algorithm : ls_tuner_find(group->choice, group, &reduction);
 }
 
 /* ---- measuring ---- */
 
-static ls_status reduce_tuner(struct ls_group *group, const char *name, ls_dtype dtype, ls_reduce_op op, void *data,
-                              size_t count) {
+static ls_status reduce_tuner(struct ls_group *group, void *data, struct ls_all_reduce call) {
     const void *input = data;
-    const struct ls_all_reduce call = {
-        .name = name, .op = op, .dtype = dtype, .count = count, .inputs = &input, .outputs = &data};
+    call.inputs = &input;
+    call.outputs = &data;
     return ls_group_all_reduce(group, &call);
 }
 
@@ -129,8 +129,10 @@ static ls_status reduce_tuner(struct ls_group *group, const char *name, ls_dtype
  * call: the candidate itself is on trial. */
 static ls_status agree(struct measurement *measurement, double *seconds) {
     double times[2] = {*seconds, ls_seconds_since(measurement->started)};
-    measurement->group->algorithm = LS_ALGORITHM_AUTO;
-    ls_status status = reduce_tuner(measurement->group, "AUTO's measurement: times", LS_FLOAT64, LS_MAX, times, 2);
+    measurement->group->config.algorithm = LS_ALGORITHM_AUTO;
+    const struct ls_all_reduce call = {
+        .name = "AUTO's measurement: times", .dtype = LS_FLOAT64, .op = LS_MAX, .count = 2};
+    ls_status status = reduce_tuner(measurement->group, times, call);
     *seconds = times[0];
     measurement->elapsed = times[1];
     return status;
@@ -145,13 +147,13 @@ static int by_size(const void *a, const void *b) {
  * a mean would keep it. The median is each rank's own, and agree takes the slowest of them. */
 static ls_status repeat(struct measurement *measurement, enum ls_algorithm algorithm, size_t bytes, int calls,
                         double *seconds) {
+    const struct ls_all_reduce call = {.name = "AUTO's measurement", .count = bytes / sizeof(float)};
     double times[MOST];
     ls_status status = LS_OK;
-    measurement->group->algorithm = algorithm;
+    measurement->group->config.algorithm = algorithm;
     for (int i = 0; i < calls && !status; i++) {
         int64_t begun = ls_now();
-        status = reduce_tuner(measurement->group, "AUTO's measurement", LS_FLOAT32, LS_SUM, measurement->data,
-                              bytes / sizeof(float));
+        status = reduce_tuner(measurement->group, measurement->data, call);
         times[i] = ls_seconds_since(begun);
     }
     if (status) return status;
@@ -257,7 +259,7 @@ static ls_status measure_tuner(struct ls_group *group, struct ls_tuner_choice *c
     memset(data, 0, most); /* every page is there before the clock starts */
     measurement.data = data;
     status = measure_rows(&measurement);
-    group->algorithm = LS_ALGORITHM_AUTO;
+    group->config.algorithm = LS_ALGORITHM_AUTO;
     ls_group_unshare(group, data);
     return status;
 }
@@ -291,7 +293,8 @@ static int32_t mark_of_tuner(const struct ls_tuner_choice *choice, uint64_t topo
  * mark is positive; 0 stands for no table and makes the minimum 0. */
 static ls_status all_have(struct ls_group *group, const struct ls_tuner_choice *choice, uint64_t topology, bool *have) {
     int32_t mark = mark_of_tuner(choice, topology), ends[2] = {mark, -mark};
-    ls_status status = reduce_tuner(group, "AUTO's measurement: kept", LS_INT32, LS_MIN, ends, 2);
+    const struct ls_all_reduce call = {.name = "AUTO's measurement: kept", .dtype = LS_INT32, .op = LS_MIN, .count = 2};
+    ls_status status = reduce_tuner(group, ends, call);
     *have = ends[0] > 0 && ends[0] == -ends[1];
     return status;
 }
@@ -316,7 +319,7 @@ static bool is_settled(const struct ls_group *group) {
 }
 
 ls_status ls_tuner_measure(struct ls_group *group, struct ls_tuner_choice *choice) {
-    if (group->executor.size == 1 || group->algorithm) return LS_OK;
+    if (group->executor.size == 1 || group->config.algorithm) return LS_OK;
     if (is_settled(group)) {
         group->choice = NULL; /* the default rule holds */
         return LS_OK;
@@ -365,8 +368,9 @@ void ls_tuner_explain(const struct ls_group *group, FILE *to) {
         (void)fprintf(to,
                       "hosts send up to %d partial results where one would do: their replicas are no aligned ranges\n",
                       group->factor);
-    if (group->algorithm)
-        (void)fprintf(to, "algorithm %s, as LOCKSTEP_ALGORITHM says\n", ls_algorithm_info(group->algorithm)->name);
+    if (group->config.algorithm)
+        (void)fprintf(to, "algorithm %s, as LOCKSTEP_ALGORITHM says\n",
+                      ls_algorithm_info(group->config.algorithm)->name);
     else if (group->choice && group->choice->row_count)
         print_table(group->choice, to);
 }

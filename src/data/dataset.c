@@ -237,46 +237,45 @@ ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float
 }
 
 /* Reads an example and takes it through the stages before the one that mixes, or through all. */
-static ls_status read_alone(const ls_dataset *dataset, const struct ls_map_example *example, float *const buffers[2],
-                            float **output) {
+static ls_status read_alone(const ls_dataset *dataset, const struct ls_map_example *example, float *const buffers[2]) {
     ls_status status = ls_dataset_read_source(dataset, example->index, buffers[0], example->targets);
-    return status ? status : ls_maps_run(&dataset->maps, 0, dataset->maps.mix, example, buffers, output);
+    return status ? status : ls_maps_run(&dataset->maps, 0, dataset->maps.mix, example, buffers);
 }
 
 /* The same with a partner that has gone through the same stages, by its own draws. */
 static ls_status read_mixed(const ls_dataset *dataset, const struct ls_map_example *example,
-                            struct ls_read_buffers *kept, float **output) {
+                            struct ls_read_buffers *kept) {
     const struct ls_maps *maps = &dataset->maps;
     uint32_t random[8];
-    float *partner = NULL;
+    int at = maps->mix % 2;
     ls_maps_draw(maps->mix, example, random);
     struct ls_mix_up drawn = ls_mix_up_draw(&maps->stages[maps->mix], random, dataset->count);
     struct ls_map_example first = *example, other = *example;
     first.targets = &kept->targets[0];
     other.targets = &kept->targets[1];
     other.index = dataset->options.skip + drawn.partner;
-    ls_status status = read_alone(dataset, &first, kept->buffers, output);
-    if (!status) status = read_alone(dataset, &other, kept->buffers + 2, &partner);
+    ls_status status = read_alone(dataset, &first, kept->buffers);
+    if (!status) status = read_alone(dataset, &other, kept->buffers + 2);
     if (!status)
         status = ls_mix_up_targets(drawn.weight, &dataset->targets, first.targets, other.targets, example->targets);
     if (status) return status;
-    ls_mix_up_numbers(drawn.weight, *output, partner, ls_shape_count(&maps->shapes[maps->mix]),
-                      kept->buffers[(maps->mix + 1) % 2]);
-    return ls_maps_run(maps, maps->mix + 1, maps->count, example, kept->buffers, output);
+    ls_mix_up_numbers(drawn.weight, kept->buffers[at], kept->buffers[2 + at], ls_shape_count(&maps->shapes[maps->mix]),
+                      kept->buffers[!at]);
+    return ls_maps_run(maps, maps->mix + 1, maps->count, example, kept->buffers);
 }
 
 ls_status ls_dataset_read(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
                           float *features, const struct ls_targets *targets) {
     int64_t index = dataset->options.skip + row->example;
     if (!dataset->maps.count) return ls_dataset_read_source(dataset, index, features, targets);
-    float *output = NULL;
     ls_status status = make_buffers(dataset, kept);
     const struct ls_map_example example = {dataset->options.seed, index, row->pass, targets};
     if (!status && mixes(dataset))
-        status = read_mixed(dataset, &example, kept, &output);
+        status = read_mixed(dataset, &example, kept);
     else if (!status)
-        status = read_alone(dataset, &example, kept->buffers, &output);
-    if (!status) memcpy(features, output, (size_t)ls_shape_count(&dataset->shape) * sizeof(*features));
+        status = read_alone(dataset, &example, kept->buffers);
+    const float *result = kept->buffers[dataset->maps.count % 2];
+    if (!status) memcpy(features, result, (size_t)ls_shape_count(&dataset->shape) * sizeof(*features));
     return status;
 }
 
@@ -284,14 +283,14 @@ ls_status ls_dataset_read_bytes(const ls_dataset *dataset, const struct ls_row *
                                 uint8_t *features, const struct ls_targets *targets) {
     int64_t index = dataset->options.skip + row->example;
     const struct ls_map_example example = {dataset->options.seed, index, row->pass, targets};
-    uint8_t *output = NULL, *first = features;
+    uint8_t *first = features;
     ls_status status = dataset->maps.moves ? make_buffers(dataset, kept) : LS_OK;
     if (!status && dataset->maps.moves) first = (uint8_t *)kept->buffers[0];
     if (!status) status = tell_damage(dataset, ls_source_bytes(dataset->source, index, first, targets));
     if (status || !dataset->maps.moves) return status;
     uint8_t *const buffers[] = {first, (uint8_t *)kept->buffers[1]};
-    status = ls_maps_move(&dataset->maps, &example, buffers, &output);
-    if (!status) memcpy(features, output, (size_t)ls_shape_count(&dataset->shape));
+    status = ls_maps_move(&dataset->maps, &example, buffers);
+    if (!status) memcpy(features, buffers[dataset->maps.moves % 2], (size_t)ls_shape_count(&dataset->shape));
     return status;
 }
 

@@ -350,36 +350,31 @@ void ls_maps_draw(int stage, const struct ls_map_example *example, uint32_t rand
 }
 
 /* Stages read one buffer and write the other in turns, so none works in place. */
-static ls_status run_stages(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
-                            void *const buffers[2], size_t element) {
-    ls_status status = LS_OK;
-    for (int i = first; i < end && !status; i++) {
-        struct ls_stage stage = {.map = &maps->stages[i],
-                                 .shape = &maps->shapes[i],
-                                 .result = &maps->shapes[i + 1],
-                                 .input = buffers[i % 2],
-                                 .output = buffers[(i + 1) % 2],
-                                 .element = element,
-                                 .example = example};
-        ls_maps_draw(i, example, stage.random);
-        status = kinds[stage.map->kind].run(&stage);
-    }
-    return status;
+static ls_status run_stage(const struct ls_maps *maps, int index, const struct ls_map_example *example,
+                           void *const buffers[2], size_t element) {
+    struct ls_stage stage = {.map = &maps->stages[index],
+                             .shape = &maps->shapes[index],
+                             .result = &maps->shapes[index + 1],
+                             .input = buffers[index % 2],
+                             .output = buffers[(index + 1) % 2],
+                             .element = element,
+                             .example = example};
+    ls_maps_draw(index, example, stage.random);
+    return kinds[stage.map->kind].run(&stage);
 }
 
 ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
-                      float *const buffers[2], float **output) {
+                      float *const buffers[2]) {
     void *const both[] = {buffers[0], buffers[1]};
-    ls_status status = run_stages(maps, first, end, example, both, sizeof(float));
-    if (!status) *output = buffers[end % 2];
+    ls_status status = LS_OK;
+    for (int i = first; i < end && !status; i++) status = run_stage(maps, i, example, both, sizeof(float));
     return status;
 }
 
-ls_status ls_maps_move(const struct ls_maps *maps, const struct ls_map_example *example, uint8_t *const buffers[2],
-                       uint8_t **output) {
+ls_status ls_maps_move(const struct ls_maps *maps, const struct ls_map_example *example, uint8_t *const buffers[2]) {
     void *const both[] = {buffers[0], buffers[1]};
-    ls_status status = run_stages(maps, 0, maps->moves, example, both, 1);
-    if (!status) *output = buffers[maps->moves % 2];
+    ls_status status = LS_OK;
+    for (int i = 0; i < maps->moves && !status; i++) status = run_stage(maps, i, example, both, 1);
     return status;
 }
 

@@ -28,13 +28,11 @@ struct ls_map_example {
     const struct ls_targets *targets; /* of this example */
 };
 /* Takes the example through the stages from first to before end, none of which mixes. buffers: two of maps->most
- * elements; the example is in the first for an even first, else in the other. *output points to the one that holds the
- * result. */
+ * elements; the example is in the first for an even first, else in the other. The result is in buffers[end % 2]. */
 ls_status ls_maps_run(const struct ls_maps *maps, int first, int end, const struct ls_map_example *example,
-                      float *const buffers[2], float **output);
+                      float *const buffers[2]);
 /* The same through the stages that move, of bytes. */
-ls_status ls_maps_move(const struct ls_maps *maps, const struct ls_map_example *example, uint8_t *const buffers[2],
-                       uint8_t **output);
+ls_status ls_maps_move(const struct ls_maps *maps, const struct ls_map_example *example, uint8_t *const buffers[2]);
 /* True if the stages behind those that move depend on an element's value and channel alone: *table becomes what they
  * make of each byte / 255. */
 bool ls_maps_tabulate(const struct ls_maps *maps, struct ls_pixel_table *table);

@@ -48,6 +48,12 @@ static void free_mnist(struct ls_source *source) {
 
 static const struct ls_source_ops mnist_ops = {.read = read_mnist_example, .free = free_mnist, .bytes = bytes_of_mnist};
 
+/* A file of a split, and the rank of its array. */
+static const struct part {
+    const char *name;
+    int rank;
+} images_part = {"images", 3}, labels_part = {"labels", 1};
+
 /* The file's name as on the original site, as some archives have it, and both gzipped. */
 static const char *const file_formats[] = {"%s-%s-idx%d-ubyte", "%s-%s.idx%d-ubyte", "%s-%s-idx%d-ubyte.gz",
                                            "%s-%s.idx%d-ubyte.gz"};
@@ -83,7 +89,7 @@ static ls_status find_entry(const char *folder, const struct ls_names *entries, 
 }
 
 /* The path of the first file that is there, NULL with LS_OK when none is. */
-static ls_status find_file(const char *folder, ls_split split, const char *part, int rank, char **path) {
+static ls_status find_file(const char *folder, ls_split split, struct part part, char **path) {
     LS_CLEANUP(ls_files_names_free) struct ls_names entries = {0};
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &entries);
     *path = NULL;
@@ -91,7 +97,7 @@ static ls_status find_file(const char *folder, ls_split split, const char *part,
         for (size_t i = 0; !status && !*path && i < FILE_FORMATS; i++) {
             char name[64];
             const char *found = NULL;
-            (void)snprintf(name, sizeof(name), file_formats[i], *word, part, rank);
+            (void)snprintf(name, sizeof(name), file_formats[i], *word, part.name, part.rank);
             status = find_entry(folder, &entries, name, &found);
             if (status || !found) continue;
             *path = ls_reader_path_join(folder, found);
@@ -102,22 +108,22 @@ static ls_status find_file(const char *folder, ls_split split, const char *part,
 
 ls_status ls_mnist_present(const char *folder, ls_split split, bool *present) {
     LS_CLEANUP(ls_free_pointer) char *path = NULL;
-    ls_status status = find_file(folder, split, "images", 3, &path);
+    ls_status status = find_file(folder, split, images_part, &path);
     if (!status) *present = path != NULL;
     return status;
 }
 
-static ls_status read_part(const char *folder, ls_split split, const char *part, int rank, uint8_t **bytes,
-                           struct ls_idx *idx) {
+static ls_status read_part(const char *folder, ls_split split, struct part part, uint8_t **bytes, struct ls_idx *idx) {
     LS_CLEANUP(ls_free_pointer) char *path = NULL;
-    ls_status status = find_file(folder, split, part, rank, &path);
+    ls_status status = find_file(folder, split, part, &path);
     if (status) return status;
     if (!path)
         return ls_fail(LS_NOT_FOUND, "no file %s-%s-idx%d-ubyte in folder '%s' (nor with .idx%d-ubyte, nor with .gz)",
-                       *split_names(split), part, rank, folder, rank);
+                       *split_names(split), part.name, part.rank, folder, part.rank);
     status = ls_idx_read(path, bytes, idx);
-    if (!status && idx->rank != rank)
-        return ls_fail(LS_DATA_LOSS, "'%s' has rank %d at offset 3; %s have rank %d", path, idx->rank, part, rank);
+    if (!status && idx->rank != part.rank)
+        return ls_fail(LS_DATA_LOSS, "'%s' has rank %d at offset 3; %s have rank %d", path, idx->rank, part.name,
+                       part.rank);
     return status;
 }
 
@@ -129,8 +135,8 @@ static int count_classes(const struct ls_idx *labels) {
 }
 
 static ls_status read_files(struct mnist *mnist, const char *folder, ls_split split) {
-    ls_status status = read_part(folder, split, "images", 3, &mnist->image_file, &mnist->images);
-    if (!status) status = read_part(folder, split, "labels", 1, &mnist->label_file, &mnist->labels);
+    ls_status status = read_part(folder, split, images_part, &mnist->image_file, &mnist->images);
+    if (!status) status = read_part(folder, split, labels_part, &mnist->label_file, &mnist->labels);
     if (status) return status;
     int64_t images = mnist->images.dims[0], labels = mnist->labels.dims[0];
     if (images != labels)

@@ -124,7 +124,8 @@ static ls_status read_archive(struct place *place, ls_split *split) {
     LS_CLEANUP(ls_files_names_free) struct ls_names members = {0};
     size_t count = 0;
     ls_status status = ls_file_read(place->path, &place->archive, &place->size);
-    if (!status) status = ls_zip_list(place->path, place->archive, place->size, &members.names, &count);
+    if (!status)
+        status = ls_zip_list(&(struct ls_zip){place->path, place->archive, place->size}, &members.names, &count);
     members.count = (int64_t)count;
     return status ? status : choose_word(place->path, &members, false, split, &place->split);
 }
@@ -152,7 +153,8 @@ static ls_status read_array(const struct place *place, const char *name, uint8_t
     (void)snprintf(member, sizeof(member), "%s_%s.npy", name, place->split);
     (void)snprintf(label, sizeof(label), "%.400s%c%s", place->path, place->archive ? ':' : '/', member);
     if (place->archive) {
-        ls_status status = ls_zip_read(place->path, place->archive, place->size, member, bytes, &length);
+        ls_status status =
+            ls_zip_read(&(struct ls_zip){place->path, place->archive, place->size}, member, bytes, &length);
         return status ? status : ls_npy_parse(label, *bytes, length, npy);
     }
     LS_CLEANUP(ls_free_pointer) char *file = ls_reader_path_join(place->path, member);
@@ -286,10 +288,10 @@ static const char *find_x(char *const *members, size_t count, const char *split)
 static ls_status read_x_of_archive(const struct place *place, uint8_t **bytes, size_t *length) {
     char **members = NULL;
     size_t count = 0;
-    ls_status status = ls_zip_list(place->path, place->archive, place->size, &members, &count);
+    ls_status status = ls_zip_list(&(struct ls_zip){place->path, place->archive, place->size}, &members, &count);
     const char *x = status ? NULL : find_x(members, count, place->split);
     if (x)
-        status = ls_zip_read(place->path, place->archive, place->size, x, bytes, length);
+        status = ls_zip_read(&(struct ls_zip){place->path, place->archive, place->size}, x, bytes, length);
     else if (!status)
         status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has %zu arrays, and none of the name x or x_%s", place->path, count,
                          place->split);

@@ -36,18 +36,13 @@ static void put_zip(uint8_t *bytes, size_t at, int size, uint64_t value) {
     for (int i = 0; i < size; i++) bytes[at + (size_t)i] = (uint8_t)(value >> 8 * i);
 }
 
-struct archive {
-    const char *path;
-    const uint8_t *bytes;
-    size_t size;
-};
 /* One file, as the central directory has it. */
 struct member {
     uint32_t flags, method, crc;
     uint64_t packed, unpacked, offset;
 };
 
-static ls_status fail_at(const struct archive *archive, size_t offset, const char *what) {
+static ls_status fail_at(const struct ls_zip *archive, size_t offset, const char *what) {
     return ls_fail(LS_DATA_LOSS, "'%s' is damaged or no ZIP archive: %s at offset %zu of %zu", archive->path, what,
                    offset, archive->size);
 }
@@ -55,7 +50,7 @@ static ls_status fail_at(const struct archive *archive, size_t offset, const cha
 /* The place of the end record: behind it there is at most a comment. The comment may be up to 65,535 bytes, and its
  * length is in the record itself, so the mark is looked for from the end backwards. Archives are read from behind,
  * because what is in front of the first file may be anything. */
-static ls_status find_end(const struct archive *archive, size_t *end) {
+static ls_status find_end(const struct ls_zip *archive, size_t *end) {
     size_t lowest = archive->size > END_SIZE + MAX_COMMENT ? archive->size - END_SIZE - MAX_COMMENT : 0;
     if (archive->size < END_SIZE) return fail_at(archive, archive->size, "it ends");
     for (size_t at = archive->size - END_SIZE + 1; at-- > lowest;)
@@ -73,7 +68,7 @@ struct directory {
 };
 
 /* ZIP64's end record has them; an archive without one has them in the old one. */
-static ls_status find_directory64(const struct archive *archive, size_t end, struct directory *directory) {
+static ls_status find_directory64(const struct ls_zip *archive, size_t end, struct directory *directory) {
     if (end < LOCATOR_SIZE || get(archive->bytes, end - LOCATOR_SIZE, 4) != LOCATOR_MAGIC) return LS_OK;
     size_t locator = end - LOCATOR_SIZE;
     uint64_t at = get(archive->bytes, locator + 8, 8);
@@ -84,7 +79,7 @@ static ls_status find_directory64(const struct archive *archive, size_t end, str
     return LS_OK;
 }
 
-static ls_status find_directory(const struct archive *archive, struct directory *directory) {
+static ls_status find_directory(const struct ls_zip *archive, struct directory *directory) {
     size_t end = 0;
     ls_status status = find_end(archive, &end);
     if (status) return status;
@@ -103,7 +98,7 @@ struct entry {
 };
 
 /* Of numbers that have no room in an entry ZIP64's extra field has 8 bytes each, in this order. */
-static bool read_extra(const struct archive *archive, size_t at, struct entry *entry) {
+static bool read_extra(const struct ls_zip *archive, size_t at, struct entry *entry) {
     uint64_t *const numbers[] = {&entry->unpacked, &entry->packed, &entry->offset};
     while (entry->next - at >= 4) {
         size_t kind = get(archive->bytes, at, 2), left = get(archive->bytes, at + 2, 2);
@@ -121,7 +116,7 @@ static bool read_extra(const struct archive *archive, size_t at, struct entry *e
     return true;
 }
 
-static ls_status read_entry(const struct archive *archive, size_t end, size_t at, struct entry *entry) {
+static ls_status read_entry(const struct ls_zip *archive, size_t end, size_t at, struct entry *entry) {
     if (at > end || end - at < CENTRAL_SIZE || get(archive->bytes, at, 4) != CENTRAL_MAGIC)
         return fail_at(archive, at, "a bad entry of the directory");
     size_t length = get(archive->bytes, at + 28, 2), extra = get(archive->bytes, at + 30, 2);
@@ -140,7 +135,7 @@ static ls_status read_entry(const struct archive *archive, size_t end, size_t at
 }
 
 /* Says what is there in place of name, as far as it fits. */
-static ls_status fail_missing(const struct archive *archive, const struct directory *directory, const char *name) {
+static ls_status fail_missing(const struct ls_zip *archive, const struct directory *directory, const char *name) {
     char names[240] = "nothing";
     size_t at = directory->at, used = 0;
     struct entry entry;
@@ -154,7 +149,7 @@ static ls_status fail_missing(const struct archive *archive, const struct direct
     return ls_fail(LS_NOT_FOUND, "'%s' holds no file '%s'; it holds %s", archive->path, name, names);
 }
 
-static ls_status find_member(const struct archive *archive, const char *name, struct member *member) {
+static ls_status find_member(const struct ls_zip *archive, const char *name, struct member *member) {
     struct directory directory;
     struct entry entry;
     ls_status status = find_directory(archive, &directory);
@@ -177,7 +172,7 @@ static ls_status find_member(const struct archive *archive, const char *name, st
 }
 
 /* Files that lie in each other would be more than the archive has room for. */
-static ls_status list_members(const struct archive *archive, const struct directory *directory, char **names,
+static ls_status list_members(const struct ls_zip *archive, const struct directory *directory, char **names,
                               size_t *count) {
     size_t at = directory->at;
     uint64_t room = archive->size;
@@ -196,14 +191,13 @@ static ls_status list_members(const struct archive *archive, const struct direct
     return LS_OK;
 }
 
-ls_status ls_zip_list(const char *archive_path, const uint8_t *bytes, size_t size, char ***names, size_t *count) {
-    const struct archive archive = {archive_path, bytes, size};
+ls_status ls_zip_list(const struct ls_zip *archive, char ***names, size_t *count) {
     struct directory directory;
     size_t listed = 0;
-    ls_status status = find_directory(&archive, &directory);
+    ls_status status = find_directory(archive, &directory);
     if (status) return status;
     LS_NEW_ARRAY(char *, made, (size_t)directory.count, "the names in an archive");
-    status = list_members(&archive, &directory, made, &listed);
+    status = list_members(archive, &directory, made, &listed);
     if (status) {
         while (listed) ls_free(made[--listed]);
         ls_free(made);
@@ -214,7 +208,7 @@ ls_status ls_zip_list(const char *archive_path, const uint8_t *bytes, size_t siz
     return LS_OK;
 }
 
-static ls_status check_member(const struct archive *archive, const char *name, const struct member *member) {
+static ls_status check_member(const struct ls_zip *archive, const char *name, const struct member *member) {
     if (member->flags & ENCRYPTED)
         return ls_fail(LS_UNIMPLEMENTED, "file '%s' of '%s' is encrypted", name, archive->path);
     if (member->method != STORED && member->method != DEFLATED)
@@ -224,7 +218,7 @@ static ls_status check_member(const struct archive *archive, const char *name, c
 }
 
 /* Finds the place of the file's bytes. */
-static ls_status find_bytes(const struct archive *archive, const struct member *member, const uint8_t **packed) {
+static ls_status find_bytes(const struct ls_zip *archive, const struct member *member, const uint8_t **packed) {
     uint64_t begin = member->offset;
     size_t at = (size_t)begin, header;
     if (begin > archive->size || archive->size - at < LOCAL_SIZE || get(archive->bytes, at, 4) != LOCAL_MAGIC)
@@ -236,7 +230,7 @@ static ls_status find_bytes(const struct archive *archive, const struct member *
     return LS_OK;
 }
 
-static ls_status unpack(const struct archive *archive, const struct member *member, const uint8_t *packed,
+static ls_status unpack(const struct ls_zip *archive, const struct member *member, const uint8_t *packed,
                         uint8_t *output) {
     size_t at = (size_t)(packed - archive->bytes);
     if (member->method == STORED) {
@@ -249,23 +243,21 @@ static ls_status unpack(const struct archive *archive, const struct member *memb
                                                                     : fail_at(archive, at, "a file of wrong checksum");
 }
 
-ls_status ls_zip_read(const char *archive_path, const uint8_t *bytes, size_t size, const char *name, uint8_t **output,
-                      size_t *length) {
-    const struct archive archive = {archive_path, bytes, size};
+ls_status ls_zip_read(const struct ls_zip *archive, const char *name, uint8_t **output, size_t *length) {
     struct member member = {0};
     const uint8_t *packed = NULL;
-    ls_status status = find_member(&archive, name, &member);
-    if (!status) status = check_member(&archive, name, &member);
-    if (!status) status = find_bytes(&archive, &member, &packed);
+    ls_status status = find_member(archive, name, &member);
+    if (!status) status = check_member(archive, name, &member);
+    if (!status) status = find_bytes(archive, &member, &packed);
     if (status) return status;
     /* deflate makes at most 1032 bytes of one: a directory that promises more costs no memory */
     if (member.method == DEFLATED && member.unpacked / 1032 > member.packed)
-        return fail_at(&archive, member.offset, "a file that cannot be so large");
+        return fail_at(archive, member.offset, "a file that cannot be so large");
     if (member.method == STORED && member.packed != member.unpacked)
-        return fail_at(&archive, member.offset, "a stored file of two sizes");
+        return fail_at(archive, member.offset, "a stored file of two sizes");
     LS_CLEANUP(ls_free_pointer) uint8_t *made = ls_alloc(member.unpacked);
     if (!made) return ls_fail_memory(name, member.unpacked);
-    status = unpack(&archive, &member, packed, made);
+    status = unpack(archive, &member, packed, made);
     if (status) return status;
     *output = ls_steal(made);
     *length = member.unpacked;

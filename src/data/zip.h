@@ -3,14 +3,18 @@
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 
-/* Unpacks one file of an archive: *output is freed with ls_free. archive is its path, for messages. NOT_FOUND when it
+struct ls_zip {
+    const char *path; /* for messages */
+    const uint8_t *bytes;
+    size_t size;
+};
+/* Unpacks one file of an archive: *output is freed with ls_free. NOT_FOUND when it
  * holds no file of that name; DATA_LOSS naming the offset for what is damaged; UNIMPLEMENTED for other methods than
  * stored and deflate, and encryption. ZIP64 is read. */
-ls_status ls_zip_read(const char *archive, const uint8_t *bytes, size_t size, const char *name, uint8_t **output,
-                      size_t *length);
+ls_status ls_zip_read(const struct ls_zip *archive, const char *name, uint8_t **output, size_t *length);
 
 /* The names of all files of an archive, in its order; each of them, and the list, is freed with ls_free. */
-ls_status ls_zip_list(const char *archive, const uint8_t *bytes, size_t size, char ***names, size_t *count);
+ls_status ls_zip_list(const struct ls_zip *archive, char ***names, size_t *count);
 /* A file to be written: two parts, one after the other. Borrowed. */
 struct ls_zip_file {
     const char *name;

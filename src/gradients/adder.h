@@ -1,7 +1,7 @@
 /* An adder brings the gradients of a worker's replicas to the sum of all workers, and back. NCCL is one, sums in the
  * node another, host memory the third. Each is a table of these functions. The reducer knows no more of them. */
 #pragma once
-#include "gradients/bucket.h"
+#include "collective/bucket.h"
 #include "gradients/host_staging.h"
 
 struct ls_adder;

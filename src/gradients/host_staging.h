@@ -2,7 +2,7 @@
  * none. Each range that goes has a number. */
 #pragma once
 #include "device/device.h"
-#include "gradients/bucket.h"
+#include "collective/bucket.h"
 #include "runtime/runtime.h"
 
 struct ls_host_staging {

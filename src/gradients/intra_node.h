@@ -5,7 +5,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-#include "gradients/bucket.h"
+#include "collective/bucket.h"
 
 /* The number of sums that this worker's replicas make. */
 int ls_intra_node_sums(const ls_strategy *strategy);

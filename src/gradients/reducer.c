@@ -74,7 +74,7 @@ static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compres
     for (int i = 0; i < reducer->adder.count; i++) arrays[i] = reducer->adder.arrays[i] + begin;
     const struct ls_all_reduce call = {
         .name = "gradients",
-        .communication = ls_reduce_communication(reducer->strategy),
+        .communication = reducer->strategy->runtime->communication,
         .op = LS_SUM,
         .dtype = LS_FLOAT32,
         .count = end - begin,
@@ -197,7 +197,7 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->context = config->context;
     made->lanes = config->lanes;
     made->lane_count = config->end ? config->lane_count : 1;
-    if (ls_group_all_reduce_compresses(strategy->runtime->group, ls_reduce_communication(strategy)))
+    if (ls_group_all_reduce_compresses(strategy->runtime->group, strategy->runtime->communication))
         made->compression = strategy->options.compression;
     made->arrived = ls_alloc_array((size_t)made->lane_count * count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));

@@ -80,13 +80,13 @@ static ls_status reduce_batch(struct ls_async *async) {
                  .prescale = frame->prescale,
                  .postscale = frame->postscale,
                  .divisor = negotiation->joined_count ? negotiation->size - negotiation->joined_count : 0,
-                 .is_neutral = negotiation->joined[async->runtime->rank]},
+                 .is_neutral = negotiation->joined[async->ranks->rank]},
         .count = batch->count,
         .counts = batch->counts,
         .inputs = batch->inputs,
         .outputs = batch->outputs};
     int64_t begun = ls_track_begin(async->track);
-    status = ls_group_all_reduce_list(async->runtime->group, &list);
+    status = ls_group_all_reduce_list(async->ranks->group, &list);
     for (size_t i = 0; i < batch->count && !status; i++)
         if (batch->parts[i]) ls_async_end_part(async, batch->parts[i], begun);
     return status;
@@ -106,9 +106,9 @@ static ls_status run_one(struct ls_async *async, struct ls_negotiated *call) {
             "all-reduces and barriers",
             ls_frame_collective_name(frame.kind), frame.name, negotiation->joined_count, negotiation->size,
             negotiation->last_joined);
-    if (!part) return ls_group_barrier(async->runtime->group, frame.name);
+    if (!part) return ls_group_barrier(async->ranks->group, frame.name);
     int64_t begun = ls_track_begin(async->track);
-    ls_status status = ls_operation_run(part->operation, async->runtime->group, frame.name);
+    ls_status status = ls_operation_run(part->operation, async->ranks->group, frame.name);
     if (!status) ls_async_end_part(async, part, begun);
     return status;
 }
@@ -119,7 +119,7 @@ static void end_join(struct ls_async *async, bool *news) {
     if (negotiation->joined_count < negotiation->size) return;
     ls_monitor_lock(&async->monitor);
     struct ls_operation *operation = TAILQ_FIRST(&async->begun); /* that of ls_join: it is alone */
-    operation->last = negotiation->last_joined;
+    operation->progress.last = negotiation->last_joined;
     async->joined = false;
     ls_monitor_unlock(&async->monitor);
     ls_negotiation_part(negotiation);

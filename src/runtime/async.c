@@ -23,11 +23,11 @@ static void forget_part(struct ls_async *async, struct ls_call_part *part) {
 
 static void end_request(struct ls_async *async, struct ls_operation *operation, ls_status status) {
     for (size_t i = 0; i < operation->part_count; i++) forget_part(async, &operation->parts[i]);
-    if (async->untold == operation) async->untold = TAILQ_NEXT(operation, link);
-    async->untold_parts -= operation->part_count - operation->told;
-    TAILQ_REMOVE(&async->begun, operation, link);
-    ls_kept_error_set(&operation->result, status);
-    operation->ended = true; /* from here on it may be gone */
+    if (async->untold == operation) async->untold = TAILQ_NEXT(operation, progress.link);
+    async->untold_parts -= operation->part_count - operation->progress.told;
+    TAILQ_REMOVE(&async->begun, operation, progress.link);
+    ls_kept_error_set(&operation->progress.result, status);
+    operation->progress.ended = true; /* from here on it may be gone */
 }
 
 void ls_async_end(struct ls_async *async, struct ls_operation *operation, ls_status status) {
@@ -49,16 +49,15 @@ static void note_call(struct ls_async *async, const struct ls_operation *operati
     char span[LS_FRAME_NAME + 32];
     if (!async->track) return;
     (void)snprintf(span, sizeof(span), "%s %.*s", ls_operation_span(operation), LS_FRAME_NAME, operation->name);
-    ls_track_end(
-        async->track, begun, span,
-        (struct ls_span_facts){.step = ++async->calls, .bytes = ls_operation_bytes(operation, async->runtime)});
+    ls_track_end(async->track, begun, span,
+                 (struct ls_span_facts){.step = ++async->calls, .bytes = ls_operation_bytes(operation, async->ranks)});
 }
 
 void ls_async_end_part(struct ls_async *async, struct ls_call_part *part, int64_t begun) {
     struct ls_operation *operation = part->operation;
     ls_monitor_lock(&async->monitor);
     forget_part(async, part);
-    size_t left = --operation->left;
+    size_t left = --operation->progress.left;
     ls_monitor_unlock(&async->monitor);
     if (left) return;
     note_call(async, operation, begun);
@@ -95,13 +94,13 @@ static ls_status take_in(struct ls_async *async, struct ls_operation *operation)
                        ls_operation_span(first), first->name);
     ls_status status = enter_parts(async, operation);
     if (status) return status;
-    operation->left = operation->part_count;
-    operation->told = 0;
+    operation->progress.left = operation->part_count;
+    operation->progress.told = 0;
     async->untold_parts += operation->part_count;
     if (!async->untold && operation->part_count) async->untold = operation;
-    operation->begun = ls_now();
-    operation->ended = false;
-    TAILQ_INSERT_TAIL(&async->begun, operation, link);
+    operation->progress.begun = ls_now();
+    operation->progress.ended = false;
+    TAILQ_INSERT_TAIL(&async->begun, operation, progress.link);
     async->joined = operation->kind == LS_OPERATION_JOIN;
     async->changes++;
     return LS_OK;
@@ -109,7 +108,7 @@ static ls_status take_in(struct ls_async *async, struct ls_operation *operation)
 
 ls_status ls_async_begin(struct ls_async *async, struct ls_operation *operation) {
     ls_monitor_lock(&async->monitor);
-    const struct ls_group *group = async->runtime->group; /* NULL after a recovery that failed */
+    const struct ls_group *group = async->ranks->group; /* NULL after a recovery that failed */
     ls_status status = group ? ls_operation_check(operation, group) : LS_OK;
     if (!status) status = take_in(async, operation);
     ls_monitor_broadcast(&async->monitor);
@@ -119,7 +118,7 @@ ls_status ls_async_begin(struct ls_async *async, struct ls_operation *operation)
 
 bool ls_async_has_ended(struct ls_async *async, const struct ls_operation *operation) {
     ls_monitor_lock(&async->monitor);
-    bool ended = operation->ended;
+    bool ended = operation->progress.ended;
     ls_monitor_unlock(&async->monitor);
     return ended;
 }
@@ -127,13 +126,13 @@ bool ls_async_has_ended(struct ls_async *async, const struct ls_operation *opera
 ls_status ls_async_wait(struct ls_async *async, const struct ls_operation *operation, int64_t deadline) {
     ls_monitor_lock(&async->monitor);
     bool in_time = true;
-    while (!operation->ended && in_time) in_time = ls_monitor_wait(&async->monitor, deadline);
-    bool ended = operation->ended;
+    while (!operation->progress.ended && in_time) in_time = ls_monitor_wait(&async->monitor, deadline);
+    bool ended = operation->progress.ended;
     ls_monitor_unlock(&async->monitor);
     if (!ended)
         return ls_fail(LS_DEADLINE_EXCEEDED, "%s '%s' has not ended yet, %.3g s after it was begun",
-                       ls_operation_span(operation), operation->name, ls_seconds_since(operation->begun));
-    return ls_kept_error_raise(&operation->result);
+                       ls_operation_span(operation), operation->name, ls_seconds_since(operation->progress.begun));
+    return ls_kept_error_raise(&operation->progress.result);
 }
 
 /* ---- the thread ---- */
@@ -152,7 +151,7 @@ static void fail_all(struct ls_async *async, ls_status status) {
 /* A line for each call that some ranks have begun long ago and others have not; an error after the limit of a
  * collective. */
 static ls_status look_after(struct ls_async *async) {
-    const struct ls_settings *settings = &async->runtime->settings;
+    const struct ls_settings *settings = &async->ranks->runtime->settings;
     const struct ls_negotiation *negotiation = &async->negotiation;
     int64_t now = ls_now();
     bool reports = settings->report_interval > 0 && now >= async->next_report;
@@ -164,7 +163,7 @@ static ls_status look_after(struct ls_async *async) {
             return ls_fail(LS_DEADLINE_EXCEEDED, "%s, for %g s (LOCKSTEP_COLLECTIVE_TIMEOUT)", text,
                            settings->collective_timeout);
         if (reports)
-            ls_log_shared(&async->runtime->log, call->frame.rank == async->runtime->rank, LS_LOG_WARNING,
+            ls_log_shared(&async->ranks->runtime->log, call->frame.rank == async->ranks->rank, LS_LOG_WARNING,
                           "%s, for %.0f s", text, ls_seconds_since(call->since));
     }
     if (reports) async->next_report = ls_deadline_after(now, settings->report_interval);
@@ -184,7 +183,7 @@ static void pause_async(struct ls_async *async, int64_t *pause) {
 static void work(struct ls_async *async) {
     int64_t pause = SHORT_PAUSE;
     ls_status status = LS_OK;
-    async->next_report = ls_deadline_in(async->runtime->settings.report_interval);
+    async->next_report = ls_deadline_in(async->ranks->runtime->settings.report_interval);
     while (!status && ls_round_is_due(async)) {
         bool news = false;
         status = ls_round(async, &news);
@@ -196,7 +195,7 @@ static void work(struct ls_async *async) {
             pause_async(async, &pause);
     }
     if (!status) return;
-    status = ls_group_fail(async->runtime->group, status);
+    status = ls_group_fail(async->ranks->group, status);
     fail_all(async, status);
 }
 
@@ -228,9 +227,9 @@ static void free_async(struct ls_async *async) {
     ls_free(async);
 }
 
-ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struct ls_async **async) {
+ls_status ls_async_new(struct ls_ranks *ranks, struct ls_track *track, struct ls_async **async) {
     LS_NEW(struct ls_async, made, "the calls that are begun");
-    made->runtime = runtime;
+    made->ranks = ranks;
     made->track = track;
     TAILQ_INIT(&made->begun);
     made->references = 1;
@@ -239,7 +238,7 @@ ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struc
         ls_free(made);
         return status;
     }
-    status = ls_negotiation_init(&made->negotiation, runtime->size);
+    status = ls_negotiation_init(&made->negotiation, ranks->size);
     if (!status) status = ls_thread_start(&made->thread, "ls-async", run_async, made);
     return LS_HAND_OVER(status, async, made, free_async(made));
 }
@@ -261,7 +260,7 @@ void ls_async_close(struct ls_async *async, ls_status status) {
     if (!async) return;
     ls_monitor_lock(&async->monitor);
     async->ending = true;
-    if (status && !TAILQ_EMPTY(&async->begun)) ls_abort_raise(async->runtime->abort, status, ls_error());
+    if (status && !TAILQ_EMPTY(&async->begun)) ls_abort_raise(async->ranks->runtime->abort, status, ls_error());
     ls_monitor_broadcast(&async->monitor);
     ls_monitor_unlock(&async->monitor);
     (void)pthread_join(async->thread, NULL);
@@ -296,7 +295,7 @@ ls_status ls_async_trace(struct ls_async *async, struct ls_track *track) {
 ls_status ls_async_resume(struct ls_async *async) {
     if (!async) return LS_OK;
     ls_negotiation_free(&async->negotiation);
-    ls_status status = ls_negotiation_init(&async->negotiation, async->runtime->size);
+    ls_status status = ls_negotiation_init(&async->negotiation, async->ranks->size);
     ls_monitor_lock(&async->monitor);
     ls_kept_error_set(&async->failed, status);
     async->joined = false;

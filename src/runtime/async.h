@@ -9,7 +9,7 @@
 #include "runtime/runtime.h"
 
 struct ls_async {
-    struct ls_runtime *runtime; /* borrowed */
+    struct ls_ranks *ranks; /* borrowed */
     pthread_t thread;
     struct ls_track *track;
     int64_t calls;
@@ -27,7 +27,7 @@ struct ls_async {
     void *neutral; /* [neutral_size] bytes that a rank that has joined gives, and where it receives */
     size_t neutral_size;
 };
-ls_status ls_async_new(struct ls_runtime *runtime, struct ls_track *track, struct ls_async **async);
+ls_status ls_async_new(struct ls_ranks *ranks, struct ls_track *track, struct ls_async **async);
 /* Waits for what was begun where status is LS_OK; else ends it. Then ends the thread, and lets the reference go. */
 void ls_async_close(struct ls_async *async, ls_status status);
 void ls_async_hold(struct ls_async *async);

@@ -43,6 +43,7 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
                        "adds in host memory: use AUTO or RING");
     LS_NEW(ls_communicator, made, "a communicator");
     status = ls_runtime_new(&copy, true, LS_RUNTIME_BARE, &made->runtime);
+    if (!status) made->ranks = &made->runtime->ranks;
     if (!status && (status = ls_subset_renew(made))) (void)ls_communicator_recover(made, &status);
     if (!status) status = begin_trace(made, NULL);
     if (status) return ls_communicator_close(made, status);
@@ -92,7 +93,7 @@ bool ls_communicator_recover(ls_communicator *communicator, ls_status *status) {
 
 ls_status ls_communicator_abort(ls_communicator *communicator, const char *reason) {
     LS_NEED(communicator, reason);
-    ls_runtime_abort(communicator->set ? communicator->runtime->whole : communicator->runtime, reason);
+    ls_runtime_abort(communicator->runtime, reason);
     return LS_OK;
 }
 
@@ -102,27 +103,17 @@ void ls_communicator_free(ls_communicator *communicator) {
 
 int ls_rank(const ls_communicator *communicator) {
     LS_NEED_OR(0, communicator);
-    return communicator->runtime->rank;
+    return communicator->ranks->rank;
 }
 
 int ls_size(const ls_communicator *communicator) {
     LS_NEED_OR(0, communicator);
-    return communicator->runtime->size;
-}
-
-int ls_local_rank(const ls_communicator *communicator) {
-    LS_NEED_OR(0, communicator);
-    return communicator->runtime->local_rank;
-}
-
-int ls_local_size(const ls_communicator *communicator) {
-    LS_NEED_OR(0, communicator);
-    return communicator->runtime->local_size;
+    return communicator->ranks->size;
 }
 
 const char *ls_communicator_transport(const ls_communicator *communicator) {
     LS_NEED_OR(NULL, communicator);
-    const struct ls_group *group = communicator->runtime->group;
+    const struct ls_group *group = communicator->ranks->group;
     return communicator->runtime->communication == LS_AUTO ? ls_group_transport(group) : ls_group_links(group);
 }
 
@@ -138,7 +129,7 @@ ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, v
 
 void ls_communicator_release(ls_communicator *communicator, void *memory) {
     LS_NEED_OR(, communicator);
-    ls_group_unshare(communicator->runtime->group, memory);
+    ls_group_unshare(communicator->ranks->group, memory);
 }
 
 void ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
@@ -160,9 +151,9 @@ ls_status ls_communicator_make(ls_communicator *communicator, struct ls_operatio
         return status ? status : ls_async_wait(communicator->async, operation, LS_NEVER);
     }
     int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_operation_run(operation, communicator->runtime->group, operation->name);
+    ls_status status = ls_operation_run(operation, communicator->ranks->group, operation->name);
     ls_communicator_note(communicator, begun, ls_operation_span(operation), operation->name,
-                         ls_operation_bytes(operation, communicator->runtime));
+                         ls_operation_bytes(operation, communicator->ranks));
     return status;
 }
 
@@ -171,7 +162,7 @@ ls_status ls_communicator_negotiate(ls_communicator *communicator) {
     struct ls_track *track = NULL;
     if (communicator->async) return LS_OK;
     ls_status status = ls_trace_add_track(communicator->trace, async_track, &track);
-    return status ? status : ls_async_new(communicator->runtime, track, &communicator->async);
+    return status ? status : ls_async_new(communicator->ranks, track, &communicator->async);
 }
 
 static ls_status check_timeline(const ls_communicator *communicator, bool runs) {

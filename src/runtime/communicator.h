@@ -9,6 +9,7 @@ struct ls_subset;
 
 struct ls_communicator {
     struct ls_runtime *runtime;
+    struct ls_ranks *ranks; /* the runtime's, or the set's */
     struct ls_trace *trace; /* the timeline; NULL without one, and of a set */
     struct ls_track *track; /* of the thread that makes the calls */
     int64_t calls;          /* on it */

@@ -71,6 +71,6 @@ ls_status ls_join(ls_communicator *communicator, int *last) {
                                                "ls_communicator_negotiate first");
     struct ls_operation operation = {.kind = LS_OPERATION_JOIN, .name = "ls_join"};
     ls_status status = ls_communicator_make(communicator, &operation);
-    if (!status) *last = operation.last;
+    if (!status) *last = operation.progress.last;
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/need.h"
 #include "base/new.h"
 #include "base/options.h"
+#include "collective/bucket.h"
 #include "collective/schedule/reduce.h"
 #include "runtime/communicator.h"
 
@@ -38,10 +39,11 @@ struct ls_gradients {
 
 /* Goes into the newest pack of its type unless that is full. Packs of other types stay open meanwhile. */
 static struct pack *find_pack(struct ls_gradients *gradients, ls_dtype dtype) {
+    size_t bytes = gradients->options.bytes_per_pack;
+    const struct ls_bucket_rule rule = {.first_bytes = bytes ? bytes : FIRST_PACK, .bytes = bytes ? bytes : PACK};
     for (size_t i = gradients->pack_count; i-- > 0;) {
         struct pack *pack = &gradients->packs[i];
-        size_t set = gradients->options.bytes_per_pack, most = set ? set : i ? PACK : FIRST_PACK;
-        if (pack->dtype == dtype) return pack->bytes < most ? pack : NULL;
+        if (pack->dtype == dtype) return ls_buckets_full(&rule, pack->bytes, !i) ? NULL : pack;
     }
     return NULL;
 }

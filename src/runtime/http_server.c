@@ -73,15 +73,6 @@ static const char *print_body(FILE *out, struct ls_http_server *server, const ch
 
 /* ---- one request ---- */
 
-static void print_answer(FILE *out, const char *status, const char *type, const char *body, size_t size,
-                         bool head_only) {
-    (void)fprintf(out,
-                  "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
-                  "Connection: close\r\n\r\n",
-                  status, type, size);
-    if (!head_only) (void)fwrite(body, 1, size, out);
-}
-
 /* Writes the answer to a request's head. */
 static void answer_request(void *context, char *request, FILE *answer) {
     struct ls_http_server *server = context;
@@ -96,7 +87,13 @@ static void answer_request(void *context, char *request, FILE *answer) {
         status = print_body(out, server, path, &type);
     else
         (void)fputs("only GET and HEAD are answered\n", out);
-    if (!fclose(out)) print_answer(answer, status, type, text, size, head_only);
+    if (!fclose(out)) {
+        (void)fprintf(answer,
+                      "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
+                      "Connection: close\r\n\r\n",
+                      status, type, size);
+        if (!head_only) (void)fwrite(text, 1, size, answer);
+    }
     free(text);
 }
 

@@ -19,7 +19,7 @@ ls_status ls_send(ls_communicator *communicator, const ls_send_options *options)
     if (!status) status = check_messages(communicator);
     if (status) return status;
     int64_t begun = ls_track_begin(communicator->track);
-    status = ls_mail_send(communicator->runtime->group, &call);
+    status = ls_mail_send(communicator->ranks->group, &call);
     ls_communicator_note(communicator, begun, "send", call.name, call.count * ls_dtype_size(call.dtype));
     return status;
 }
@@ -31,7 +31,7 @@ static ls_status receive(ls_communicator *communicator, const ls_receive_options
     ls_status status = ls_options_copy("ls_receive_options", &call, sizeof(call), options);
     if (!status) status = check_messages(communicator);
     if (status) return status;
-    struct ls_group *group = communicator->runtime->group;
+    struct ls_group *group = communicator->ranks->group;
     int64_t begun = ls_track_begin(communicator->track);
     bool has_come = !wake;
     status = wake ? ls_mail_try_receive(group, &call, *wake, &has_come) : ls_mail_receive(group, &call);

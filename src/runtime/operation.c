@@ -281,14 +281,14 @@ const char *ls_operation_span(const struct ls_operation *operation) {
     return kinds[operation->kind].span;
 }
 
-size_t ls_operation_bytes(const struct ls_operation *operation, const struct ls_runtime *runtime) {
+size_t ls_operation_bytes(const struct ls_operation *operation, const struct ls_ranks *ranks) {
     const struct facts facts = facts_of(operation);
-    size_t count = facts.counts ? facts.counts[runtime->rank] : facts.count;
+    size_t count = facts.counts ? facts.counts[ranks->rank] : facts.count;
     if (operation->kind == LS_OPERATION_SHARE) return 0;
     if (operation->kind == LS_OPERATION_BROADCAST) count = operation->broadcast.count;
     if (operation->kind == LS_OPERATION_ALL_GATHER && operation->all_gather.allocated)
         count = operation->all_gather.count;
-    for (int rank = 0; operation->kind == LS_OPERATION_ALL_TO_ALL && rank < runtime->size; rank++)
+    for (int rank = 0; operation->kind == LS_OPERATION_ALL_TO_ALL && rank < ranks->size; rank++)
         count += operation->all_to_all.counts[rank];
     for (size_t i = 0; operation->kind == LS_OPERATION_ALL_REDUCE && i < operation->part_count; i++)
         count += operation->parts[i].frame.count;

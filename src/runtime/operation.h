@@ -27,6 +27,15 @@ enum ls_operation_kind {
     LS_OPERATION_JOIN,
     LS_OPERATION_KINDS
 };
+/* While it is under way; guarded by the monitor of struct ls_async. */
+struct ls_operation_progress {
+    TAILQ_ENTRY(ls_operation) link;
+    size_t told, left; /* parts that the other ranks know; that have not ended */
+    int64_t begun;
+    bool ended;
+    int last; /* of a join: the last rank */
+    struct ls_kept_error result;
+};
 struct ls_operation {
     enum ls_operation_kind kind;
     union { /* the program's struct; all begin alike */
@@ -46,13 +55,7 @@ struct ls_operation {
     struct ls_call_part *parts; /* [part_count]: one, several arrays of an all-reduce, none of a join */
     size_t part_count;
     struct ls_call_part only; /* where parts is one */
-    /* while it is under way; guarded by the monitor of struct ls_async */
-    TAILQ_ENTRY(ls_operation) link;
-    size_t told, left; /* parts that the other ranks know; that have not ended */
-    int64_t begun;
-    bool ended;
-    int last; /* of a join: the last rank */
-    struct ls_kept_error result;
+    struct ls_operation_progress progress;
 };
 TAILQ_HEAD(ls_operations, ls_operation);
 
@@ -67,5 +70,5 @@ ls_status ls_operation_check(struct ls_operation *operation, const struct ls_gro
 ls_status ls_operation_run(struct ls_operation *operation, struct ls_group *group, const char *name);
 /* "all-reduce", for the timeline. */
 const char *ls_operation_span(const struct ls_operation *operation);
-struct ls_runtime;
-size_t ls_operation_bytes(const struct ls_operation *operation, const struct ls_runtime *runtime);
+struct ls_ranks;
+size_t ls_operation_bytes(const struct ls_operation *operation, const struct ls_ranks *ranks);

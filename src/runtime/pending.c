@@ -18,7 +18,7 @@ static void free_pending(ls_pending *pending) {
 
 static ls_status fill_pending(ls_pending *pending, const ls_communicator *communicator,
                               const struct ls_operation *operation) {
-    size_t ranks = (size_t)communicator->runtime->size;
+    size_t ranks = (size_t)communicator->ranks->size;
     if (!operation->parts) {
         pending->operation.parts = &pending->operation.only;
         pending->operation.part_count = 1;

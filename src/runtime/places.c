@@ -4,30 +4,37 @@
 #include "base/need.h"
 #include "runtime/communicator.h"
 
+struct places {
+    int local_rank, local_size; /* among the ranks on this host */
+    int cross_rank, cross_size; /* among the hosts that have a rank of this local rank, by their first ranks */
+    bool homogeneous;           /* all hosts have as many ranks */
+};
+
 /* Equal for ranks of one host. A rank of a set that is not in this generation is on none. */
-static uint64_t host_of(const struct ls_runtime *runtime, const int *ranks, int place) {
-    int rank = ranks ? ranks[place] : place;
+static uint64_t host_of(const struct ls_ranks *ranks, int place) {
+    int rank = ranks->members ? ranks->members[place] : place;
     if (rank < 0) return UINT64_MAX;
-    return runtime->cluster ? ls_cluster_host(runtime->cluster, rank) : 0;
+    return ranks->runtime->cluster ? ls_cluster_host(ranks->runtime->cluster, rank) : 0;
 }
 
 /* The ranks of place's host before end. */
-static int count_on_host(const struct ls_runtime *runtime, const int *ranks, int end, int place) {
+static int count_on_host(const struct ls_ranks *ranks, int end, int place) {
     int count = 0;
-    for (int i = 0; i < end; i++) count += host_of(runtime, ranks, i) == host_of(runtime, ranks, place);
+    for (int i = 0; i < end; i++) count += host_of(ranks, i) == host_of(ranks, place);
     return count;
 }
 
-struct ls_places ls_places_find(const struct ls_runtime *runtime, const int *ranks, int count, int own) {
-    struct ls_places places = {.local_rank = count_on_host(runtime, ranks, own, own),
-                               .local_size = count_on_host(runtime, ranks, count, own),
-                               .homogeneous = true};
-    uint64_t host = host_of(runtime, ranks, own);
+static struct places find_places(const struct ls_ranks *ranks) {
+    int count = ranks->size, own = ranks->rank;
+    struct places places = {.local_rank = count_on_host(ranks, own, own),
+                            .local_size = count_on_host(ranks, count, own),
+                            .homogeneous = true};
+    uint64_t host = host_of(ranks, own);
     bool passed = false; /* the first rank of the own host */
     for (int i = 0; i < count; i++) {
-        if (count_on_host(runtime, ranks, i, i)) continue; /* not the first of its host */
-        int size = count_on_host(runtime, ranks, count, i);
-        passed |= host_of(runtime, ranks, i) == host;
+        if (count_on_host(ranks, i, i)) continue; /* not the first of its host */
+        int size = count_on_host(ranks, count, i);
+        passed |= host_of(ranks, i) == host;
         places.homogeneous &= size == places.local_size;
         places.cross_size += size > places.local_rank;
         places.cross_rank += size > places.local_rank && !passed;
@@ -35,22 +42,27 @@ struct ls_places ls_places_find(const struct ls_runtime *runtime, const int *ran
     return places;
 }
 
-static struct ls_places places_of(const ls_communicator *communicator) {
-    const struct ls_runtime *runtime = communicator->runtime;
-    return ls_places_find(runtime, runtime->members, runtime->size, runtime->rank);
+int ls_local_rank(const ls_communicator *communicator) {
+    LS_NEED_OR(0, communicator);
+    return find_places(communicator->ranks).local_rank;
+}
+
+int ls_local_size(const ls_communicator *communicator) {
+    LS_NEED_OR(0, communicator);
+    return find_places(communicator->ranks).local_size;
 }
 
 int ls_cross_rank(const ls_communicator *communicator) {
     LS_NEED_OR(0, communicator);
-    return places_of(communicator).cross_rank;
+    return find_places(communicator->ranks).cross_rank;
 }
 
 int ls_cross_size(const ls_communicator *communicator) {
     LS_NEED_OR(0, communicator);
-    return places_of(communicator).cross_size;
+    return find_places(communicator->ranks).cross_size;
 }
 
 bool ls_is_homogeneous(const ls_communicator *communicator) {
     LS_NEED_OR(false, communicator);
-    return places_of(communicator).homogeneous;
+    return find_places(communicator->ranks).homogeneous;
 }

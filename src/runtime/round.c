@@ -37,8 +37,8 @@ bool ls_round_is_due(struct ls_async *async) {
 static void take_untold(struct ls_async *async, struct telling *telling) {
     for (size_t taken = 0; taken < telling->count;) {
         struct ls_operation *operation = async->untold;
-        ls_frame_encode(&operation->parts[operation->told++].frame, telling->own + taken++ * LS_FRAME_SIZE);
-        if (operation->told == operation->part_count) async->untold = TAILQ_NEXT(operation, link);
+        ls_frame_encode(&operation->parts[operation->progress.told++].frame, telling->own + taken++ * LS_FRAME_SIZE);
+        if (operation->progress.told == operation->part_count) async->untold = TAILQ_NEXT(operation, progress.link);
     }
     async->untold_parts -= telling->count;
 }
@@ -55,7 +55,7 @@ static ls_status collect_own(struct telling *telling) {
 }
 
 static ls_status gather_records(struct telling *telling) {
-    struct ls_group *group = telling->async->runtime->group;
+    struct ls_group *group = telling->async->ranks->group;
     unsigned char record[RECORD] = {0};
     ls_negotiation_encode_header(record, telling->count, telling->joined);
     if (telling->count)
@@ -70,7 +70,7 @@ static ls_status read_record(const struct telling *telling, int rank, size_t *co
 }
 
 static ls_status gather_rest(struct telling *telling) {
-    struct ls_group *group = telling->async->runtime->group;
+    struct ls_group *group = telling->async->ranks->group;
     for (int rank = 0; rank < ls_group_size(group); rank++) {
         size_t count;
         bool joined;
@@ -109,7 +109,7 @@ static ls_status read_all(const struct telling *telling, bool *news) {
 
 ls_status ls_round(struct ls_async *async, bool *news) {
     LS_CLEANUP(free_telling) struct telling telling = {.async = async};
-    size_t size = (size_t)ls_group_size(async->runtime->group);
+    size_t size = (size_t)ls_group_size(async->ranks->group);
     telling.records = ls_alloc_array(size, RECORD);
     telling.counts = ls_alloc_array(size, sizeof(*telling.counts));
     if (!telling.records || !telling.counts) return ls_fail_memory("a round", size * RECORD);

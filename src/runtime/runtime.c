@@ -87,8 +87,8 @@ static ls_status compare_call(void *context, const void *call, size_t size) {
 }
 
 static void tell_stall(void *context, uint64_t sequence, const unsigned char frame[LS_FRAME_SIZE]) {
-    const struct ls_runtime *runtime = context;
-    ls_stall_tell(runtime->cluster, sequence, frame, LS_FRAME_SIZE);
+    const struct ls_ranks *ranks = context;
+    ls_stall_tell(ranks->runtime->cluster, sequence, frame, LS_FRAME_SIZE);
 }
 
 static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_options *options) {
@@ -135,79 +135,52 @@ static ls_status find_algorithm(const char *name, enum ls_algorithm *algorithm) 
 
 static void tell_failure(const struct ls_runtime *runtime, ls_status status) {
     char text[LS_ERROR_SIZE];
-    int rank = runtime->members ? runtime->members[runtime->rank] : runtime->rank;
     (void)ls_abort_status(runtime->abort);
-    (void)snprintf(text, sizeof(text), "rank %d: %.1000s", rank, ls_error());
+    (void)snprintf(text, sizeof(text), "rank %d: %.1000s", runtime->rank, ls_error());
     ls_leave_tell_failure(runtime->cluster, status, text);
 }
 
 /* A loss with recovery needs no post-mortem, unless one is wanted. A final error gets it at the end. The record is the
  * whole group's: a set's thread leaves it alone. */
 static void group_failed(void *context, ls_status status, bool own) {
-    struct ls_runtime *runtime = context;
+    const struct ls_ranks *ranks = context;
+    struct ls_runtime *runtime = ranks->runtime;
     const struct ls_settings *settings = &runtime->settings;
     bool recovers = settings->rejoin_timeout > 0 || ls_runtime_is_elastic(runtime);
     if (ls_abort_is_cancelled(runtime->abort)) return;
     if (own && runtime->cluster && status != LS_UNAVAILABLE && status != LS_FAILED_PRECONDITION)
         tell_failure(runtime, status);
-    if (runtime->whole) {
-        if (ls_group_is_severed(runtime->group)) ls_group_sever(runtime->whole->group);
+    if (ranks->members) {
+        if (ls_group_is_severed(ranks->group)) ls_group_sever(runtime->group);
         return;
     }
     if (*settings->flight_record_folder || !runtime->cluster || !recovers) ls_flight_dump(runtime);
 }
 
-static void close_source(struct ls_link_source *source) {
-    if (source) source->ops->close(source);
-}
-
-static ls_status open_group(struct ls_runtime *runtime, uint32_t number, struct ls_link_source *source,
-                            struct ls_link_source *mail) {
+ls_status ls_runtime_make_group(struct ls_ranks *ranks, uint32_t number) {
+    struct ls_runtime *runtime = ranks->runtime;
+    const struct ls_settings *settings = &runtime->settings;
     enum ls_algorithm algorithm;
-    ls_status status = find_algorithm(runtime->settings.algorithm, &algorithm);
+    ls_status status = find_algorithm(settings->algorithm, &algorithm);
     if (status) return status;
     const struct ls_group_config config = {
-        .rank = runtime->rank,
-        .size = runtime->size,
-        .source = source,
-        .mail = mail,
-        .members = runtime->members,
+        .rank = ranks->rank,
+        .size = ranks->size,
+        .members = ranks->members,
         .abort = runtime->abort,
-        .log = &runtime->log,
         .generation = runtime->generation,
-        .timeout = runtime->settings.collective_timeout,
-        .report_interval = runtime->settings.report_interval,
-        .transport = runtime->settings.transport,
         .algorithm = algorithm,
-        .segment = (size_t)runtime->settings.segment,
-        .mail_limit = (size_t)runtime->settings.mail_limit,
-        .direct_limit = runtime->settings.direct_limit < INT_MAX ? (int)runtime->settings.direct_limit : INT_MAX,
-        .flight_record = (size_t)runtime->settings.flight_record,
+        .mail_limit = (size_t)settings->mail_limit,
+        .direct_limit = settings->direct_limit < INT_MAX ? (int)settings->direct_limit : INT_MAX,
         .activity = number ? NULL : &runtime->activity,
-        .failed = group_failed,
-        .stalled = runtime->cluster ? tell_stall : NULL,
+        .hooks = {group_failed, runtime->cluster ? tell_stall : NULL, ranks},
         .record = runtime->cluster && !number ? &runtime->calls : NULL,
-        .context = runtime,
     };
-    return ls_group_new(&config, &runtime->group);
-}
-
-ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number) {
-    struct ls_link_source *source = NULL, *mail = NULL;
-    const int *members = runtime->members;
-    ls_status status = LS_OK;
-    if (runtime->cluster) status = ls_cluster_links(runtime->cluster, 2 * number, members, runtime->size, &source);
-    if (runtime->cluster && !status)
-        status = ls_cluster_links(runtime->cluster, 2 * number + 1, members, runtime->size, &mail);
-    if (!status) status = open_group(runtime, number, source, mail);
-    if (!status) return LS_OK;
-    close_source(source);
-    close_source(mail);
-    return status;
+    return ls_channels_open(runtime, runtime->cluster, 2 * number, config, &ranks->group);
 }
 
 static ls_status make_group(struct ls_runtime *runtime) {
-    ls_status status = ls_runtime_make_group(runtime, 0);
+    ls_status status = ls_runtime_make_group(&runtime->ranks, 0);
     if (!status) status = ls_group_connect(runtime->group);
     if (!status) status = ls_serving_assist(runtime);
     if (!status && runtime->communication != LS_RING) status = ls_tuner_measure(runtime->group, &runtime->choice);
@@ -371,9 +344,10 @@ int ls_runtime_task(const struct ls_runtime *runtime, int rank) {
 }
 
 static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_options *options, bool read_tf_config) {
-    runtime->size = runtime->local_size = runtime->tasks = 1;
+    runtime->ranks = (struct ls_ranks){.runtime = runtime, .size = 1};
+    runtime->local_size = runtime->tasks = 1;
     runtime->generation = 1;
-    runtime->communication = options->communication;
+    runtime->communication = options->communication == LS_NCCL ? LS_AUTO : options->communication;
     ls_status status = check_runtime_options(options);
     if (!status) status = start_log(runtime, options);
     if (!status) status = ls_service_notify_new(&runtime->notify);

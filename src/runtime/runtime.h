@@ -31,9 +31,16 @@ enum ls_runtime_use {
                          */
     LS_RUNTIME_BARE     /* collectives alone: a ps task has nothing to do in it */
 };
+/* Some or all ranks of a generation, with a group of their own: a process set's, or the runtime's. */
+struct ls_ranks {
+    int rank, size;
+    struct ls_group *group; /* NULL between two generations */
+    const int *members;     /* [size] of a process set: ranks of the runtime's; NULL: these are those */
+    struct ls_runtime *runtime;
+};
 struct ls_runtime {
     struct ls_settings settings;
-    ls_communication communication;
+    ls_communication communication; /* of arrays in host memory: NCCL adds gradients on GPUs only, and is AUTO here */
     struct ls_log log;
     struct ls_cluster_view *config; /* NULL when TF_CONFIG was not read */
     struct ls_abort *abort;
@@ -46,11 +53,15 @@ struct ls_runtime {
     bool lost;   /* state that its parameter servers have kept: it does not recover */
     bool awaits; /* the next generation waits for all listed servers, for one of them may have that state */
     bool serves; /* this is a ps task, also where LOCKSTEP_PS is off */
-    struct ls_group *group;
+    union {      /* both begin alike */
+        struct ls_ranks ranks;
+        struct {
+            int rank, size;
+            struct ls_group *group;
+        };
+    };
     struct ls_call_record calls;      /* the group's; stays from one to the next, for the cluster's threads read it */
     bool records;                     /* it was initialised */
-    struct ls_runtime *whole;         /* of a process set's: its parent's; NULL: this is no set's */
-    const int *members;               /* [size] of a process set: ranks in the whole; borrowed */
     struct ls_service_notify *notify; /* NULL where no service manager listens */
     struct ls_http_server *http;      /* NULL without LOCKSTEP_HTTP and LOCKSTEP_METRICS_FILE */
     struct ls_activity activity;      /* the group's calls and fit write it, the cluster's listener reads it */
@@ -58,7 +69,6 @@ struct ls_runtime {
     bool dumped;                          /* the flight record */
     bool hinted;                          /* that it has no folder */
     _Atomic bool stopped; /* all workers stopped after one step, as one asked: LS_CANCELLED is in order */
-    int rank, size;
     int task, tasks; /* this worker's place among the tasks of TF_CONFIG, which stays, and how many they are; 0 of 1 */
     int local_rank, local_size;
     int helpers;                 /* parameter servers that the log has told of */
@@ -86,9 +96,13 @@ ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config
                          struct ls_runtime **runtime);
 /* Of a parameter server: waits until the workers have finished. Returns LS_OK then, or the error that ended them. */
 ls_status ls_runtime_serve(struct ls_runtime *runtime);
-/* Makes the group of a process set of this generation: rank, size, whole and members are set. Its links have the
- * channels 2 number and 2 number + 1; the whole's is number 0. */
-ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number);
+/* Makes the group of these ranks of this generation. Its links have the channels 2 number and 2 number + 1; the number
+ * of the runtime's own is 0. */
+ls_status ls_runtime_make_group(struct ls_ranks *ranks, uint32_t number);
+/* Makes a group of config, and of what the settings say of every group. Its links have the channel, its messages the
+ * next one. cluster NULL: it has none. */
+ls_status ls_channels_open(struct ls_runtime *runtime, struct ls_cluster *cluster, uint32_t channel,
+                           struct ls_group_config config, struct ls_group **group);
 /* Enters the next generation after a loss, on the remaining workers as on a restarted one. Waits until all are there,
  * makes a new group, and copies the furthest state to workers without it, as inherited. Nobody may use the group, or
  * its memory. */
@@ -136,16 +150,6 @@ ls_status ls_runtime_trace_close(struct ls_trace *trace, ls_status status);
 /* After a failure, with its message in ls_error, which stays: writes the flight record into the folder of the setting,
  * or says how to get one. The first time only; from the thread that makes the calls, or when there are no more. */
 void ls_flight_dump(struct ls_runtime *runtime);
-
-/* The hosts of a communicator's ranks: Horovod's local and cross ranks. */
-
-struct ls_places {
-    int local_rank, local_size; /* among the ranks on this host */
-    int cross_rank, cross_size; /* among the hosts that have a rank of this local rank, by their first ranks */
-    bool homogeneous;           /* all hosts have as many ranks */
-};
-/* Of place own of a list of count ranks of the runtime's group; NULL: of all its ranks. */
-struct ls_places ls_places_find(const struct ls_runtime *runtime, const int *ranks, int count, int own);
 
 /* The source of the cluster that this process is in. */
 

@@ -20,9 +20,7 @@
 #include "store/keeper.h"
 #include "base/plain.h"
 
-/* Of the links, and of those for letters: no process set has so great a number. */
-#define CHANNEL      (UINT32_MAX - 1)
-#define MAIL_CHANNEL UINT32_MAX
+#define CHANNEL (UINT32_MAX - 1) /* of the links; no process set has so great a number */
 
 #define RAISE_AGAIN (10 * LS_MILLISECOND)
 
@@ -62,35 +60,16 @@ ls_status ls_serving_check(const struct ls_runtime *runtime) {
 
 static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime *runtime, uint64_t generation,
                                    struct ls_group **group) {
-    const struct ls_settings *settings = &runtime->settings;
-    struct ls_link_source *source = NULL, *mail = NULL;
-    int servers = ls_cluster_servers(cluster), size = ls_cluster_size(cluster) + servers;
-    ls_status status = ls_cluster_links(cluster, CHANNEL, NULL, size, &source);
-    if (!status) status = ls_cluster_links(cluster, MAIL_CHANNEL, NULL, size, &mail);
-    if (status) {
-        if (source) source->ops->close(source);
-        return status;
-    }
+    int servers = ls_cluster_servers(cluster);
     const struct ls_group_config config = {
         .rank = ls_cluster_rank(cluster),
-        .size = size,
+        .size = ls_cluster_size(cluster) + servers,
         .servers = servers,
-        .source = source,
-        .mail = mail,
         .abort = runtime->serves ? runtime->server_abort : runtime->abort,
-        .log = &runtime->log,
         .generation = generation,
-        .timeout = settings->collective_timeout,
-        .report_interval = settings->report_interval,
-        .transport = settings->transport,
-        .segment = (size_t)settings->segment,
-        .flight_record = (size_t)settings->flight_record,
         .activity = runtime->serves ? &runtime->activity : NULL,
     };
-    status = ls_group_new(&config, group);
-    if (status) source->ops->close(source);
-    if (status) mail->ops->close(mail);
-    return status;
+    return ls_channels_open(runtime, cluster, CHANNEL, config, group);
 }
 
 /* A server that is lost while the group forms has no other line. */

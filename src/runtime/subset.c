@@ -16,11 +16,11 @@
 #include "runtime/runtime.h"
 
 static void free_set(struct ls_subset *set) {
-    ls_group_free(set->runtime.group);
+    ls_group_free(set->ranks.group);
     ls_abort_free(set->absence);
     ls_free(set->communicator);
     ls_free(set->tasks);
-    ls_free(set->ranks);
+    ls_free(set->members);
     ls_free(set);
 }
 
@@ -40,17 +40,16 @@ static void append_set(ls_communicator *parent, struct ls_subset *set) {
 static ls_status new_set(ls_communicator *parent, const int *tasks, int count, struct ls_subset **set) {
     LS_NEW(struct ls_subset, made, "a process set");
     made->parent = parent;
-    made->count = count;
-    made->place = -1;
     made->tasks = ls_alloc_array((size_t)count, sizeof(*made->tasks));
-    made->ranks = ls_alloc_array((size_t)count, sizeof(*made->ranks));
-    if (!made->tasks || !made->ranks) {
+    made->members = ls_alloc_array((size_t)count, sizeof(*made->members));
+    made->ranks = (struct ls_ranks){.runtime = parent->runtime, .rank = -1, .size = count, .members = made->members};
+    if (!made->tasks || !made->members) {
         free_set(made);
         return ls_fail_memory("a process set", (size_t)count * sizeof(*made->tasks));
     }
     memcpy(made->tasks, tasks, (size_t)count * sizeof(*tasks));
     for (int i = 0; i < count; i++)
-        if (tasks[i] == parent->runtime->task) made->place = i;
+        if (tasks[i] == parent->runtime->task) made->ranks.rank = i;
     *set = made;
     return LS_OK;
 }
@@ -66,30 +65,11 @@ static int rank_of_task(const struct ls_runtime *runtime, int task) {
 /* The first task of the set that is not in this generation; -1: all are. */
 static int find_ranks(struct ls_subset *set) {
     int missing = -1;
-    for (int i = 0; i < set->count; i++) {
-        set->ranks[i] = rank_of_task(set->parent->runtime, set->tasks[i]);
-        if (set->ranks[i] < 0 && missing < 0) missing = set->tasks[i];
+    for (int i = 0; i < set->ranks.size; i++) {
+        set->members[i] = rank_of_task(set->parent->runtime, set->tasks[i]);
+        if (set->members[i] < 0 && missing < 0) missing = set->tasks[i];
     }
     return missing;
-}
-
-static void fill_runtime(struct ls_subset *set) {
-    struct ls_runtime *whole = set->parent->runtime;
-    struct ls_places places = ls_places_find(whole, set->ranks, set->count, set->place);
-    set->runtime = (struct ls_runtime){.settings = whole->settings,
-                                       .communication = whole->communication,
-                                       .log = whole->log,
-                                       .abort = whole->abort,
-                                       .cluster = whole->cluster,
-                                       .whole = whole,
-                                       .members = set->ranks,
-                                       .rank = set->place,
-                                       .size = set->count,
-                                       .task = whole->task,
-                                       .tasks = whole->tasks,
-                                       .local_rank = places.local_rank,
-                                       .local_size = places.local_size,
-                                       .generation = whole->generation};
 }
 
 /* A group of this rank alone, whose flag has been raised: every call says why. */
@@ -97,8 +77,8 @@ static ls_status make_useless(struct ls_subset *set, const char *why) {
     ls_status status = set->absence ? LS_OK : ls_abort_new(&set->absence);
     if (status) return status;
     ls_abort_raise(set->absence, LS_FAILED_PRECONDITION, why);
-    const struct ls_group_config config = {.size = 1, .abort = set->absence, .log = &set->runtime.log};
-    return ls_group_new(&config, &set->runtime.group);
+    const struct ls_group_config config = {.size = 1, .abort = set->absence, .log = &set->ranks.runtime->log};
+    return ls_group_new(&config, &set->ranks.group);
 }
 
 /* Opens the links' channels. Links are made once all have come to a call behind it. */
@@ -106,19 +86,18 @@ static ls_status open_set(struct ls_subset *set) {
     uint32_t number = ++set->parent->numbered;
     int missing = find_ranks(set);
     char why[128];
-    if (set->place < 0) return LS_OK;
-    fill_runtime(set);
-    if (missing < 0) return ls_runtime_make_group(&set->runtime, number);
+    if (set->ranks.rank < 0) return LS_OK;
+    if (missing < 0) return ls_runtime_make_group(&set->ranks, number);
     (void)snprintf(why, sizeof(why), "process set: task %d, one of its ranks, is not in this generation", missing);
     return make_useless(set, why);
 }
 
 static ls_status connect_set(struct ls_subset *set) {
-    return set->place < 0 || set->absence ? LS_OK : ls_group_connect(set->runtime.group);
+    return set->ranks.rank < 0 || set->absence ? LS_OK : ls_group_connect(set->ranks.group);
 }
 
 static void close_group(struct ls_subset *set) {
-    ls_group_free(ls_steal(set->runtime.group));
+    ls_group_free(ls_steal(set->ranks.group));
     ls_abort_free(ls_steal(set->absence));
 }
 
@@ -126,10 +105,11 @@ static void close_group(struct ls_subset *set) {
 
 static ls_status give_handle(struct ls_subset *set, ls_communicator **communicator) {
     set->claimed = true;
-    if (set->place >= 0) {
+    if (set->ranks.rank >= 0) {
         set->communicator = ls_alloc(sizeof(*set->communicator));
         if (!set->communicator) return ls_fail_memory("a process set", sizeof(*set->communicator));
-        set->communicator->runtime = &set->runtime;
+        set->communicator->runtime = set->ranks.runtime;
+        set->communicator->ranks = &set->ranks;
         set->communicator->set = set;
     }
     *communicator = set->communicator;
@@ -157,7 +137,7 @@ static ls_status check_ranks(const ls_communicator *parent, const int *ranks, in
 
 static struct ls_subset *find_unclaimed(const ls_communicator *parent, const int *tasks, int count) {
     struct ls_subset *set = parent->sets;
-    while (set && (set->claimed || set->dead || set->count != count ||
+    while (set && (set->claimed || set->dead || set->ranks.size != count ||
                    memcmp(set->tasks, tasks, (size_t)count * sizeof(*tasks)) != 0))
         set = set->next;
     return set;
@@ -217,13 +197,13 @@ ls_status ls_communicator_subset(ls_communicator *parent, const int *ranks, int 
 
 int ls_communicator_parent_rank(const ls_communicator *set, int rank) {
     LS_NEED_OR(-1, set);
-    if (rank < 0 || rank >= set->runtime->size) return -1;
-    return set->set ? set->set->ranks[rank] : rank;
+    if (rank < 0 || rank >= set->ranks->size) return -1;
+    return set->set ? set->set->members[rank] : rank;
 }
 
 int ls_communicator_subset_rank(const ls_communicator *set, int parent_rank) {
     LS_NEED_OR(-1, set);
-    for (int rank = 0; rank < set->runtime->size; rank++)
+    for (int rank = 0; rank < set->ranks->size; rank++)
         if (ls_communicator_parent_rank(set, rank) == parent_rank) return rank;
     return -1;
 }
@@ -231,7 +211,7 @@ int ls_communicator_subset_rank(const ls_communicator *set, int parent_rank) {
 /* Its ranks meet before their links end, as at the exit of the parent. */
 ls_status ls_subset_close(struct ls_subset *set, ls_status status) {
     ls_async_close(ls_steal(set->communicator->async), status);
-    if (!status && !set->dead && !set->absence) status = ls_group_barrier(set->runtime.group, "close process set");
+    if (!status && !set->dead && !set->absence) status = ls_group_barrier(set->ranks.group, "close process set");
     if (status) status = end_parent(set->parent, status);
     close_group(set);
     ls_free(ls_steal(set->communicator));
@@ -265,7 +245,7 @@ enum { FRESH = 1, CLOSED = 1, HEAD = 2 /* numbers before the first set */, ENTRY
 static size_t table_size(const ls_communicator *parent) {
     size_t size = HEAD;
     for (const struct ls_subset *set = parent->sets; set; set = set->next)
-        if (!set->dead) size += ENTRY + (size_t)set->count;
+        if (!set->dead) size += ENTRY + (size_t)set->ranks.size;
     return size;
 }
 
@@ -276,9 +256,9 @@ static void write_table(const ls_communicator *parent, int32_t *table) {
         if (set->dead) continue;
         *table++ = set->id;
         *table++ = set->closed ? CLOSED : 0;
-        *table++ = set->count;
-        memcpy(table, set->tasks, (size_t)set->count * sizeof(*table));
-        table += set->count;
+        *table++ = set->ranks.size;
+        memcpy(table, set->tasks, (size_t)set->ranks.size * sizeof(*table));
+        table += set->ranks.size;
     }
 }
 

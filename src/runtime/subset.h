@@ -9,14 +9,13 @@ struct ls_subset {
     ls_communicator *parent;
     ls_communicator *communicator; /* the program's; NULL: it has none yet, or any more, or is no member */
     int32_t id;                    /* the same on all ranks */
-    int *tasks, count;
-    int *ranks;                /* [count] of the parent, in this generation; -1: not there */
-    int place;                 /* this process' rank in it; -1: it is no member */
-    bool claimed;              /* the program has asked for it; else this process was started anew */
-    bool closed;               /* the program has closed it here ... */
-    bool dead;                 /* ... or it is not one of all survivors any more */
-    struct ls_abort *absence;  /* why the set is of no use in this generation; NULL: it is */
-    struct ls_runtime runtime; /* of its communicator: what a set has of its own, and borrows of its parent */
+    int *tasks;                    /* [ranks.size] */
+    int *members;                  /* likewise, ranks of the parent in this generation; -1: not there */
+    struct ls_ranks ranks;         /* rank -1: this process is no member */
+    bool claimed;                  /* the program has asked for it; else this process was started anew */
+    bool closed;                   /* the program has closed it here ... */
+    bool dead;                     /* ... or it is not one of all survivors any more */
+    struct ls_abort *absence;      /* why the set is of no use in this generation; NULL: it is */
 };
 
 /* ---- of the parent's life, by communicator.c ---- */

@@ -15,7 +15,8 @@ static void reduce_range(const struct ls_cross_device_call *call, int owner, siz
     const void *leaves[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < call->participants; i++) leaves[i] = (char *)call->arrays[i] + offset;
     char *result = (char *)call->arrays[owner] + offset;
-    ls_fold_tree(call->op, call->dtype, result, leaves, 0, call->participants, call->participants, end - begin);
+    const struct ls_fold fold = {.n = call->participants, .count = call->participants, .data = leaves};
+    ls_fold_tree(call->op, call->dtype, fold, result, end - begin);
     if (call->op == LS_MEAN) ls_reduce_divide(call->dtype, result, end - begin, call->participants);
     for (int i = 0; i < call->participants; i++)
         if (i != owner) memcpy((char *)call->arrays[i] + offset, result, (end - begin) * width);

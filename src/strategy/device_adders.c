@@ -27,7 +27,7 @@ static int aligned_replicas(const ls_strategy *strategy) {
 }
 
 static int replicas_of_group(const ls_strategy *strategy) {
-    bool any = strategy->runtime->size == 1 || ls_reduce_communication(strategy) == LS_RING;
+    bool any = strategy->runtime->size == 1 || strategy->runtime->communication == LS_RING;
     return any ? LS_MAX_LOCAL_DEVICES : aligned_replicas(strategy);
 }
 

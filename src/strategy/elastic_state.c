@@ -324,14 +324,6 @@ static void detach_variables(void *context) {
     if (!strategy->committed.bytes) ls_variables_begin_anew(strategy);
 }
 
-static ls_status add_replicas(void *context, int from) {
-    return ls_variables_add_replicas(context, from);
-}
-
-static void drop_replicas(void *context, int from) {
-    ls_variables_drop_replicas(context, from);
-}
-
 static void close_elastic_state(void *context) {
     ls_strategy *strategy = context;
     ls_variables_free(strategy);
@@ -347,8 +339,8 @@ static ls_status encode_elastic_state(void *context, struct ls_bytes *bytes, voi
     return LS_OK;
 }
 
-static const struct ls_participant_ops participant_ops = {detach_variables, detach_variables, add_replicas,
-                                                          drop_replicas, close_elastic_state};
+static const struct ls_participant_ops participant_ops = {detach_variables, detach_variables, ls_variables_add_replicas,
+                                                          ls_variables_drop_replicas, close_elastic_state};
 
 void ls_elastic_state_enlist(ls_strategy *strategy) {
     strategy->committed.participant = (struct ls_participant){.ops = &participant_ops, .context = strategy};

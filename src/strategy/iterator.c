@@ -75,30 +75,28 @@ static struct ls_pipeline_config config_alone(const ls_strategy *strategy, struc
     return config;
 }
 
-/* own has the number of each worker's own examples. It is NULL if all have the same examples. */
-static ls_status open_with(const ls_strategy *strategy, const ls_dataset *dataset, const int64_t *own,
-                           const ls_class_weight *class_weight, bool alone, struct ls_pipeline **pipeline) {
+/* config has the dataset, and may have own_examples and class_weight. */
+static ls_status open_with(const ls_strategy *strategy, struct ls_pipeline_config config, bool alone,
+                           struct ls_pipeline **pipeline) {
+    const ls_dataset *dataset = config.dataset;
     bool scaled = ls_runtime_is_scaled(strategy->runtime);
-    if ((dataset->options.division == LS_DIVIDE_TENSORFLOW || own) && ls_runtime_is_elastic(strategy->runtime))
+    if ((dataset->options.division == LS_DIVIDE_TENSORFLOW || config.own_examples) &&
+        ls_runtime_is_elastic(strategy->runtime))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "division TENSORFLOW needs as many replicas on every worker, which elastic does not keep: use "
                        "LAYOUT_INVARIANT, or leave LOCKSTEP_ELASTIC away");
-    struct ls_pipeline_config config = {
-        .dataset = dataset,
-        .num_replicas = strategy->total_count,
-        .first_replica = strategy->replicas[0].id,
-        .local_replicas = strategy->local_count,
-        .worker = strategy->runtime->rank,
-        .num_workers = strategy->runtime->size,
-        .portions = scaled ? strategy->base_count : 0,
-        .taken = scaled ? strategy->total_count : 0,
-        .own_examples = own,
-        .class_weight = class_weight,
-        .timeout_seconds = strategy->runtime->settings.data_timeout,
-        .interrupt = {ask_abort, strategy->runtime->abort, &strategy->runtime->activity},
-    };
+    config.num_replicas = strategy->total_count;
+    config.first_replica = strategy->replicas[0].id;
+    config.local_replicas = strategy->local_count;
+    config.worker = strategy->runtime->rank;
+    config.num_workers = strategy->runtime->size;
+    config.portions = scaled ? strategy->base_count : 0;
+    config.taken = scaled ? strategy->total_count : 0;
+    config.timeout_seconds = strategy->runtime->settings.data_timeout;
+    config.interrupt = (struct ls_read_interrupt){ask_abort, strategy->runtime->abort, &strategy->runtime->activity};
     char text[512];
-    if (!own && find_far(strategy)) config.memory = (struct ls_read_memory){pin, unpin, (void *)strategy};
+    if (!config.own_examples && find_far(strategy))
+        config.memory = (struct ls_read_memory){pin, unpin, (void *)strategy};
     if (alone) config = config_alone(strategy, config);
     ls_status status = ls_pipeline_new(&config, pipeline);
     if (status) return status;
@@ -110,12 +108,14 @@ static ls_status open_with(const ls_strategy *strategy, const ls_dataset *datase
 
 ls_status ls_iterator_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
                                     const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
-    return open_with(strategy, dataset, NULL, class_weight, false, pipeline);
+    return open_with(strategy, (struct ls_pipeline_config){.dataset = dataset, .class_weight = class_weight}, false,
+                     pipeline);
 }
 
 ls_status ls_iterator_open_alone(const ls_strategy *strategy, const ls_dataset *dataset,
                                  const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
-    return open_with(strategy, dataset, NULL, class_weight, true, pipeline);
+    return open_with(strategy, (struct ls_pipeline_config){.dataset = dataset, .class_weight = class_weight}, true,
+                     pipeline);
 }
 
 static void free_buffers(ls_iterator *iterator) {
@@ -159,7 +159,8 @@ static ls_status open_pipeline(ls_iterator *iterator) {
     iterator->layout = strategy->layout;
     iterator->local_count = strategy->local_count;
     ls_status status = iterator->own ? check_own(iterator) : LS_OK;
-    if (!status) status = open_with(strategy, iterator->dataset, iterator->examples, NULL, false, &iterator->pipeline);
+    const struct ls_pipeline_config config = {.dataset = iterator->dataset, .own_examples = iterator->examples};
+    if (!status) status = open_with(strategy, config, false, &iterator->pipeline);
     return status ? status : allocate_buffers(iterator);
 }
 

@@ -11,15 +11,10 @@
 
 #include <string.h>
 
-ls_communication ls_reduce_communication(const ls_strategy *strategy) {
-    ls_communication communication = strategy->options.communication;
-    return communication == LS_NCCL ? LS_AUTO : communication;
-}
-
 ls_status ls_reduce_all_replicas(ls_strategy *strategy, const ls_all_reduce_options *what) {
     const struct ls_all_reduce call = {
         .name = what->name,
-        .communication = ls_reduce_communication(strategy),
+        .communication = strategy->runtime->communication,
         .op = what->op,
         .dtype = what->dtype,
         .count = what->count,
@@ -98,9 +93,11 @@ static bool is_too_large(const struct axis_view *view, size_t element) {
            __builtin_mul_overflow(bytes, view->extent ? view->extent : 1, &bytes) || bytes > PTRDIFF_MAX;
 }
 
-static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
-                                 const ls_shape *shapes, int axis) {
+static ls_status check_axis_call(const ls_strategy *strategy, const ls_all_reduce_options *what, const ls_shape *shapes,
+                                 int axis) {
     struct axis_view first = {0}, view = {0};
+    ls_reduce_op op = what->op;
+    ls_dtype dtype = what->dtype;
     ls_status status = ls_reduce_check(op, dtype);
     if (status) return status;
     if (dtype != LS_FLOAT32 && dtype != LS_FLOAT64)
@@ -110,7 +107,7 @@ static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtyp
         if ((status = view_axis(&shapes[i], axis, &view))) return status;
         if (is_too_large(&view, ls_dtype_size(dtype)))
             return ls_fail(LS_INVALID_ARGUMENT, "local replica %d has a shape of more than memory can hold", i);
-        if (!values[i] && view.outer && view.extent && view.inner)
+        if (!what->inputs[i] && view.outer && view.extent && view.inner)
             return ls_fail(LS_INVALID_ARGUMENT, "values[%d] is NULL", i);
         if (view.outer != first.outer || view.inner != first.inner)
             return ls_fail(LS_INVALID_ARGUMENT, "local replicas 0 and %d have shapes that differ outside axis %d", i,
@@ -128,7 +125,8 @@ static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtyp
 ls_status ls_reduce_axis(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
                          const ls_shape *shapes, int axis, void *output) {
     LS_NEED(strategy, values, shapes, output);
-    ls_status status = check_axis_call(strategy, op, dtype, values, shapes, axis);
+    ls_status status =
+        check_axis_call(strategy, LS_ALL_REDUCE("reduce", .op = op, .dtype = dtype, .inputs = values), shapes, axis);
     if (status) return status;
     struct axis_view view = {0};
     (void)view_axis(&shapes[0], axis, &view);

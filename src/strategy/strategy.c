@@ -110,7 +110,7 @@ static void announce_compression(const ls_strategy *strategy) {
     const struct ls_runtime *runtime = strategy->runtime;
     const char *name = ls_option_names_compression(strategy->options.compression);
     if (!strategy->options.compression) return;
-    if (ls_group_all_reduce_compresses(runtime->group, ls_reduce_communication(strategy)))
+    if (ls_group_all_reduce_compresses(runtime->group, runtime->communication))
         ls_runtime_tell(runtime, "gradients cross the links as %s", name);
     else
         ls_runtime_tell(runtime, "compression %s changes nothing: %s", name,

@@ -84,14 +84,16 @@ static ls_status allocate_copies(ls_variable *variable, int from, const void *in
     return LS_OK;
 }
 
-ls_status ls_variables_add_replicas(ls_strategy *strategy, int from) {
+ls_status ls_variables_add_replicas(void *context, int from) {
+    const ls_strategy *strategy = context;
     ls_status status = LS_OK;
     for (ls_variable *v = strategy->variables; v && !status; v = v->next)
         status = allocate_copies(v, from, v->copies[0]);
     return status;
 }
 
-void ls_variables_drop_replicas(ls_strategy *strategy, int from) {
+void ls_variables_drop_replicas(void *context, int from) {
+    const ls_strategy *strategy = context;
     for (ls_variable *v = strategy->variables; v; v = v->next) release_copies(v, from);
 }
 

@@ -24,7 +24,7 @@ static ls_status open_all(ls_tools_gpus *gpus, const ls_strategy_options *option
     if (gpus->strategy->total_count == 1)
         return ls_fail(LS_FAILED_PRECONDITION, "communication NCCL: one GPU alone has nobody to add with");
     gpus->workers.runtime = gpus->strategy->runtime;
-    gpus->workers.runtime->communication = ls_reduce_communication(gpus->strategy); /* of arrays of the host */
+    gpus->workers.ranks = &gpus->strategy->runtime->ranks;
     status = ls_nccl_open(gpus->strategy, &gpus->nccl);
     for (int i = 0; !status && i < gpus->strategy->local_count; i++)
         status = device_of(gpus, i)->ops->allocate(device_of(gpus, i), size, &gpus->vectors[i]);

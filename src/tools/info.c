@@ -183,13 +183,13 @@ ls_status ls_tools_explain(const ls_communicator *communicator, char **text) {
     struct ls_text made;
     ls_status status = open_text(&made);
     if (status) return status;
-    ls_tuner_explain(communicator->runtime->group, made.out);
+    ls_tuner_explain(communicator->ranks->group, made.out);
     return ls_text_close(&made, LS_OK, "a text", text);
 }
 
 const char *ls_tools_transport(const ls_communicator *communicator, const char *collective) {
     LS_NEED_OR(NULL, communicator, collective);
-    const struct ls_group *group = communicator->runtime->group;
+    const struct ls_group *group = communicator->ranks->group;
     if (!strcmp(collective, "all-reduce")) return ls_communicator_transport(communicator);
     bool scatters = !strcmp(collective, "reduce-scatter"), in_memory = true;
     if (!strcmp(collective, "send-receive")) in_memory = false;
@@ -204,7 +204,7 @@ const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dty
     LS_NEED_OR(NULL, communicator);
     if (communicator->runtime->communication == LS_RING) return "ring";
     enum ls_algorithm algorithm =
-        ls_tuner_algorithm(communicator->runtime->group, ls_dtype_size(dtype), count, compression);
+        ls_tuner_algorithm(communicator->ranks->group, ls_dtype_size(dtype), count, compression);
     return ls_algorithm_info(algorithm)->name;
 }
 
@@ -215,11 +215,11 @@ ls_status ls_tools_sha256(const void *data, size_t size, char hex[65]) {
 
 int ls_tools_host(const ls_communicator *communicator, int rank) {
     LS_NEED_OR(0, communicator);
-    bool there = rank >= 0 && rank < communicator->runtime->size;
-    return there ? ls_group_host(communicator->runtime->group, rank) : -1;
+    bool there = rank >= 0 && rank < communicator->ranks->size;
+    return there ? ls_group_host(communicator->ranks->group, rank) : -1;
 }
 
 bool ls_tools_compresses(const ls_communicator *communicator) {
     LS_NEED_OR(false, communicator);
-    return ls_group_all_reduce_compresses(communicator->runtime->group, communicator->runtime->communication);
+    return ls_group_all_reduce_compresses(communicator->ranks->group, communicator->runtime->communication);
 }

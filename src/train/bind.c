@@ -151,16 +151,16 @@ static ls_status attach_replica(ls_model *model, struct ls_model_replica *replic
 
 static ls_status cut_buckets(ls_model *model) {
     const struct ls_settings *settings = &model->strategy->runtime->settings;
-    const struct ls_bucket_rule rule = {
-        .bytes_per_pack = model->strategy->options.bytes_per_pack,
-        .first_bytes = (size_t)settings->first_bucket,
-        .bytes = (size_t)settings->bucket,
-    };
     size_t count = (size_t)ls_network_variable_count(model->built.network);
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, offsets, count, "offsets");
     for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->built.network, (int)i)->offset;
-    return ls_buckets_cut(&rule, offsets, count, model->built.blob_count + LS_EXTRAS, &model->bound.buckets,
-                          &model->bound.bucket_count);
+    const struct ls_bucket_rule rule = {.bytes_per_pack = model->strategy->options.bytes_per_pack,
+                                        .first_bytes = (size_t)settings->first_bucket,
+                                        .bytes = (size_t)settings->bucket,
+                                        .total = model->built.blob_count + LS_EXTRAS,
+                                        .offsets = offsets,
+                                        .count = count};
+    return ls_buckets_cut(&rule, &model->bound.buckets, &model->bound.bucket_count);
 }
 
 /* adder: it becomes the node's, which adds for all where this worker is alone. */

@@ -5,7 +5,7 @@
  *
  * They live from one meeting of the whole model to the next. */
 #pragma once
-#include "gradients/bucket.h"
+#include "collective/bucket.h"
 #include "train/model.h"
 
 struct ls_fragments;

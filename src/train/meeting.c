@@ -6,7 +6,7 @@
 
 ls_status ls_meeting_add_up(const ls_model *model, const ls_all_reduce_options *what) {
     const struct ls_all_reduce call = {.name = what->name,
-                                       .communication = ls_reduce_communication(model->strategy),
+                                       .communication = model->strategy->runtime->communication,
                                        .op = what->op,
                                        .dtype = what->dtype,
                                        .compression = what->compression,

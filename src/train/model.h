@@ -7,7 +7,7 @@
 #include "model/loss_scaler.h"
 #include "model/network.h"
 #include "model/optimizer.h"
-#include "gradients/bucket.h"
+#include "collective/bucket.h"
 #include "gradients/nccl.h"
 #include "gradients/reducer.h"
 #include "store/handover.h"

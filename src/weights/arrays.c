@@ -44,7 +44,7 @@ static ls_status take_about(const char *path, const char *text, size_t size, str
 static ls_status add_about(const char *path, struct ls_weights *weights) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size = 0;
-    ls_status status = ls_zip_read(path, weights->bytes, weights->size, ABOUT_MEMBER, &bytes, &size);
+    ls_status status = ls_zip_read(&(struct ls_zip){path, weights->bytes, weights->size}, ABOUT_MEMBER, &bytes, &size);
     size_t header = status || size < 10 ? 0 : 10 + (size_t)(bytes[8] | bytes[9] << 8);
     if (status || weights->about || !header || header > size) return status;
     return take_about(path, (const char *)bytes + header, size - header, weights);
@@ -82,7 +82,7 @@ static ls_status add_member(const char *path, struct ls_weights *weights, const 
     size_t size = 0;
     LS_CLEANUP(ls_free_pointer) char *name = ls_strdup(member);
     if (!name) return ls_fail_memory("a variable's name", strlen(member));
-    ls_status status = ls_zip_read(path, weights->bytes, weights->size, member, &item.own, &size);
+    ls_status status = ls_zip_read(&(struct ls_zip){path, weights->bytes, weights->size}, member, &item.own, &size);
     if (!status) status = ls_npy_parse(member, item.own, size, &npy);
     if (!status) status = take_array(member, &npy, &item);
     if (status == LS_UNIMPLEMENTED) status = leave_unread(&item);
@@ -98,7 +98,7 @@ static ls_status add_member(const char *path, struct ls_weights *weights, const 
 ls_status ls_weights_arrays_from_npz(const char *path, struct ls_weights *weights) {
     char **names = NULL;
     size_t count = 0;
-    ls_status status = ls_zip_list(path, weights->bytes, weights->size, &names, &count);
+    ls_status status = ls_zip_list(&(struct ls_zip){path, weights->bytes, weights->size}, &names, &count);
     if (status) return status;
     for (size_t i = 0; !status && i < count; i++)
         status = strcmp(names[i], ABOUT_MEMBER) ? add_member(path, weights, names[i]) : add_about(path, weights);

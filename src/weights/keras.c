@@ -37,20 +37,22 @@ static ls_status add_by_path(struct ls_weights *weights, const char *layer, cons
     return add_array(weights, name, array);
 }
 
-/* What Keras' layers call their variables, in the order in which they keep them. */
-static const char *variable_name(const char *group, uint64_t index, size_t count) {
+/* What Keras' layers call their variables, in the order in which they keep them; number where that is not known. */
+static const char *variable_name(const char *group, const char *number, size_t count) {
     static const char *const kernels[] = {"kernel", "bias"};
     static const char *const norms[] = {"gamma", "beta", "moving_mean", "moving_variance"};
     static const char *const layers[] = {"dense", "conv2d", "depthwise_conv2d"};
     static const char norm[] = "batch_normalization";
     size_t length = strlen(group), digits = strspn(group, "0123456789");
+    if (number[0] < '0' || number[0] > '9' || number[1]) return number;
+    size_t index = (size_t)(number[0] - '0');
     while (length > digits && group[length - 1] >= '0' && group[length - 1] <= '9') length--;
     length = length < strlen(group) && length > 1 && group[length - 1] == '_' ? length - 1 : strlen(group);
     for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++)
         if (strlen(layers[i]) == length && !strncmp(layers[i], group, length) && index < 2) return kernels[index];
-    if (strlen(norm) != length || strncmp(norm, group, length) != 0) return NULL;
+    if (strlen(norm) != length || strncmp(norm, group, length) != 0) return number;
     if (count == 4 && index < 4) return norms[index];
-    return count == 2 && index < 2 ? norms[2 + index] : NULL; /* of three, either of the first two may be missing */
+    return count == 2 && index < 2 ? norms[2 + index] : number; /* of three, either of the first two may be missing */
 }
 
 /* ---- the older way ---- */
@@ -127,16 +129,13 @@ static ls_status read_older(struct ls_hdf5 *file, uint64_t object, bool *present
 
 /* ---- Keras 3's way ---- */
 
-static ls_status add_variable(struct ls_hdf5 *file, const char *layer, const char *group,
-                              const struct ls_hdf5_links *variables, size_t index, struct ls_weights *weights) {
+static ls_status add_variable(struct ls_hdf5 *file, uint64_t object, const char *layer, const char *variable,
+                              struct ls_weights *weights) {
     struct ls_hdf5_array array = {0};
     char name[NAME_SIZE];
-    const char *number = variables->links[index].name;
-    ls_status status = ls_hdf5_values_read(file, variables->links[index].object, &array);
+    ls_status status = ls_hdf5_values_read(file, object, &array);
     if (status || !array.present) return status;
-    bool digit = number[0] >= '0' && number[0] <= '9' && !number[1];
-    const char *known = digit ? variable_name(group, (uint64_t)(number[0] - '0'), variables->count) : NULL;
-    if (snprintf(name, sizeof(name), "%s/%s", layer, known ? known : number) >= NAME_SIZE)
+    if (snprintf(name, sizeof(name), "%s/%s", layer, variable) >= NAME_SIZE)
         return ls_fail(LS_UNIMPLEMENTED, "'%s': the name of layer '%.80s...' is too long", file->path, layer);
     return add_array(weights, name, &array);
 }
@@ -155,7 +154,8 @@ static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const char
                          "again with a newer one, or as .h5",
                          file->path, group);
     for (size_t i = 0; !status && i < variables.count; i++)
-        status = add_variable(file, layer.texts[0], group, &variables, i, weights);
+        status = add_variable(file, variables.links[i].object, layer.texts[0],
+                              variable_name(group, variables.links[i].name, variables.count), weights);
     ls_hdf5_values_free_texts(&layer);
     ls_hdf5_links_free(&variables);
     return status;

@@ -42,7 +42,7 @@ static ls_status put_in_order(const char *path, struct ls_weights *weights) {
 static ls_status open_keras(const char *path, struct ls_weights *weights) {
     uint8_t *member = NULL;
     size_t size = 0;
-    ls_status status = ls_zip_read(path, weights->bytes, weights->size, KERAS_MEMBER, &member, &size);
+    ls_status status = ls_zip_read(&(struct ls_zip){path, weights->bytes, weights->size}, KERAS_MEMBER, &member, &size);
     if (status == LS_NOT_FOUND) return ls_weights_arrays_from_npz(path, weights);
     if (status) return status;
     ls_free(weights->bytes);

@@ -107,7 +107,7 @@ static ls_status call(struct rank *rank, enum kind kind) {
 
 static ls_status try(struct rank *rank) {
     const struct trial *trial = rank->context;
-    if (trial->limit) rank->group->direct_limit = trial->limit;
+    if (trial->limit) rank->group->config.direct_limit = trial->limit;
     ls_status status = LS_OK;
     for (int i = 0; i < 3 && !status; i++) status = call(rank, trial->kind);
     int links = count_links(rank->group);

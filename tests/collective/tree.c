@@ -95,10 +95,10 @@ TEST(fold_of_a_whole_tree) {
         }
         struct oracle oracle = {LS_AUTO, LS_SUM, LS_FLOAT32, COUNT, 1, first};
         oracle_all_reduce(&oracle, pointers, expected);
-        ls_fold_tree(LS_SUM, LS_FLOAT32, out, inputs, 0, n, n, COUNT);
+        ls_fold_tree(LS_SUM, LS_FLOAT32, (struct ls_fold){.n = n, .count = n, .data = inputs}, out, COUNT);
         ck_assert_uint_eq(oracle_compare(LS_FLOAT32, expected, out, COUNT), COUNT);
         float *last = leaves[n / 2]; /* out may be a leaf */
-        ls_fold_tree(LS_SUM, LS_FLOAT32, last, inputs, 0, n, n, COUNT);
+        ls_fold_tree(LS_SUM, LS_FLOAT32, (struct ls_fold){.n = n, .count = n, .data = inputs}, last, COUNT);
         ck_assert_uint_eq(oracle_compare(LS_FLOAT32, expected, last, COUNT), COUNT);
     }
 }
@@ -107,13 +107,14 @@ TEST(fold_of_a_whole_tree) {
 TEST(fold_of_a_part_passes_missing_leaves_through) {
     float a[1] = {1}, b[1] = {0x1p-24F}, c[1] = {0x1p-24F}, out[1];
     const void *inputs[3] = {a, b, c};
-    ls_fold_tree(LS_SUM, LS_FLOAT32, out, inputs, 3, 6, 7, 1);
+    ls_fold_tree(LS_SUM, LS_FLOAT32, (struct ls_fold){.n = 7, .low = 3, .count = 3, .data = inputs}, out, 1);
     ck_assert_float_eq(out[0], 1 + 0x1p-23F); /* b + c first; from the left it would be 1 */
     float zero[1] = {-0.0F};
     const void *alone[1] = {zero};
-    ls_fold_tree(LS_SUM, LS_FLOAT32, out, alone, 2, 3, 7, 1);
+    const struct ls_fold third = {.n = 7, .low = 2, .count = 1, .data = alone};
+    ls_fold_tree(LS_SUM, LS_FLOAT32, third, out, 1);
     ck_assert(__builtin_signbit(out[0])); /* never added to +0 */
-    ls_fold_tree(LS_SUM, LS_FLOAT32, out, alone, 2, 3, 7, 0);
+    ls_fold_tree(LS_SUM, LS_FLOAT32, third, out, 0);
 }
 
 /* Folding subtrees' results gives what folding the leaves gives, for every way to cut 11 leaves over two workers. */
@@ -125,14 +126,15 @@ TEST(fold_of_partials) {
         oracle_fill(LS_BFLOAT16, leaves[i], COUNT, (uint64_t)i);
         inputs[i] = leaves[i];
     }
-    ls_fold_tree(LS_SUM, LS_BFLOAT16, expected, inputs, 0, N, N, COUNT);
+    ls_fold_tree(LS_SUM, LS_BFLOAT16, (struct ls_fold){.n = N, .count = N, .data = inputs}, expected, COUNT);
     for (int cut = 1; cut < N; cut++) {
         struct ls_subtree covers[64];
         int count = maximal(N, 0, cut, covers, 64);
         count += maximal(N, cut, N, covers + count, 64 - count);
         for (int i = 0; i < count; i++) {
             int low = covers[i].low, high = covers[i].high;
-            ls_fold_tree(LS_SUM, LS_BFLOAT16, partial[i], inputs + low, low, high, N, COUNT);
+            const struct ls_fold part = {.n = N, .low = low, .count = high - low, .data = inputs + low};
+            ls_fold_tree(LS_SUM, LS_BFLOAT16, part, partial[i], COUNT);
             data[i] = partial[i];
         }
         struct ls_fold fold = {ls_reduce_combine(LS_SUM, LS_BFLOAT16), 2, N, 0, count, data, covers};

@@ -208,8 +208,7 @@ static void make_rank(const struct world_options *options, struct ls_link **link
                                      .algorithm = options->algorithm,
                                      .mail_limit = options->mail_limit,
                                      .segment = options->segment,
-                                     .failed = options->tells ? tell_others : NULL,
-                                     .context = rank,
+                                     .hooks = {.failed = options->tells ? tell_others : NULL, .context = rank},
                                      .pretended_host = options->hosts ? options->hosts[i] : 0};
     if (options->stray_transport && options->stray_rank == i) config.transport = options->stray_transport;
     if (options->stray_generation && options->stray_rank == i) config.generation = options->stray_generation;

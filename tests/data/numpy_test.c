@@ -160,12 +160,12 @@ TEST_EACH(a_damaged_archive_is_found, 2) {
     size_t size, length;
     int found = 0;
     assert_ok(ls_file_read(archives[_i], &bytes, &size));
-    assert_ok(ls_zip_read("a.npz", bytes, size, "x_train.npy", &right, &length));
+    assert_ok(ls_zip_read(&(struct ls_zip){"a.npz", bytes, size}, "x_train.npy", &right, &length));
     for (size_t at = 0; at < size; at++) {
         uint8_t *output = NULL;
         size_t got;
         bytes[at] ^= 0x11;
-        ls_status status = ls_zip_read("a.npz", bytes, size, "x_train.npy", &output, &got);
+        ls_status status = ls_zip_read(&(struct ls_zip){"a.npz", bytes, size}, "x_train.npy", &output, &got);
         bytes[at] ^= 0x11;
         found += status != LS_OK;
         if (!status) ck_assert(got == length && !memcmp(output, right, length));
@@ -173,7 +173,7 @@ TEST_EACH(a_damaged_archive_is_found, 2) {
         ls_free(output);
         uint8_t *part = malloc(at ? at : 1);
         memcpy(part, bytes, at);
-        ck_assert_int_eq(ls_zip_read("a.npz", part, at, "x_train.npy", &output, &got), LS_DATA_LOSS);
+        ck_assert_int_eq(ls_zip_read(&(struct ls_zip){"a.npz", part, at}, "x_train.npy", &output, &got), LS_DATA_LOSS);
         free(part);
     }
     ck_assert_int_ge(found, 150);

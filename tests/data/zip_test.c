@@ -118,7 +118,7 @@ static ls_status read_all(const struct sample *sample, const uint8_t *bytes, siz
         uint8_t *output = NULL;
         size_t length = 0;
         const struct file *file = &sample->files[i];
-        status = ls_zip_read("a.npz", bytes, size, file->name, &output, &length);
+        status = ls_zip_read(&(struct ls_zip){"a.npz", bytes, size}, file->name, &output, &length);
         if (status) ck_assert_ptr_null(output);
         *right = *right && !status && length == file->size && !memcmp(output, file->bytes, length);
         ls_free(output);
@@ -136,7 +136,7 @@ TEST(numbers_of_zip64_stand_anywhere) {
         draw_sample(&sample, &draw);
         assert_ok(read_all(&sample, sample.bytes, sample.size, &right));
         ck_assert(right);
-        assert_ok(ls_zip_list("a.npz", sample.bytes, sample.size, &names, &count));
+        assert_ok(ls_zip_list(&(struct ls_zip){"a.npz", sample.bytes, sample.size}, &names, &count));
         ck_assert_uint_eq(count, sample.count);
         for (size_t i = 0; i < count; i++) {
             ck_assert_str_eq(names[i], sample.files[i].name);

@@ -30,14 +30,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     parse(data, size);
     char **members = NULL;
     size_t count = 0;
-    if (!ls_zip_list("input", data, size, &members, &count)) {
+    if (!ls_zip_list(&(struct ls_zip){"input", data, size}, &members, &count)) {
         for (size_t i = 0; i < count; i++) ls_free(members[i]);
         ls_free(members);
     }
     for (int i = 0; i < 4; i++) {
         uint8_t *output = NULL;
         size_t length = 0;
-        if (ls_zip_read("input", data, size, names[i], &output, &length)) {
+        if (ls_zip_read(&(struct ls_zip){"input", data, size}, names[i], &output, &length)) {
             require(!output);
             continue;
         }

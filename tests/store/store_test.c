@@ -139,7 +139,8 @@ static void update_whole(struct trial *trial) {
                        .step = &trial->step,
                        .variables = trial->parts,
                        .variable_count = trial->terms.part_count};
-    ls_fold_tree(LS_SUM, LS_FLOAT32, trial->gradients, (const void *const *)trial->leaves, 0, leaves, leaves, count);
+    const struct ls_fold fold = {.n = leaves, .count = leaves, .data = (const void *const *)trial->leaves};
+    ls_fold_tree(LS_SUM, LS_FLOAT32, fold, trial->gradients, count);
     op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){trial->blobs[0][0], LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){trial->gradients, LS_FLOAT32, shape, 0};
     for (int m = 0; m < trial->terms.moments; m++)

@@ -228,7 +228,8 @@ static void make_step(struct oracle *oracle, int step, int version) {
         oracle->loss += oracle->sums.loss;
         leaves[r] = oracle->gradients[r];
     }
-    ls_fold_tree(LS_SUM, LS_FLOAT32, oracle->sum, leaves, 0, draft->replicas, draft->replicas, blob);
+    const struct ls_fold fold = {.n = draft->replicas, .count = draft->replicas, .data = leaves};
+    ls_fold_tree(LS_SUM, LS_FLOAT32, fold, oracle->sum, blob);
     memcpy(newest, oracle->versions[step], sizeof(oracle->versions[0]));
     for (size_t i = trained; i < blob; i++) newest[i] += oracle->sum[i];
     oracle->update.tensors[LS_ARG_PARAMETERS].data = newest;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "gradients/bucket.h"
+#include "collective/bucket.h"
 #include "base/memory.h"
 #include "strategy/workers.h"
 #include "train/toy.h"
@@ -424,7 +424,10 @@ static void check_buckets(struct ls_bucket_rule rule, const struct ls_bucket *wa
     static const size_t offsets[] = {0, 100, 116, 300}; /* and 16 extras behind 310 */
     struct ls_bucket *buckets;
     size_t made;
-    assert_ok(ls_buckets_cut(&rule, offsets, 4, 326, &buckets, &made));
+    rule.total = 326;
+    rule.offsets = offsets;
+    rule.count = 4;
+    assert_ok(ls_buckets_cut(&rule, &buckets, &made));
     ck_assert_uint_eq(made, count);
     for (size_t i = 0; i < count; i++) {
         ck_assert_uint_eq(buckets[i].begin, want[i].begin);

@@ -157,7 +157,7 @@ static struct mail begin_mail(struct ls_group *group, const char *name, int send
     struct mail mail = {.pump = ls_pump_of(group),
                         .mailbox = group->mailbox,
                         .to = -1,
-                        .frame = {.generation = group->generation,
+                        .frame = {.generation = group->config.generation,
                                   .count = count,
                                   .bytes = count * ls_dtype_size(dtype),
                                   .rank = sender,

@@ -46,7 +46,7 @@ double ls_post_report_interval(const struct ls_post *post) {
 
 static void write_front(const struct ls_post *post, int to, const unsigned char *head, struct queued *queued) {
     const struct ls_executor *executor = &post->pump.group->executor;
-    struct ls_frame frame = {.generation = post->pump.group->generation,
+    struct ls_frame frame = {.generation = post->pump.group->config.generation,
                              .sequence = post->mailbox->to[to].sequence++,
                              .count = LS_POST_HEAD + queued->message.size,
                              .bytes = LS_POST_HEAD + queued->message.size,

@@ -9,12 +9,12 @@
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 enum { MOST_READS = 16 }; /* of one link in a row */
 
-ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, struct ls_link_source *source,
-                         struct ls_mailbox **mailbox) {
-    size_t count = (size_t)size;
+ls_status ls_mailbox_new(const struct ls_mailbox *like, struct ls_mailbox **mailbox) {
+    size_t count = (size_t)like->size;
     LS_NEW(struct ls_mailbox, made, "a mailbox");
-    *made = (struct ls_mailbox){.rank = rank, .size = size, .generation = generation};
-    made->limit = limit ? limit : DEFAULT_LIMIT;
+    *made = *like;
+    made->source = NULL;
+    if (!made->limit) made->limit = DEFAULT_LIMIT;
     made->to = ls_alloc_array(count, sizeof(*made->to));
     made->from = ls_alloc_array(count, sizeof(*made->from));
     made->polls = ls_alloc_array(2 * count + 2, sizeof(*made->polls));
@@ -22,9 +22,9 @@ ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, 
         ls_mailbox_free(made);
         return ls_fail_memory("a mailbox", count * sizeof(*made->from));
     }
-    for (int i = 0; i < size; i++) made->from[i].end = &made->from[i].first;
-    for (int i = 0; i < size; i++) made->to[i].end = &made->to[i].first;
-    made->source = source;
+    for (int i = 0; i < like->size; i++) made->from[i].end = &made->from[i].first;
+    for (int i = 0; i < like->size; i++) made->to[i].end = &made->to[i].first;
+    made->source = like->source;
     *mailbox = made;
     return LS_OK;
 }

@@ -64,9 +64,8 @@ struct ls_mailbox {
     uint64_t told;                 /* ... when a wait for one of them gave way the last time */
 };
 
-/* Takes source on success. limit is in bytes; 0 means 1 GiB. */
-ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, struct ls_link_source *source,
-                         struct ls_mailbox **mailbox);
+/* like has rank, size, generation, source, which is taken on success, and limit; 0 means 1 GiB. */
+ls_status ls_mailbox_new(const struct ls_mailbox *like, struct ls_mailbox **mailbox);
 void ls_mailbox_free(struct ls_mailbox *mailbox);
 bool ls_mailbox_is_full(const struct ls_mailbox *mailbox);
 /* Returns false if what that rank sends stays on its way until something is received. */

@@ -24,18 +24,17 @@ static inline uint16_t narrow_combine16(float value) {
     return (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded);
 }
 
-LS_CLONES static void sum_bfloat16(void *out, const void *a, const void *b, size_t count) {
-    uint16_t *o = out;
-    const uint16_t *x = a, *y = b;
-    LS_VECTORIZE
-    for (size_t i = 0; i < count; i++) o[i] = narrow_combine16(widen(x[i]) + widen(y[i]));
-}
-
-static void sum_float16(void *out, const void *a, const void *b, size_t count) {
-    uint16_t *o = out;
-    const uint16_t *x = a, *y = b;
-    for (size_t i = 0; i < count; i++) o[i] = ls_half_from_float(ls_half_to_float(x[i]) + ls_half_to_float(y[i]));
-}
+#define LOOP(linkage, name, expression)                                                                                \
+    linkage void name(void *out, const void *a, const void *b, size_t count) {                                         \
+        uint16_t *o = out;                                                                                             \
+        const uint16_t *x = a, *y = b;                                                                                 \
+        LS_VECTORIZE                                                                                                   \
+        for (size_t i = 0; i < count; i++) o[i] = expression;                                                          \
+    }
+LOOP(LS_CLONES static, sum_bfloat16, narrow_combine16(widen(x[i]) + widen(y[i])))
+LOOP(static, product_bfloat16, narrow_combine16(widen(x[i]) * widen(y[i])))
+LOOP(static, sum_float16, ls_half_from_float(ls_half_to_float(x[i]) + ls_half_to_float(y[i])))
+LOOP(static, product_float16, ls_half_from_float(ls_half_to_float(x[i]) * ls_half_to_float(y[i])))
 
 #if defined(__x86_64__)
 __attribute__((target("avx,f16c"))) static void sum_float16_f16c(void *out, const void *a, const void *b,
@@ -60,19 +59,6 @@ static ls_combine_fn *choose_sum_float16(void) {
     return sum_float16;
 }
 #endif
-
-static void product_bfloat16(void *out, const void *a, const void *b, size_t count) {
-    uint16_t *o = out;
-    const uint16_t *x = a, *y = b;
-    LS_VECTORIZE
-    for (size_t i = 0; i < count; i++) o[i] = narrow_combine16(widen(x[i]) * widen(y[i]));
-}
-
-static void product_float16(void *out, const void *a, const void *b, size_t count) {
-    uint16_t *o = out;
-    const uint16_t *x = a, *y = b;
-    for (size_t i = 0; i < count; i++) o[i] = ls_half_from_float(ls_half_to_float(x[i]) * ls_half_to_float(y[i]));
-}
 
 /* NaN wins; of equals the first is kept. */
 #define CHOOSE(name, to_float, better)                                                                                 \

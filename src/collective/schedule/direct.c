@@ -165,7 +165,7 @@ static struct ls_values partial(struct direct *direct, struct ls_subtree part, s
     bool one = part.high - part.low == 1 || direct->reduction->folded;
     struct ls_values values;
     if (one && !direct->reduction->compression) return leaf_values(direct, part.low, block);
-    int fold = ls_wire_fold(direct->schedule, direct->reduction, NULL, block.size, 0, &values);
+    int fold = ls_wire_fold(direct->schedule, direct->reduction, (struct ls_action){.size = block.size}, &values);
     for (int leaf = part.low; leaf < (one ? part.low + 1 : part.high); leaf++) {
         struct ls_values own = leaf_values(direct, leaf, block);
         ls_wire_source(direct->schedule, fold, one ? part : (struct ls_subtree){leaf, leaf + 1}, &own);
@@ -198,9 +198,7 @@ static void send_paced(const struct direct *direct, int peer, const struct ls_va
         size_t bytes = size - at < piece ? size - at : piece, last = direct->pace_size - bytes;
         size_t due = pacing.from + (size_t)((double)pacing.span * ((double)at / (double)size));
         if (due > last) due = last;
-        int sent = ls_schedule_add(
-            direct->schedule,
-            (struct ls_action){.kind = LS_ACTION_SEND, .peer = peer, .from = values->at + at, .size = bytes});
+        int sent = ls_schedule_send(direct->schedule, peer, values->at + at, bytes);
         ls_schedule_gate_at(direct->schedule, sent, values->gate, at);
         if (due + bytes > pacing.ahead)
             ls_schedule_gate_at(direct->schedule, sent, direct->pace, due > pacing.ahead ? due - pacing.ahead : 0);
@@ -315,7 +313,8 @@ static int finish_direct(struct direct *direct, struct ls_stripe block, struct l
     qsort(direct->sources, (size_t)direct->source_count, sizeof(*direct->sources), by_leaf);
     unsigned char *place = reduction->owned ? reduction->outputs[0] : NULL;
     if (!is_server(reduction, direct->rank)) place = ls_reduction_result(reduction) + block.offset;
-    int fold = ls_wire_fold(schedule, reduction, place, block.size, reduction->divide, sent);
+    struct ls_action action = {.to = place, .size = block.size, .divide = reduction->divide};
+    int fold = ls_wire_fold(schedule, reduction, action, sent);
     for (int i = 0; i < direct->source_count; i++)
         ls_wire_source(schedule, fold, direct->sources[i].covers, &direct->sources[i].values);
     return fold;
@@ -329,8 +328,9 @@ static void copy_results(struct direct *direct, const struct ls_values *own) {
     for (int i = 1; i <= reduction->copies; i++) {
         int next = workers + (server + i) % servers, before = workers + (server + servers - i) % servers;
         (void)ls_wire_send(direct->schedule, next, own, stripe_of(reduction, direct->rank).size);
-        size_t size = stripe_of(reduction, before).size;
-        if (size) (void)ls_wire_receive_into(direct->schedule, reduction, before, reduction->outputs[i], size, &whole);
+        struct ls_action result = {
+            .peer = before, .to = reduction->outputs[i], .size = stripe_of(reduction, before).size};
+        if (result.size) (void)ls_wire_receive_into(direct->schedule, reduction, result, &whole);
     }
 }
 
@@ -338,9 +338,10 @@ static void copy_results(struct direct *direct, const struct ls_values *own) {
  * the owner can only have added bytes that have left here. */
 static void receive_result(struct direct *direct, int owner) {
     struct ls_stripe block = block_of(direct, owner);
-    unsigned char *to = ls_reduction_result(direct->reduction) + block.offset;
+    struct ls_action result = {
+        .peer = owner, .to = ls_reduction_result(direct->reduction) + block.offset, .size = block.size};
     int whole;
-    (void)ls_wire_receive_into(direct->schedule, direct->reduction, owner, to, block.size, &whole);
+    (void)ls_wire_receive_into(direct->schedule, direct->reduction, result, &whole);
     ls_reduction_spread(direct->schedule, direct->reduction, block.offset, block.size, whole);
     if (!is_server(direct->reduction, owner)) return;
     direct->pace = whole;

@@ -92,13 +92,8 @@ void ls_fold_range(const struct ls_fold *fold, void *out, size_t offset, size_t 
     }
 }
 
-void ls_fold_tree(ls_reduce_op op, ls_dtype dtype, void *out, const void *const *leaf, int low, int high, int n,
-                  size_t count) {
-    struct ls_fold fold = {.combine = ls_reduce_combine(op, dtype),
-                           .element = ls_dtype_size(dtype),
-                           .n = n,
-                           .low = low,
-                           .count = high - low,
-                           .data = leaf};
-    if (low < high) ls_fold_range(&fold, out, 0, count * fold.element);
+void ls_fold_tree(ls_reduce_op op, ls_dtype dtype, struct ls_fold fold, void *out, size_t count) {
+    fold.combine = ls_reduce_combine(op, dtype);
+    fold.element = ls_dtype_size(dtype);
+    if (fold.count) ls_fold_range(&fold, out, 0, count * fold.element);
 }

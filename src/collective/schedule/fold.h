@@ -18,7 +18,6 @@ struct ls_fold {
 /* Folds bytes [offset, offset + size) of every data[i] into out (which stands for offset itself). A side of the tree
  * of which nothing is given passes the other side through. */
 void ls_fold_range(const struct ls_fold *fold, void *out, size_t offset, size_t size);
-/* Folds leaves [low, high) of the tree over n leaves: leaf[i - low] is leaf i's array of count elements. out may be any
- * of the leaves. Works in pieces that fit the cache. Inner nodes get a scratch of their own; no allocation. */
-void ls_fold_tree(ls_reduce_op op, ls_dtype dtype, void *out, const void *const *leaf, int low, int high, int n,
-                  size_t count);
+/* The same of count elements; fold has n, low, count and data. out may be any of the leaves. Works in pieces that fit
+ * the cache. Inner nodes get a scratch of their own; no allocation. */
+void ls_fold_tree(ls_reduce_op op, ls_dtype dtype, struct ls_fold fold, void *out, size_t count);

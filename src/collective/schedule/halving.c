@@ -104,19 +104,9 @@ static struct ls_subtree leaves_behind(const struct halving *halving, int level)
 
 /* ---- actions ---- */
 
-static void send(struct halving *halving, int peer, const unsigned char *from, size_t size, int gate, size_t offset) {
-    struct ls_action action = {.kind = LS_ACTION_SEND, .peer = peer, .from = from, .size = size};
-    ls_schedule_gate_at(halving->schedule, ls_schedule_add(halving->schedule, action), gate, offset);
-}
-
-static int receive_halving(struct halving *halving, int peer, unsigned char *to, size_t size) {
-    return ls_schedule_add(halving->schedule,
-                           (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = peer, .to = to, .size = size});
-}
-
 static void receive_sum(struct halving *halving, int level, int peer, size_t size) {
     halving->slots[level] = ls_schedule_take(halving->schedule, size);
-    halving->received[level] = receive_halving(halving, peer, halving->slots[level], size);
+    halving->received[level] = ls_schedule_receive(halving->schedule, peer, halving->slots[level], size);
 }
 
 static void add_own_sources(struct halving *halving, int fold, struct span span) {
@@ -198,7 +188,8 @@ static void halve(struct halving *halving) {
         struct span held = halving->kept[level - 1], given = half_of(halving, held, !upper);
         int made;
         const unsigned char *from = sum(halving, given, level - 1, false, &made);
-        send(halving, partner(halving, level), from, given.size, made, 0);
+        int sent = ls_schedule_send(halving->schedule, partner(halving, level), from, given.size);
+        ls_schedule_gate(halving->schedule, sent, made);
         halving->kept[level] = half_of(halving, held, upper);
         receive_sum(halving, level, partner(halving, level), halving->kept[level].size);
     }
@@ -214,7 +205,8 @@ static int hand_over(struct halving *halving) {
     for (int i = 0; i < count_before(halving); i++) {
         int peer = rank_before(halving, i, &part);
         size_t offset = part.offset - kept.offset;
-        send(halving, peer, from + offset, part.size, made, offset);
+        int sent = ls_schedule_send(halving->schedule, peer, from + offset, part.size);
+        ls_schedule_gate_at(halving->schedule, sent, made, offset);
     }
     return made;
 }
@@ -231,15 +223,16 @@ static void add_result(struct halving *halving, struct span span, int action) {
 }
 
 static void receive_result(struct halving *halving, int peer, struct span span) {
-    add_result(halving, span,
-               receive_halving(halving, peer, ls_reduction_result(halving->reduction) + span.offset, span.size));
+    unsigned char *to = ls_reduction_result(halving->reduction) + span.offset;
+    add_result(halving, span, ls_schedule_receive(halving->schedule, peer, to, span.size));
 }
 
 static void send_results(struct halving *halving, int peer) {
     for (int i = halving->first; i < halving->last; i++) {
         struct segment segment = halving->segments[i];
-        send(halving, peer, ls_reduction_result(halving->reduction) + segment.span.offset, segment.span.size,
-             segment.action, 0);
+        const unsigned char *from = ls_reduction_result(halving->reduction) + segment.span.offset;
+        ls_schedule_gate(halving->schedule, ls_schedule_send(halving->schedule, peer, from, segment.span.size),
+                         segment.action);
     }
 }
 

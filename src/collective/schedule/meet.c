@@ -12,15 +12,9 @@ void ls_meet_schedule(struct ls_schedule *schedule, const int *ranks, int count,
     int before = -1;
     for (int distance = 1; distance < count; distance *= 2) {
         unsigned char *to = ls_schedule_take(schedule, 1);
-        int sent = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_SEND,
-                                                                .peer = rank_at(ranks, count, own + distance),
-                                                                .from = &token,
-                                                                .size = 1});
+        int sent = ls_schedule_send(schedule, rank_at(ranks, count, own + distance), &token, 1);
         ls_schedule_gate(schedule, sent, before);
-        int received = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE,
-                                                                    .peer = rank_at(ranks, count, own - distance),
-                                                                    .to = to,
-                                                                    .size = 1});
+        int received = ls_schedule_receive(schedule, rank_at(ranks, count, own - distance), to, 1);
         ls_schedule_gate(schedule, received, before); /* so that each step waits for all before it */
         before = received;
     }

@@ -81,31 +81,16 @@ DIVIDE(int64, int64_t, int64_t)
 DIVIDE(uint8, uint8_t, int)
 DIVIDE(int8, int8_t, int)
 
+static void (*const divide_table[])(void *data, size_t count, int n) = {
+    [LS_FLOAT32] = divide_float32, [LS_FLOAT64] = divide_float64, [LS_INT32] = divide_int32, [LS_INT64] = divide_int64,
+    [LS_UINT8] = divide_uint8,     [LS_INT8] = divide_int8,       [LS_BOOL] = NULL, /* has no MEAN */
+};
+
 void ls_reduce_divide(ls_dtype dtype, void *data, size_t count, int n) {
-    switch (dtype) {
-    case LS_FLOAT32:
-        divide_float32(data, count, n);
-        break;
-    case LS_FLOAT64:
-        divide_float64(data, count, n);
-        break;
-    case LS_INT32:
-        divide_int32(data, count, n);
-        break;
-    case LS_INT64:
-        divide_int64(data, count, n);
-        break;
-    case LS_UINT8:
-        divide_uint8(data, count, n);
-        break;
-    case LS_INT8:
-        divide_int8(data, count, n);
-        break;
-    case LS_BOOL: /* has no MEAN */
-        break;
-    default:
+    if (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16)
         ls_combine16_divide(dtype, data, count, n);
-    }
+    else if (divide_table[dtype])
+        divide_table[dtype](data, count, n);
 }
 
 /* ---- folding where the leaves lie ---- */

@@ -12,8 +12,6 @@ void ls_reduction_spread(struct ls_schedule *schedule, const struct ls_reduction
     const unsigned char *from = (const unsigned char *)places[0] + offset;
     for (int i = 1; i < place_count(reduction); i++) {
         unsigned char *to = (unsigned char *)places[i] + offset;
-        if (to == from) continue;
-        struct ls_action copy = {.kind = LS_ACTION_COPY, .to = to, .from = from, .size = size};
-        ls_schedule_gate(schedule, ls_schedule_add(schedule, copy), gate);
+        if (to != from) ls_schedule_gate(schedule, ls_schedule_copy(schedule, to, from, size), gate);
     }
 }

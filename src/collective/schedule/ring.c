@@ -49,7 +49,7 @@ static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_r
     if (local_leaves(reduction) == 1 && !narrow) return values;
     int fold;
     if (narrow) {
-        fold = ls_wire_fold(schedule, reduction, NULL, block.size, 0, &values);
+        fold = ls_wire_fold(schedule, reduction, (struct ls_action){.size = block.size}, &values);
     } else {
         struct ls_action action = {.kind = LS_ACTION_FOLD, .to = result(reduction, block), .size = block.size};
         fold = ls_schedule_add(schedule, action);
@@ -81,7 +81,8 @@ static struct ls_values add_ring(struct ls_schedule *schedule, const struct ls_r
         return sum;
     }
     struct ls_values partial = ls_wire_receive(schedule, reduction, peer, block.size, false);
-    int fold = ls_wire_fold(schedule, reduction, last ? result(reduction, block) : NULL, block.size, divide, &sum);
+    struct ls_action action = {.to = last ? result(reduction, block) : NULL, .size = block.size, .divide = divide};
+    int fold = ls_wire_fold(schedule, reduction, action, &sum);
     ls_wire_source(schedule, fold, (struct ls_subtree){0, 1}, &partial);
     ls_wire_source(schedule, fold, (struct ls_subtree){1, 2}, &own);
     return sum;
@@ -109,8 +110,8 @@ void ls_ring_schedule(struct ls_schedule *schedule, const struct ls_reduction *r
     for (int step = 0, whole; step < reduction->size - 1; step++) {
         (void)ls_wire_send(schedule, next_rank(reduction), &values, block.size);
         block = block_at(reduction, reduction->rank - step);
-        values = ls_wire_receive_into(schedule, reduction, previous_rank(reduction), result(reduction, block),
-                                      block.size, &whole);
+        struct ls_action from = {.peer = previous_rank(reduction), .to = result(reduction, block), .size = block.size};
+        values = ls_wire_receive_into(schedule, reduction, from, &whole);
         ls_reduction_spread(schedule, reduction, block.offset, block.size, whole);
     }
 }

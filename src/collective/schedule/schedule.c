@@ -139,6 +139,20 @@ void ls_schedule_gate_at(struct ls_schedule *schedule, int action, int gate, siz
     schedule->actions[action].gate_count++;
 }
 
+int ls_schedule_send(struct ls_schedule *schedule, int peer, const void *from, size_t size) {
+    return ls_schedule_add(schedule,
+                           (struct ls_action){.kind = LS_ACTION_SEND, .peer = peer, .from = from, .size = size});
+}
+
+int ls_schedule_receive(struct ls_schedule *schedule, int peer, void *to, size_t size) {
+    return ls_schedule_add(schedule,
+                           (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = peer, .to = to, .size = size});
+}
+
+int ls_schedule_copy(struct ls_schedule *schedule, void *to, const void *from, size_t size) {
+    return ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_COPY, .to = to, .from = from, .size = size});
+}
+
 void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate) {
     ls_schedule_gate_at(schedule, action, gate, 0);
 }

@@ -80,6 +80,10 @@ void ls_schedule_reset(struct ls_schedule *schedule, int leaves);
 void *ls_schedule_take(struct ls_schedule *schedule, size_t size);
 /* Appends to its queue and returns its index; -1 for an action of no bytes. */
 int ls_schedule_add(struct ls_schedule *schedule, struct ls_action action);
+/* Each adds an action of that kind. */
+int ls_schedule_send(struct ls_schedule *schedule, int peer, const void *from, size_t size);
+int ls_schedule_receive(struct ls_schedule *schedule, int peer, void *to, size_t size);
+int ls_schedule_copy(struct ls_schedule *schedule, void *to, const void *from, size_t size);
 /* Each adds to the action added last: a gate (none if gate is -1), by default on an action of the same bytes; or a
  * source of FOLD, in leaf order. */
 void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate);

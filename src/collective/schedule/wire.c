@@ -6,12 +6,12 @@
 /* With compression the sum is added in float32 and rounded once, into narrow_to. The executor then widens it again into
  * to. So the rank that made a result keeps the same rounded values as the ranks that receive it, and replicas stay
  * equal. */
-int ls_wire_fold(struct ls_schedule *schedule, const struct ls_reduction *reduction, unsigned char *to, size_t size,
-                 int divide, struct ls_values *sent) {
-    struct ls_action fold = {.kind = LS_ACTION_FOLD, .to = to, .size = size, .divide = divide};
+int ls_wire_fold(struct ls_schedule *schedule, const struct ls_reduction *reduction, struct ls_action fold,
+                 struct ls_values *sent) {
     bool narrow = reduction->compression != LS_COMPRESS_NONE;
-    if (narrow) fold.narrow_to = ls_schedule_take(schedule, ls_narrow_size(size));
-    if (!narrow && !to) fold.to = ls_schedule_take(schedule, size);
+    fold.kind = LS_ACTION_FOLD;
+    if (narrow) fold.narrow_to = ls_schedule_take(schedule, ls_narrow_size(fold.size));
+    if (!narrow && !fold.to) fold.to = ls_schedule_take(schedule, fold.size);
     int index = ls_schedule_add(schedule, fold);
     *sent = (struct ls_values){narrow ? fold.narrow_to : fold.to, narrow, index, false};
     return index;
@@ -60,15 +60,15 @@ struct ls_values ls_wire_receive(struct ls_schedule *schedule, const struct ls_r
     return receive_wire(schedule, peer, narrow, size, last && size > LS_WIRE_RING ? LS_WIRE_RING : size);
 }
 
-struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
-                                      unsigned char *to, size_t size, int *whole) {
+struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct ls_reduction *reduction,
+                                      struct ls_action receive, int *whole) {
     if (!reduction->compression) {
-        *whole = ls_schedule_add(schedule,
-                                 (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = peer, .to = to, .size = size});
-        return (struct ls_values){.at = to, .gate = *whole};
+        *whole = ls_schedule_receive(schedule, receive.peer, receive.to, receive.size);
+        return (struct ls_values){.at = receive.to, .gate = *whole};
     }
-    struct ls_values values = receive_wire(schedule, peer, true, size, size);
-    *whole = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_FOLD, .to = to, .size = size});
+    struct ls_values values = receive_wire(schedule, receive.peer, true, receive.size, receive.size);
+    *whole =
+        ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_FOLD, .to = receive.to, .size = receive.size});
     ls_wire_source(schedule, *whole, (struct ls_subtree){0, 1}, &values);
     return values;
 }

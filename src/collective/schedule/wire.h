@@ -13,11 +13,10 @@ struct ls_values {
     bool ring;   /* they come through a ring, for one fold */
 };
 
-/* Adds a fold of size bytes into to, divided by divide unless that is 0. The caller adds its sources at once. to may be
- * NULL if only other ranks get the result. sent receives the values for the other ranks; with compression to receives
- * the same rounded values. */
-int ls_wire_fold(struct ls_schedule *schedule, const struct ls_reduction *reduction, unsigned char *to, size_t size,
-                 int divide, struct ls_values *sent);
+/* Adds a fold with to, size and divide. The caller adds its sources at once. to may be NULL if only other ranks get the
+ * result. sent receives the values for the other ranks; with compression to receives the same rounded values. */
+int ls_wire_fold(struct ls_schedule *schedule, const struct ls_reduction *reduction, struct ls_action fold,
+                 struct ls_values *sent);
 /* Adds a source to the fold added last. */
 void ls_wire_source(struct ls_schedule *schedule, int fold, struct ls_subtree covers, const struct ls_values *values);
 /* Adds a send of the values. Returns the action behind which the sources of the values may be overwritten. */
@@ -25,6 +24,6 @@ int ls_wire_send(struct ls_schedule *schedule, int peer, const struct ls_values 
 /* Receives size bytes from peer into scratch. last is true if no later bytes from that peer are folded with these. */
 struct ls_values ls_wire_receive(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
                                  size_t size, bool last);
-/* Receives size bytes from peer into to, complete as far as the cursor of *whole; the values may be sent on. */
-struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
-                                      unsigned char *to, size_t size, int *whole);
+/* Receives with peer, to and size, complete as far as the cursor of *whole; the values may be sent on. */
+struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct ls_reduction *reduction,
+                                      struct ls_action receive, int *whole);

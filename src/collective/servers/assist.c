@@ -29,13 +29,13 @@ void ls_assist_lay_out(struct ls_group *assist, struct ls_call *made, struct ls_
         made->frame.layout = ls_frame_digest(made->frame.layout, (uint64_t)reduction->first[i]);
     reduction->rank = assist->executor.rank;
     reduction->size = assist->executor.size;
-    reduction->servers = assist->servers;
+    reduction->servers = assist->config.servers;
     reduction->hosts = &assist->flat;
     ls_algorithm_schedule(LS_ALGORITHM_ASSIST, &assist->schedule, reduction);
 }
 
 ls_status ls_assist_tell_leaves(struct ls_group *assist, const int *first) {
-    int workers = assist->executor.size - assist->servers;
+    int workers = assist->executor.size - assist->config.servers;
     size_t count = (size_t)workers + 1;
     if (!memcmp(assist->leaves_told, first, count * sizeof(*first))) return LS_OK;
     memcpy(assist->leaves_told, first, count * sizeof(*first));

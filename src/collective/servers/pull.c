@@ -5,21 +5,18 @@
 #include "collective/group_private.h"
 
 static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
-    int workers = group->executor.size - group->servers, server = group->executor.rank - workers;
+    int workers = group->executor.size - group->config.servers, server = group->executor.rank - workers;
     for (size_t i = 0; i < pull->count; i++) {
         const struct ls_pulled *part = &pull->parts[i];
-        for (int step = 0; step < (server < 0 ? group->servers : workers); step++) {
-            int other = server < 0 ? (group->executor.rank + step) % group->servers : (server + step) % workers;
+        for (int step = 0; step < (server < 0 ? group->config.servers : workers); step++) {
+            int other = server < 0 ? (group->executor.rank + step) % group->config.servers : (server + step) % workers;
             int worker = server < 0 ? group->executor.rank : other;
             if (pull->to >= 0 && pull->to != worker) continue;
             const struct ls_stripe *owned = &part->owned[server < 0 ? other : server];
-            struct ls_action action = {.kind = LS_ACTION_SEND, .peer = worker, .from = part->from, .size = owned->size};
             if (server < 0)
-                action = (struct ls_action){.kind = LS_ACTION_RECEIVE,
-                                            .peer = workers + other,
-                                            .to = pull->array + owned->offset,
-                                            .size = owned->size};
-            (void)ls_schedule_add(&group->schedule, action);
+                (void)ls_schedule_receive(&group->schedule, workers + other, pull->array + owned->offset, owned->size);
+            else
+                (void)ls_schedule_send(&group->schedule, worker, part->from, owned->size);
         }
     }
 }
@@ -27,7 +24,7 @@ static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
 /* A worker hears of every server that it has come so far, also of one that owns nothing of the array: what the others
  * own may be in its copies, and then it has them. */
 static void meet_servers(struct ls_group *group, struct ls_call *call, int to) {
-    int size = group->executor.size, workers = size - group->servers, rank = group->executor.rank;
+    int size = group->executor.size, workers = size - group->config.servers, rank = group->executor.rank;
     ls_call_one_way(group, call);
     for (int i = 0; i < size && to < 0; i++)
         if ((i < workers) != (rank < workers)) group->roles[i] = rank < workers ? LS_ROLE_SOURCE : LS_ROLE_SINK;
@@ -38,8 +35,8 @@ ls_status ls_group_pull(struct ls_group *group, const struct ls_pull *pull) {
     struct ls_call made = ls_call_begin(group, LS_KIND_PULL, pull->name, LS_UINT8, 0);
     made.frame.root = pull->to;
     for (size_t i = 0; i < pull->count; i++) {
-        made.frame.layout = ls_call_digest(made.frame.layout, pull->parts[i].owned, group->servers);
-        for (int s = 0; s < group->servers; s++) bytes += pull->parts[i].owned[s].size;
+        made.frame.layout = ls_call_digest(made.frame.layout, pull->parts[i].owned, group->config.servers);
+        for (int s = 0; s < group->config.servers; s++) bytes += pull->parts[i].owned[s].size;
     }
     made.frame.count = bytes;
     meet_servers(group, &made, pull->to);

@@ -10,7 +10,7 @@
 
 /* A server that owns nothing of the array hears of the call from rank 0 all the same. */
 static void meet_servers(struct ls_group *group, struct ls_call *call) {
-    int size = group->executor.size, workers = size - group->servers, rank = group->executor.rank;
+    int size = group->executor.size, workers = size - group->config.servers, rank = group->executor.rank;
     ls_call_one_way(group, call);
     for (int i = workers; i < size && !rank; i++) group->roles[i] = LS_ROLE_SINK;
     if (rank >= workers) group->roles[0] = LS_ROLE_SOURCE;
@@ -20,7 +20,7 @@ static ls_status push_call(struct ls_group *group, const struct ls_push *push, c
     struct ls_call made = ls_call_begin(group, LS_KIND_PUSH, push->name, LS_FLOAT32, push->count);
     const struct ls_reduction reduction = {.rank = group->executor.rank,
                                            .size = group->executor.size,
-                                           .servers = group->servers,
+                                           .servers = group->config.servers,
                                            .owned = push->owned,
                                            .copies = push->copies,
                                            .element = sizeof(float),
@@ -38,7 +38,7 @@ static ls_status push_call(struct ls_group *group, const struct ls_push *push, c
     made.frame.root = push->copies;
     for (int i = 0; i <= group->executor.size; i++)
         made.frame.layout = ls_frame_digest(made.frame.layout, (uint64_t)first[i]);
-    made.frame.layout = ls_call_digest(made.frame.layout, push->owned, group->servers);
+    made.frame.layout = ls_call_digest(made.frame.layout, push->owned, group->config.servers);
     ls_schedule_reset(&group->schedule, first[group->executor.size]);
     ls_direct_schedule_push(&group->schedule, &reduction);
     meet_servers(group, &made);
@@ -46,7 +46,7 @@ static ls_status push_call(struct ls_group *group, const struct ls_push *push, c
 }
 
 ls_status ls_group_push(struct ls_group *group, const struct ls_push *push) {
-    bool works = group->executor.rank < group->executor.size - group->servers;
+    bool works = group->executor.rank < group->executor.size - group->config.servers;
     ls_status status = works ? ls_assist_tell_leaves(group, push->first) : LS_OK;
     if (status) return status;
     return ls_call_finish(group, push_call(group, push, works ? group->leaves_told : group->first));

@@ -63,7 +63,7 @@ static ls_status next_call(struct ls_group *group, ls_serve_watch_fn *watch, voi
 /* ---- one call ---- */
 
 static ls_status take_leaves(struct ls_group *group, const struct ls_frame *frame) {
-    int workers = group->executor.size - group->servers;
+    int workers = group->executor.size - group->config.servers;
     if (frame->count != (uint64_t)workers + 1)
         return ls_fail(LS_DATA_LOSS, "the leaves of %d workers came as %llu numbers", workers,
                        (unsigned long long)frame->count);
@@ -80,7 +80,7 @@ static ls_status check_frame(const struct ls_group *group, const struct ls_frame
     if (status) return status;
     const int *first = group->first;
     bool rises = first[0] == 0;
-    for (int i = 0; i < group->executor.size - group->servers; i++) rises = rises && first[i] < first[i + 1];
+    for (int i = 0; i < group->executor.size - group->config.servers; i++) rises = rises && first[i] < first[i + 1];
     bool narrow = frame->compression && frame->dtype != LS_FLOAT32;
     bool divides = frame->postscale >= 0 && frame->postscale <= INT32_MAX;
     if (!rises || narrow || !divides || frame->total != (uint64_t)first[group->executor.size] ||

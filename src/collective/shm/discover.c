@@ -42,16 +42,17 @@ void ls_discover_free(struct ls_discover *attempt) {
 }
 
 /* Each rank with bytes gives that many, at input; all of them follow one another at output. */
-static ls_status gather_discover(const struct ls_discover *attempt, const char *name, const bool *gives, size_t bytes,
-                                 const void *input, void *output) {
+static ls_status gather_discover(const struct ls_discover *attempt, const char *name, const bool *gives,
+                                 struct ls_bytes input, void *output) {
     const struct ls_discover_ranks *ranks = attempt->ranks;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, (size_t)ranks->size, "an attempt at shared memory");
-    for (int i = 0; i < ranks->size; i++) counts[i] = !gives || gives[i] ? bytes / sizeof(int32_t) : 0;
-    return ranks->all_gather(ranks->context, LS_ALL_GATHER(name, input, output, counts, LS_INT32));
+    for (int i = 0; i < ranks->size; i++) counts[i] = !gives || gives[i] ? input.size / sizeof(int32_t) : 0;
+    return ranks->all_gather(ranks->context, LS_ALL_GATHER(name, input.data, output, counts, LS_INT32));
 }
 
 ls_status ls_discover_gather(const struct ls_discover *attempt, const char *name, void *entries, size_t bytes) {
-    return gather_discover(attempt, name, NULL, bytes, (char *)entries + (size_t)attempt->ranks->rank * bytes, entries);
+    const struct ls_bytes own = {(char *)entries + (size_t)attempt->ranks->rank * bytes, bytes};
+    return gather_discover(attempt, name, NULL, own, entries);
 }
 
 /* ---- places ---- */
@@ -92,7 +93,8 @@ ls_status ls_discover_places(struct ls_discover *attempt, bool wanted, int prete
     return LS_OK;
 }
 
-void ls_discover_follow(struct ls_discover *attempt, const struct ls_hosts *hosts) {
+void ls_discover_follow(struct ls_discover *attempt) {
+    const struct ls_hosts *hosts = attempt->ranks->hosts;
     for (int rank = 0; rank < hosts->size; rank++) {
         attempt->leader[rank] = hosts->members[hosts->start[hosts->host[rank]]];
         attempt->wanted[rank] = 1;
@@ -145,7 +147,8 @@ ls_status ls_discover_segment(struct ls_discover *attempt, const struct ls_segme
     int found = list_leaders(attempt, leads);
     *segment = (struct ls_segment){0};
     if (leads[rank]) own.error = ls_segment_make(parts, count, segment, &own.address);
-    ls_status status = gather_discover(attempt, "shared memory: segments", leads, sizeof(own), &own, offers);
+    ls_status status =
+        gather_discover(attempt, "shared memory: segments", leads, (struct ls_bytes){&own, sizeof(own)}, offers);
     if (!status) {
         int error = own.error;
         if (found >= 0 && !leads[rank])

@@ -5,12 +5,14 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "base/memory.h"
 #include "collective/schedule/hosts.h"
 #include "collective/shm/segment.h"
 
 /* The ranks of a group that cannot meet in memory yet, and how they tell each other. */
 struct ls_discover_ranks {
     int rank, size;
+    struct ls_hosts *hosts; /* as far as they are known */
     ls_status (*all_gather)(void *context, const ls_all_gather_options *call);
     void *context;
 };
@@ -25,8 +27,8 @@ ls_status ls_discover_init(struct ls_discover *attempt, const struct ls_discover
 void ls_discover_free(struct ls_discover *attempt);
 /* Collective. Sets the leaders by place. Ranks of different pretended hosts are at different places. */
 ls_status ls_discover_places(struct ls_discover *attempt, bool wanted, int pretended_host);
-/* The leaders are the first members of hosts. */
-void ls_discover_follow(struct ls_discover *attempt, const struct ls_hosts *hosts);
+/* The leaders are the first members of the hosts. */
+void ls_discover_follow(struct ls_discover *attempt);
 /* The number of ranks that have this one's leader. */
 int ls_discover_count(const struct ls_discover *attempt);
 /* One entry of bytes, a multiple of 4, from every rank to all; the own one is in its place. Collective. */

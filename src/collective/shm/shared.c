@@ -84,16 +84,19 @@ static ls_status open_board(struct ls_discover *attempt, struct ls_board *board)
     return status;
 }
 
-static ls_status open_host(struct ls_board *board, const struct ls_hosts *hosts, int rank, struct ls_shared **shared) {
-    if (ls_hosts_members(hosts, hosts->host[rank]) == 1) return LS_OK;
-    ls_status status = new_shared(hosts, rank, shared);
+static ls_status open_host(struct ls_board *board, const struct ls_discover_ranks *ranks,
+                           const struct ls_shared_options *options, struct ls_shared **shared) {
+    if (ls_hosts_members(ranks->hosts, ranks->hosts->host[ranks->rank]) == 1) return LS_OK;
+    ls_status status = new_shared(ranks->hosts, ranks->rank, shared);
     if (status) return status;
+    (*shared)->executor = options->executor;
+    (*shared)->schedule = options->schedule;
     (*shared)->board = *board;
     board->segment.memory = NULL;
     return LS_OK;
 }
 
-static ls_status try_open(struct ls_discover *attempt, const struct ls_shared_options *options, struct ls_hosts *hosts,
+static ls_status try_open(struct ls_discover *attempt, const struct ls_shared_options *options,
                           struct ls_shared **shared, struct ls_shared_reason *reason) {
     struct ls_board board = {0};
     struct ls_hosts found = {0};
@@ -102,20 +105,20 @@ static ls_status try_open(struct ls_discover *attempt, const struct ls_shared_op
     if (!status) status = ls_discover_hosts(attempt, &found);
     if (!status) {
         ls_discover_explain(attempt, false, reason->text, sizeof(reason->text));
-        ls_hosts_free(hosts);
-        *hosts = found;
-        status = open_host(&board, hosts, attempt->ranks->rank, shared);
+        ls_hosts_free(attempt->ranks->hosts);
+        *attempt->ranks->hosts = found;
+        status = open_host(&board, attempt->ranks, options, shared);
     }
     ls_segment_unmap(&board.segment);
     return status;
 }
 
 ls_status ls_shared_open(const struct ls_discover_ranks *ranks, const struct ls_shared_options *options,
-                         struct ls_hosts *hosts, struct ls_shared **shared, struct ls_shared_reason *reason) {
+                         struct ls_shared **shared, struct ls_shared_reason *reason) {
     struct ls_discover attempt;
     ls_status status = ls_discover_init(&attempt, ranks);
     if (status) return status;
-    status = try_open(&attempt, options, hosts, shared, reason);
+    status = try_open(&attempt, options, shared, reason);
     ls_discover_free(&attempt);
     return status;
 }
@@ -177,15 +180,14 @@ static ls_status try_allocate(struct ls_discover *attempt, const struct ls_share
 
 /* Every rank finds the same verdict in the table of outcomes, so all of a host add a region or none does. id counts
  * such regions, and is therefore the same on all workers of the host with no exchange. */
-ls_status ls_shared_allocate(struct ls_shared *shared, const struct ls_discover_ranks *ranks,
-                             const struct ls_hosts *hosts, size_t bytes, void **memory,
-                             struct ls_shared_reason *reason) {
+ls_status ls_shared_allocate(struct ls_shared *shared, const struct ls_discover_ranks *ranks, size_t bytes,
+                             void **memory, struct ls_shared_reason *reason) {
     struct ls_discover attempt;
     struct ls_region *region = NULL;
     *memory = NULL;
     ls_status status = ls_discover_init(&attempt, ranks);
     if (status) return status;
-    ls_discover_follow(&attempt, hosts);
+    ls_discover_follow(&attempt);
     status = try_allocate(&attempt, shared, bytes, &region);
     if (!status) ls_discover_explain(&attempt, true, reason->text, sizeof(reason->text));
     ls_discover_free(&attempt);

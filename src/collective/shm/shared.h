@@ -77,10 +77,13 @@ struct ls_board {
     size_t stages, stage_stride; /* likewise of the stages; from a worker's to the next one's */
 };
 
+struct ls_executor;
 struct ls_shared {
-    int rank, size;       /* within the host */
-    const int *members;   /* [size] their ranks in the group, ascending; borrowed */
-    unsigned char *roles; /* [size of the group] of enum ls_role: only this host's workers take part */
+    int rank, size;               /* within the host */
+    struct ls_executor *executor; /* of the group: clock, abort flag and links, by which trouble is heard of */
+    struct ls_schedule *schedule; /* of the group: for what comes over links */
+    const int *members;           /* [size] their ranks in the group, ascending; borrowed */
+    unsigned char *roles;         /* [size of the group] of enum ls_role: only this host's workers take part */
     struct ls_board board;
     struct ls_region *regions;
     int32_t next_id;
@@ -119,15 +122,16 @@ struct ls_shared_reason {
 struct ls_shared_options {
     bool wanted;
     int pretended_host; /* other ranks of the same number only are on this host */
+    struct ls_executor *executor;
+    struct ls_schedule *schedule;
 };
 ls_status ls_shared_open(const struct ls_discover_ranks *ranks, const struct ls_shared_options *options,
-                         struct ls_hosts *hosts, struct ls_shared **shared, struct ls_shared_reason *reason);
+                         struct ls_shared **shared, struct ls_shared_reason *reason);
 void ls_shared_free(struct ls_shared *shared);
 /* Collective, of all hosts; shared is NULL for a rank that is alone on its own. *memory is NULL when it could not be
  * had on all workers of the host. */
-ls_status ls_shared_allocate(struct ls_shared *shared, const struct ls_discover_ranks *ranks,
-                             const struct ls_hosts *hosts, size_t bytes, void **memory,
-                             struct ls_shared_reason *reason);
+ls_status ls_shared_allocate(struct ls_shared *shared, const struct ls_discover_ranks *ranks, size_t bytes,
+                             void **memory, struct ls_shared_reason *reason);
 /* False if memory is none of ls_shared_allocate. */
 bool ls_shared_release(struct ls_shared *shared, void *memory);
 /* The region that holds bytes at memory, and their offset in it; NULL if no region holds them. */

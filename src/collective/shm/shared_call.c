@@ -6,13 +6,13 @@
 
 #include "base/status.h"
 
-void ls_shared_call_begin(struct ls_shared_call *made, struct ls_shared *shared, struct ls_executor *executor,
-                          struct ls_schedule *schedule, const struct ls_call *call, int threads) {
-    *made = (struct ls_shared_call){.place = {shared, executor, schedule, threads > shared->processors},
+void ls_shared_call_begin(struct ls_shared_call *made, struct ls_shared *shared, const struct ls_call *call,
+                          int threads) {
+    *made = (struct ls_shared_call){.place = {shared, threads > shared->processors},
                                     .shared = shared,
                                     .call = call,
                                     .parity = (int)(shared->calls++ & 1)};
-    ls_executor_begin(executor, schedule, call);
+    ls_executor_begin(shared->executor, shared->schedule, call);
 }
 
 /* A digest of the fields that are the same on all ranks. */
@@ -69,7 +69,7 @@ static ls_status compare_calls(const struct ls_shared_call *call) {
         struct ls_frame got = *posted;
         got.name[LS_FRAME_NAME - 1] = 0;
         ls_status status =
-            ls_frame_compare(&expected, &got, call->call->frame.rank, rank, call->place.executor->algorithm_name);
+            ls_frame_compare(&expected, &got, call->call->frame.rank, rank, call->shared->executor->algorithm_name);
         if (status) return status;
     }
     return LS_OK;

@@ -11,8 +11,8 @@ struct ls_shared_call {
 };
 
 /* Starts the call's clock. threads: how many of the host take part. */
-void ls_shared_call_begin(struct ls_shared_call *made, struct ls_shared *shared, struct ls_executor *executor,
-                          struct ls_schedule *schedule, const struct ls_call *call, int threads);
+void ls_shared_call_begin(struct ls_shared_call *made, struct ls_shared *shared, const struct ls_call *call,
+                          int threads);
 /* This worker's post, with its fingerprint and no region. The caller completes it before the call is opened. */
 struct ls_shared_post *ls_shared_call_post(const struct ls_shared_call *call);
 /* Adds the place of bytes at memory to the post, which then has offsets 0 to index. False if it is in no region, or in

@@ -199,13 +199,13 @@ static ls_status run_shm_all_reduce(const struct push *push) {
     return LS_OK;
 }
 
-ls_status ls_shm_all_reduce(struct ls_shared *shared, struct ls_executor *executor, struct ls_schedule *schedule,
-                            const struct ls_call *call, const struct ls_reduction *reduction) {
+ls_status ls_shm_all_reduce(struct ls_shared *shared, const struct ls_call *call,
+                            const struct ls_reduction *reduction) {
     struct push push = {.shared = shared,
                         .call = call,
                         .reduction = reduction,
                         .bytes = ls_leaf_bytes(reduction),
                         .local = ls_leaves_of(reduction, reduction->rank)};
-    ls_shared_call_begin(&push.opened, shared, executor, schedule, call, reduction->first[reduction->size]);
+    ls_shared_call_begin(&push.opened, shared, call, reduction->first[reduction->size]);
     return run_shm_all_reduce(&push);
 }

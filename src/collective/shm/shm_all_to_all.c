@@ -67,14 +67,15 @@ static ls_status check_part(const struct exchange *exchange, int rank) {
                    shared->members[shared->rank], expected);
 }
 
-/* The bytes [from, from + size) of rank's input are at data: copies those of this rank's part to their place. */
-static void copy_part(const struct exchange *exchange, int rank, const unsigned char *data, uint64_t from, size_t size,
+/* data are rank's input from byte from on: copies those of this rank's part to their place. */
+static void copy_part(const struct exchange *exchange, int rank, struct ls_bytes data, uint64_t from,
                       unsigned char *output) {
     const uint64_t *table = table_of(exchange, rank);
     int own = exchange->call->shared->rank;
     uint64_t begin = table[own] > from ? table[own] : from;
-    uint64_t end = table[own + 1] < from + size ? table[own + 1] : from + size;
-    if (begin < end) memcpy(output + (begin - table[own]), data + (begin - from), (size_t)(end - begin));
+    uint64_t end = table[own + 1] < from + data.size ? table[own + 1] : from + data.size;
+    if (begin >= end) return;
+    memcpy(output + (begin - table[own]), (const unsigned char *)data.data + (begin - from), (size_t)(end - begin));
 }
 
 /* Every part that lies whole in memory of its rank, and the own one. */
@@ -88,10 +89,9 @@ static ls_status copy_parts(const struct exchange *exchange) {
         status = check_part(exchange, i);
         if (!status && i != shared->rank && !is_small(exchange, i) && !is_staged(exchange, i))
             status = ls_shared_call_find(exchange->call, i, 0, total, &data);
-        if (!status && i == shared->rank)
-            copy_part(exchange, i, exchange->parts->input, 0, total, output);
-        else if (!status && !is_staged(exchange, i))
-            copy_part(exchange, i, data, 0, total, output);
+        if (i == shared->rank) data = (unsigned char *)exchange->parts->input;
+        if (!status && (i == shared->rank || !is_staged(exchange, i)))
+            copy_part(exchange, i, (struct ls_bytes){data, total}, 0, output);
         size_t bytes = exchange->parts->receive_counts[i] * exchange->parts->element;
         if (bytes) output += bytes;
     }
@@ -108,9 +108,9 @@ static void copy_staged(const struct exchange *exchange, size_t offset, int half
     for (int i = 0; i < shared->size; i++) {
         size_t total = (size_t)total_of(exchange, i),
                bytes = exchange->parts->receive_counts[i] * exchange->parts->element;
+        const struct ls_bytes staged = {ls_shared_stage(shared, i, half), smaller(total - offset, shared->board.stage)};
         if (i != shared->rank && is_staged(exchange, i) && offset < total)
-            copy_part(exchange, i, ls_shared_stage(shared, i, half), offset,
-                      smaller(total - offset, shared->board.stage), output);
+            copy_part(exchange, i, staged, offset, output);
         if (bytes) output += bytes;
     }
 }

@@ -83,14 +83,14 @@ static void sleep_a_slice(struct ls_shared *shared) {
 
 /* Writes the missing workers to the executor's peers, from which the error of a timeout names them. */
 static void note_presence(const struct ls_meeting_place *place, bool opening) {
-    for (int i = 0; i < place->executor->size; i++) {
-        struct ls_executor_peer *peer = &place->executor->peers[i];
+    for (int i = 0; i < place->shared->executor->size; i++) {
+        struct ls_executor_peer *peer = &place->shared->executor->peers[i];
         peer->role = (enum ls_role)place->shared->roles[i];
         peer->receiving = peer->sending = -1;
         peer->frame_sent = LS_FRAME_SIZE;
     }
     for (int i = 0; i < place->shared->size; i++) {
-        struct ls_executor_peer *peer = &place->executor->peers[place->shared->members[i]];
+        struct ls_executor_peer *peer = &place->shared->executor->peers[place->shared->members[i]];
         bool here = has_come(place->shared, i);
         peer->heard = here || !opening;
         peer->receiving = here ? -1 : 0;
@@ -105,15 +105,15 @@ static bool has_moved(struct ls_link *link, const struct pollfd *polled) {
  * arrived is read again after the poll. */
 static bool missing_moved(const struct ls_meeting_place *place) {
     const struct ls_shared *shared = place->shared;
-    struct pollfd *polls = place->executor->polls;
+    struct pollfd *polls = place->shared->executor->polls;
     for (int i = 0; i < shared->size; i++) {
-        struct ls_link *link = place->executor->peers[shared->members[i]].link;
+        struct ls_link *link = place->shared->executor->peers[shared->members[i]].link;
         polls[i] = (struct pollfd){.fd = -1};
         if (link && !link->ops->readable) (void)link->ops->poll(link, POLLIN, &polls[i]);
     }
     (void)poll(polls, (nfds_t)shared->size, 0);
     for (int i = 0; i < shared->size; i++) {
-        struct ls_link *link = place->executor->peers[shared->members[i]].link;
+        struct ls_link *link = place->shared->executor->peers[shared->members[i]].link;
         if (has_moved(link, &polls[i]) && !has_come(shared, i)) return true;
     }
     return false;
@@ -123,15 +123,15 @@ static bool missing_moved(const struct ls_meeting_place *place) {
  * LS_OK.
  */
 static ls_status run_over_links(const struct ls_meeting_place *place) {
-    struct ls_call call = *place->executor->call;
+    struct ls_call call = *place->shared->executor->call;
     call.resumed = true;
     for (int i = 0; i < place->shared->size; i++) {
         int rank = place->shared->members[i];
-        if (!place->executor->peers[rank].link) place->shared->roles[rank] = LS_ROLE_NONE;
+        if (!place->shared->executor->peers[rank].link) place->shared->roles[rank] = LS_ROLE_NONE;
     }
     call.roles = place->shared->roles;
-    ls_schedule_reset(place->schedule, 1);
-    ls_status status = ls_executor_run(place->executor, place->schedule, &call);
+    ls_schedule_reset(place->shared->schedule, 1);
+    ls_status status = ls_executor_run(place->shared->executor, place->shared->schedule, &call);
     return status ? status
                   : ls_fail(LS_INTERNAL, "'%s': the ranks differ in shared memory, but not over the links",
                             call.frame.name);
@@ -140,7 +140,7 @@ static ls_status run_over_links(const struct ls_meeting_place *place) {
 static ls_status look_at_missing(const struct ls_meeting_place *place) {
     ls_status status = LS_OK;
     for (int i = 0; i < place->shared->size && !status; i++)
-        if (!has_come(place->shared, i)) status = ls_notice_look(place->shared, place->executor, i);
+        if (!has_come(place->shared, i)) status = ls_notice_look(place->shared, place->shared->executor, i);
     return status;
 }
 
@@ -149,7 +149,7 @@ static ls_status wait_long(const struct ls_meeting_place *place, bool opening) {
         sleep_a_slice(place->shared);
         if (is_over(place->shared)) return LS_OK;
         note_presence(place, opening);
-        ls_status status = ls_wait_verdict(place->executor);
+        ls_status status = ls_wait_verdict(place->shared->executor);
         if (!status) status = look_at_missing(place);
         if (status) return status;
         /* its last act may have been the end of this call, for which another one has gone on */

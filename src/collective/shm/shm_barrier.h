@@ -5,9 +5,7 @@
 
 struct ls_meeting_place {
     struct ls_shared *shared;
-    struct ls_executor *executor; /* clock, abort flag and links, by which trouble is heard of */
-    struct ls_schedule *schedule; /* for what comes over links */
-    bool crowded;                 /* there are fewer processors than threads that take part */
+    bool crowded; /* there are fewer processors than threads that take part */
 };
 /* Waits until all workers have come; their earlier writes are visible then. Else returns an error that names the
  * missing workers, as a collective over links would. opening is true at the first meeting of a call. */

@@ -10,8 +10,7 @@
 /* True if a call with these leaves can run in shared memory. */
 bool ls_shm_all_reduce_fits(const struct ls_shared *shared, const int *first);
 /* The tree over all leaves, in shared memory; the bits are those of ls_direct_schedule. */
-ls_status ls_shm_all_reduce(struct ls_shared *shared, struct ls_executor *executor, struct ls_schedule *schedule,
-                            const struct ls_call *call, const struct ls_reduction *reduction);
+ls_status ls_shm_all_reduce(struct ls_shared *shared, const struct ls_call *call, const struct ls_reduction *reduction);
 
 /* All-to-all in the memory of one host. */
 
@@ -43,7 +42,6 @@ ls_status ls_shm_broadcast(const struct ls_shared_call *call, const struct ls_ha
 /* Shared by the algorithms of a reduce-scatter. */
 
 struct ls_scatter {
-    struct ls_executor *executor;
     struct ls_schedule *schedule;
     const size_t *counts; /* [size] elements of each part */
     const void *input;

@@ -137,7 +137,7 @@ ls_status ls_shm_reduce_scatter(const struct ls_scatter *scatter, struct ls_shar
                                 const struct ls_call *call) {
     struct scattering scattering = {.shared = shared, .scatter = scatter, .call = call};
     bool small = is_small_shm_reduce_scatter(shared, scatter);
-    ls_shared_call_begin(&scattering.opened, shared, scatter->executor, scatter->schedule, call, scatter->size);
+    ls_shared_call_begin(&scattering.opened, shared, call, scatter->size);
     post(&scattering, small);
     ls_status status = ls_shared_call_open(&scattering.opened);
     if (status) return status;
