@@ -316,7 +316,8 @@ static ls_status scale(const struct opening *opening) {
     if (options.limit && options.limit < count) count = options.limit;
     LS_CLEANUP(ls_free_pointer) int64_t *kept = NULL;
     options.part = LS_PART_TRAINING;
-    ls_status status = options.validation_split > 0 && count ? ls_part_draw(source, &options, &kept, &count) : LS_OK;
+    ls_status status =
+        options.validation_split > 0 && count ? ls_source_draw_part(source, &options, &kept, &count) : LS_OK;
     for (int64_t i = 0; !status && i < transform->count; i++)
         ls_column_scale(&transform->columns[i], kept, options.skip, count);
     return status;
