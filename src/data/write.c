@@ -98,7 +98,7 @@ static ls_status move_up(const char *folder, const char *staging, const char *na
     if (!rename(from, to)) return LS_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return ls_fail(LS_ALREADY_EXISTS, "'%s' has something in it: take another folder", to);
-    return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", to, strerror(errno));
+    return ls_fail_errno("write", to);
 }
 
 static int is_made(const struct dirent *entry) {
@@ -108,7 +108,7 @@ static int is_made(const struct dirent *entry) {
 static ls_status move_all(const char *folder, const struct ls_whole_file_partial *staging) {
     struct dirent **entries = NULL;
     int count = syncfs(staging->fd) ? -1 : scandir(staging->path, &entries, is_made, alphasort);
-    if (count < 0) return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", folder, strerror(errno));
+    if (count < 0) return ls_fail_errno("write", folder);
     ls_status status = LS_OK;
     for (int i = 0; i < count; i++) {
         if (!status) status = move_up(folder, staging->path, entries[i]->d_name);
