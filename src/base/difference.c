@@ -1,4 +1,5 @@
-/* Differences of two texts are cut around the first byte that differs. */
+/* Differences of two texts are cut around the first byte that differs. Lines are compared field by field: of several
+ * with one name the first is compared with the first, and so on. Fields are few enough for a plain search. */
 #define _GNU_SOURCE
 #include "base/difference.h"
 
@@ -52,4 +53,78 @@ void ls_difference_say(char *field, size_t size, struct ls_value first, struct l
     size_t before = (size_t)(word - field);
     if (!strcmp(word, DIGEST) && before + 64 < size)
         (void)snprintf(field + before, size - before, "%s (the data files are not the same)", DIGEST);
+}
+
+/* ---- lines ---- */
+
+struct line {
+    const char *text;
+    int name_length, value_length;
+    const char *value;
+};
+
+/* Reads the line at *at and moves on; false at the end. A line without '=' is a field with an empty value. */
+static bool next_line(const char **at, struct line *line) {
+    if (!**at) return false;
+    size_t length = strcspn(*at, "\n");
+    const char *equals = memchr(*at, '=', length);
+    line->text = *at;
+    line->name_length = (int)(equals ? (size_t)(equals - *at) : length);
+    line->value = equals ? equals + 1 : *at + length;
+    line->value_length = (int)(*at + length - line->value);
+    *at += length + ((*at)[length] == '\n');
+    return true;
+}
+
+static bool same_name(const struct line *a, const struct line *b) {
+    return a->name_length == b->name_length && memcmp(a->text, b->text, (size_t)a->name_length) == 0;
+}
+
+/* The number of lines of that name that the text has before it. */
+static int count_before(const char *text, const struct line *wanted) {
+    struct line line;
+    int count = 0;
+    while (next_line(&text, &line) && line.text != wanted->text) count += same_name(&line, wanted);
+    return count;
+}
+
+/* The number-th line of that name. */
+static bool find_line_difference(const char *text, const struct line *wanted, int number, struct line *found) {
+    while (next_line(&text, found))
+        if (same_name(found, wanted) && number-- == 0) return true;
+    return false;
+}
+
+static bool same_value(const struct line *a, const struct line *b) {
+    return a->value_length == b->value_length && memcmp(a->value, b->value, (size_t)a->value_length) == 0;
+}
+
+static struct ls_value value_of(const struct line *line) {
+    return line ? (struct ls_value){line->value, (size_t)line->value_length} : (struct ls_value){"(absent)", 8};
+}
+
+static void tell_line_difference(struct ls_difference *difference, const struct line *named, const struct line *first,
+                                 const struct line *second) {
+    (void)snprintf(difference->field, sizeof(difference->field), "%.*s", named->name_length, named->text);
+    char said[2][LS_DIFFERENCE_TEXT];
+    ls_difference_say(difference->field, sizeof(difference->field), value_of(first), value_of(second), said);
+    memcpy(difference->first, said[0], sizeof(difference->first));
+    memcpy(difference->second, said[1], sizeof(difference->second));
+}
+
+bool ls_line_difference_find(const char *first, const char *second, struct ls_difference *difference) {
+    struct line line, other;
+    if (strcmp(first, second) == 0) return false;
+    for (const char *at = first; next_line(&at, &line);) {
+        bool found = find_line_difference(second, &line, count_before(first, &line), &other);
+        if (found && same_value(&line, &other)) continue;
+        tell_line_difference(difference, &line, &line, found ? &other : NULL);
+        return true;
+    }
+    for (const char *at = second; next_line(&at, &line);) {
+        if (find_line_difference(first, &line, count_before(second, &line), &other)) continue;
+        tell_line_difference(difference, &line, NULL, &line);
+        return true;
+    }
+    return false; /* the same fields, those of one name in the same order */
 }

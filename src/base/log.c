@@ -26,11 +26,10 @@ static void write_json(const struct ls_log *log, ls_log_level level, const char 
     if (gmtime_r(&now.tv_sec, &utc)) (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
     FILE *stream = fmemopen(line, sizeof(line), "w");
     if (!stream) return;
-    (void)fprintf(stream, "{\"time\": \"%s.%03dZ\", \"level\": \"%s\", \"task\": ", when, (int)(now.tv_nsec / 1000000),
+    (void)fprintf(stream, "{\"time\": \"%s.%03dZ\", \"level\": \"%s\"", when, (int)(now.tv_nsec / 1000000),
                   levels[level]);
-    ls_json_put(stream, log->name);
-    (void)fputs(", \"message\": ", stream);
-    ls_json_put(stream, text);
+    ls_json_put_member(stream, ", ", "task", log->name);
+    ls_json_put_member(stream, ", ", "message", text);
     (void)fputs("}\n", stream);
     if (!fclose(stream)) (void)fputs(line, stderr);
 }

@@ -7,8 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 
 #define FIRST ((size_t)4096) /* bytes, where the size is not known: of a pipe */
 
@@ -58,30 +57,18 @@ static ls_status fail_given(const char *setting, const char *path) {
                    setting ? "=" : "", path, strerror(error), advice_of(status));
 }
 
-/* Makes room for more bytes, for most at the most, and for the zero behind them. */
-static ls_status grow_text(const char *path, size_t most, char **text, size_t *room) {
-    size_t used = *room, more = used <= most / 2 ? 2 * used : most;
-    char *grown = ls_alloc(more + 1);
-    if (!grown) return ls_fail_memory(path, more);
-    memcpy(grown, *text, used);
-    ls_free(*text);
-    *text = grown;
-    *room = more;
-    return LS_OK;
-}
-
 ls_status ls_read_file_given(const char *setting, const char *path, size_t most, char **text, size_t *size) {
     struct stat info;
     LS_CLEANUP(ls_read_file_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info)) return fail_given(setting, path);
     size_t room = info.st_size > 0 ? (size_t)info.st_size + 1 : FIRST, used = 0;
     if (room > most) room = most;
-    LS_CLEANUP(ls_free_pointer) char *read = ls_alloc(room + 1);
+    LS_CLEANUP(ls_free_pointer) char *read = ls_alloc(++room);
     if (!read) return ls_fail_memory(path, room);
     while (used < most) {
-        ls_status status = used == room ? grow_text(path, most, &read, &room) : LS_OK;
+        ls_status status = LS_GROW(read, room, used + 2, FIRST, path); /* a zero follows */
         if (status) return status;
-        ssize_t got = read_some(fd, -1, read + used, room - used);
+        ssize_t got = read_some(fd, -1, read + used, (room <= most ? room - 1 : most) - used);
         if (got < 0) return fail_given(setting, path);
         if (!got) break;
         used += (size_t)got;

@@ -1,9 +1,9 @@
 /* The frame of a record in TFRecord and TensorBoard's event files. Its length and the length's checksum stand before
  * the bytes, their checksum behind them. */
 #pragma once
-#include <stdbool.h>
-#include <stddef.h>
+#include <lockstep/lockstep.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define LS_RECORD_HEADER 12 /* bytes */
 #define LS_RECORD_FOOTER 4
@@ -12,6 +12,8 @@ void ls_record_frame_header(uint64_t length, uint8_t header[LS_RECORD_HEADER]);
 void ls_record_frame_footer(const void *bytes, size_t size, uint8_t footer[LS_RECORD_FOOTER]);
 /* The length that a header tells; false where its checksum is wrong. */
 bool ls_record_frame_header_read(const uint8_t header[LS_RECORD_HEADER], uint64_t *length);
+/* Appends a whole record to a file that is open for writing. */
+ls_status ls_record_frame_write(FILE *file, const char *path, const void *bytes, size_t size);
 bool ls_record_frame_footer_fits(const uint8_t footer[LS_RECORD_FOOTER], const void *bytes, size_t size);
 
 /* CRC-32C (Castagnoli), the checksum of TFRecord files. */

@@ -10,183 +10,164 @@
 #include "base/status.h"
 #include "base/plain.h"
 
-enum setting_type {
-    SECONDS,
-    SECONDS_OR_0,
-    BYTES,
-    BYTES_OR_0,
-    COUNT,
-    COUNT_OR_0,
-    LEVEL,
-    TRANSPORT,
-    SERVERS,
-    TEXT,
-    SECRET,
-    SWITCH,
-    LOG_FORMAT
+enum setting_type { SECONDS, SECONDS_OR_0, BYTES, BYTES_OR_0, COUNT, COUNT_OR_0, WORD, SWITCH, TEXT, SECRET };
+
+/* What a setting may be: its value is the place of the word. */
+struct words {
+    const char *words[5]; /* end with NULL */
+    const char *want;
+    bool exact; /* else in any case */
 };
+static const struct words levels = {{"error", "warning", "info", "debug"}, "one of error, warning, info, debug"};
+static const struct words transports = {{"auto", "shm", "tcp"},
+                                        "one of auto, shm, tcp; data over gRPC is gone, and auto takes its place"};
+static const struct words servers = {{"auto", "off", "required"}, "one of auto, off, required"};
+static const struct words switches = {{"0", "1"}, "0 or 1", true};
+static const struct words formats = {{"text", "json"}, "text or json", true};
+
+#define AT(field) offsetof(struct ls_settings, field)
 
 static const struct setting {
     const char *name, *default_text, *help;
     size_t offset;
     enum setting_type type;
+    const struct words *words; /* of a WORD, whose value is an enum's, and of a SWITCH */
 } table[] = {
-    {"LOCKSTEP_JOIN_TIMEOUT", "300", "seconds that a starting worker waits for all others",
-     offsetof(struct ls_settings, join_timeout), SECONDS},
-    {"LOCKSTEP_COLLECTIVE_TIMEOUT", "300", "seconds that one collective may take",
-     offsetof(struct ls_settings, collective_timeout), SECONDS},
+    {"LOCKSTEP_JOIN_TIMEOUT", "300", "seconds that a starting worker waits for all others", AT(join_timeout), SECONDS},
+    {"LOCKSTEP_COLLECTIVE_TIMEOUT", "300", "seconds that one collective may take", AT(collective_timeout), SECONDS},
     {"LOCKSTEP_DATA_TIMEOUT", "300", "seconds that the examples of one step may take to be read and mapped",
-     offsetof(struct ls_settings, data_timeout), SECONDS},
-    {"LOCKSTEP_EXIT_TIMEOUT", "30", "seconds that a finished worker waits for the others to finish",
-     offsetof(struct ls_settings, exit_timeout), SECONDS},
+     AT(data_timeout), SECONDS},
+    {"LOCKSTEP_EXIT_TIMEOUT", "30", "seconds that a finished worker waits for the others to finish", AT(exit_timeout),
+     SECONDS},
     {"LOCKSTEP_REJOIN_TIMEOUT", "600",
      "seconds that the others wait for a lost worker to be started anew; 0: its loss ends them at once",
-     offsetof(struct ls_settings, rejoin_timeout), SECONDS_OR_0},
+     AT(rejoin_timeout), SECONDS_OR_0},
     {"LOCKSTEP_ELASTIC", "",
      "MIN:MAX workers, such as 2:4: when LOCKSTEP_REJOIN_TIMEOUT has passed after a loss, those who are left go on, if "
      "they are MIN or more and most of those before; MAX is all tasks of TF_CONFIG; who comes back is taken in again. "
      "They keep the batch and the replicas; with 2:4,scaled both become fewer",
-     offsetof(struct ls_settings, elastic), TEXT},
+     AT(elastic), TEXT},
     {"LOCKSTEP_ELASTIC_START", "0",
      "elastic: the first workers of TF_CONFIG, so many, begin without the others, who come in later; set by lockstep "
      "run; 0: all begin together",
-     offsetof(struct ls_settings, elastic_start), COUNT_OR_0},
+     AT(elastic_start), COUNT_OR_0},
     {"LOCKSTEP_ADDRESSES", "",
      "a file that says where workers are now: lines RANK HOST:PORT, which count before TF_CONFIG; set by lockstep run",
-     offsetof(struct ls_settings, addresses), TEXT},
+     AT(addresses), TEXT},
     {"LOCKSTEP_PS", "auto",
      "parameter servers (ps of TF_CONFIG): auto (those that are there help), off, or required (an error without them)",
-     offsetof(struct ls_settings, servers), SERVERS},
+     AT(servers), WORD, &servers},
     {"LOCKSTEP_RECORD", "",
-     "asynchronous training: the first parameter server appends the order of all updates to this file",
-     offsetof(struct ls_settings, record), TEXT},
-    {"LOCKSTEP_REPLAY", "", "asynchronous training: the order is that of this record, and so are the bits",
-     offsetof(struct ls_settings, replay), TEXT},
+     "asynchronous training: the first parameter server appends the order of all updates to this file", AT(record),
+     TEXT},
+    {"LOCKSTEP_REPLAY", "", "asynchronous training: the order is that of this record, and so are the bits", AT(replay),
+     TEXT},
     {"LOCKSTEP_PS_WAIT", "10",
-     "seconds that workers who are all there wait for parameter servers, with LOCKSTEP_PS=auto",
-     offsetof(struct ls_settings, servers_wait), SECONDS},
+     "seconds that workers who are all there wait for parameter servers, with LOCKSTEP_PS=auto", AT(servers_wait),
+     SECONDS},
     {"LOCKSTEP_STOP_GRACE", "25",
      "seconds that a parameter server that is asked to stop (SIGTERM) serves on at most, until its workers have left",
-     offsetof(struct ls_settings, stop_grace), SECONDS},
+     AT(stop_grace), SECONDS},
     {"LOCKSTEP_REQUIRE_CLUSTER", "0",
      "1: without the tasks of a cluster in TF_CONFIG a worker is an error, where it would train alone",
-     offsetof(struct ls_settings, require_cluster), SWITCH},
+     AT(require_cluster), SWITCH, &switches},
     {"LOCKSTEP_CLUSTER", "",
      "where the cluster is read from, whatever else is set: tf_config, horovod, torchrun, openmpi, pmi, slurm, "
      "cluster_spec, sagemaker, aws_batch, pytorchjob, jax, indexed_job, or none, which works alone",
-     offsetof(struct ls_settings, cluster), TEXT},
+     AT(cluster), TEXT},
     {"LOCKSTEP_RENDEZVOUS", "",
      "HOST:PORT where rank 0 listens and hands out the addresses of the workers; default: what the variables of the "
      "launcher say. For mpirun and horovodrun on several hosts",
-     offsetof(struct ls_settings, rendezvous), TEXT},
+     AT(rendezvous), TEXT},
     {"LOCKSTEP_NUM_WORKERS", "", "the completions of the Kubernetes Indexed Job whose pods are the workers",
-     offsetof(struct ls_settings, num_workers), TEXT},
+     AT(num_workers), TEXT},
     {"LOCKSTEP_SUBDOMAIN", "",
-     "the headless service of an Indexed Job's pods, where /etc/hosts has no full name of the pod",
-     offsetof(struct ls_settings, subdomain), TEXT},
+     "the headless service of an Indexed Job's pods, where /etc/hosts has no full name of the pod", AT(subdomain),
+     TEXT},
     {"LOCKSTEP_MAX_CLASSES", "100000", "classes that the labels of a dataset may make: a greater label is an error",
-     offsetof(struct ls_settings, max_classes), COUNT},
-    {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints",
-     offsetof(struct ls_settings, report_interval), SECONDS},
+     AT(max_classes), COUNT},
+    {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints", AT(report_interval), SECONDS},
     {"LOCKSTEP_HEARTBEAT_INTERVAL", "0.2", "seconds between the signs of life that each worker sends to each",
-     offsetof(struct ls_settings, heartbeat_interval), SECONDS},
+     AT(heartbeat_interval), SECONDS},
     {"LOCKSTEP_HEARTBEAT_LIMIT", "3",
      "seconds of silence after which a worker, frozen or cut off, is lost; more than twice the interval; longer where "
      "a host has more than 16 workers a core",
-     offsetof(struct ls_settings, heartbeat_limit), SECONDS},
+     AT(heartbeat_limit), SECONDS},
     {"LOCKSTEP_CONTROL_WINDOW", "3",
      "lowest ranks that each worker keeps control streams with: who coordinates, and deputies that take its place",
-     offsetof(struct ls_settings, control_window), COUNT},
-    {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
-     BYTES},
+     AT(control_window), COUNT},
+    {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", AT(first_bucket), BYTES},
     {"LOCKSTEP_BUCKET", "25M",
      "bytes of the later gradient buckets; a sixteenth of all gradients where that is less, but no less than the first",
-     offsetof(struct ls_settings, bucket), BYTES},
-    {"LOCKSTEP_SEGMENT", "256K", "bytes that a pipelined collective moves and adds at a time",
-     offsetof(struct ls_settings, segment), BYTES},
+     AT(bucket), BYTES},
+    {"LOCKSTEP_SEGMENT", "256K", "bytes that a pipelined collective moves and adds at a time", AT(segment), BYTES},
     {"LOCKSTEP_MAIL_LIMIT", "1G",
      "bytes of messages between two ranks that a rank keeps before it receives them; then their senders wait",
-     offsetof(struct ls_settings, mail_limit), BYTES},
+     AT(mail_limit), BYTES},
     {"LOCKSTEP_MEMORY_LIMIT", "0",
      "bytes that a task may have, below what its cgroup and the machine allow; a worker, or a parameter server, whose "
      "part of a model needs more ends before training; 0: those limits alone",
-     offsetof(struct ls_settings, memory_limit), BYTES_OR_0},
+     AT(memory_limit), BYTES_OR_0},
     {"LOCKSTEP_DIRECT_LIMIT", "32",
      "workers up to which AUTO may exchange directly, each with each: every pair then has a data connection",
-     offsetof(struct ls_settings, direct_limit), COUNT},
-    {"LOCKSTEP_LOG", "info", "error, warning, info or debug", offsetof(struct ls_settings, log_level), LEVEL},
+     AT(direct_limit), COUNT},
+    {"LOCKSTEP_LOG", "info", "error, warning, info or debug", AT(log_level), WORD, &levels},
     {"LOCKSTEP_LOG_FORMAT", "text",
-     "text, or json: each line of stderr is an object with time, level, task and message",
-     offsetof(struct ls_settings, log_json), LOG_FORMAT},
-    {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory) or tcp",
-     offsetof(struct ls_settings, transport), TRANSPORT},
+     "text, or json: each line of stderr is an object with time, level, task and message", AT(log_json), SWITCH,
+     &formats},
+    {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory) or tcp", AT(transport),
+     WORD, &transports},
     {"LOCKSTEP_ALGORITHM", "auto",
      "that all-reduces with AUTO: auto (measured), shared, two-level, exchange, direct, halving-doubling, assist (with "
      "parameter servers); never changes the bits",
-     offsetof(struct ls_settings, algorithm), TEXT},
+     AT(algorithm), TEXT},
     {"LOCKSTEP_DEVICES", "auto",
      "devices of this process: auto (all GPUs, or one CPU where there are none), gpu (all GPUs), a number of CPU "
      "devices, or a list such as gpu:0,gpu:1",
-     offsetof(struct ls_settings, devices), TEXT},
-    {"LOCKSTEP_PLUGIN", "", "a file: the GPU plugin, where it is not where it was installed",
-     offsetof(struct ls_settings, plugin), TEXT},
-    {"LOCKSTEP_DEVICE_TIMEOUT", "300", "seconds that what is queued on a GPU may take",
-     offsetof(struct ls_settings, device_timeout), SECONDS},
+     AT(devices), TEXT},
+    {"LOCKSTEP_PLUGIN", "", "a file: the GPU plugin, where it is not where it was installed", AT(plugin), TEXT},
+    {"LOCKSTEP_DEVICE_TIMEOUT", "300", "seconds that what is queued on a GPU may take", AT(device_timeout), SECONDS},
     {"LOCKSTEP_CUDA_SYNC", "0", "1: GPUs are waited for after each op, so that an error names the op that failed",
-     offsetof(struct ls_settings, cuda_sync), SWITCH},
+     AT(cuda_sync), SWITCH, &switches},
     {"LOCKSTEP_TRACE", "",
      "a file for the timeline of a training or of a communicator in Chrome's trace format; %r in it becomes the rank, "
      "else several workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
-     offsetof(struct ls_settings, trace), TEXT},
+     AT(trace), TEXT},
     {"LOCKSTEP_HTTP", "",
      "HOST:PORT where this worker serves /metrics, /livez and /readyz; the further tasks of a host take the ports "
      "after it",
-     offsetof(struct ls_settings, http), TEXT},
+     AT(http), TEXT},
     {"LOCKSTEP_METRICS_FILE", "",
      "a file for the text of /metrics, for node_exporter's textfile collector; %r in it becomes the rank, else several "
      "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
-     offsetof(struct ls_settings, metrics_file), TEXT},
+     AT(metrics_file), TEXT},
     {"LOCKSTEP_FLIGHT_RECORD", "1024", "collectives that each worker remembers, for a failure's post-mortem",
-     offsetof(struct ls_settings, flight_record), COUNT},
+     AT(flight_record), COUNT},
     {"LOCKSTEP_FLIGHT_RECORD_FOLDER", "",
      "a folder into which each worker that fails writes its last collectives, for lockstep timeline",
-     offsetof(struct ls_settings, flight_record_folder), TEXT},
+     AT(flight_record_folder), TEXT},
     {"LOCKSTEP_TOKEN_FILE", "",
      "a file that holds a token of 16 bytes or more, the same for all workers: only who knows it may join",
-     offsetof(struct ls_settings, token_file), TEXT},
-    {"LOCKSTEP_TOKEN", "", "the token itself, where no file can be had", offsetof(struct ls_settings, token), SECRET},
+     AT(token_file), TEXT},
+    {"LOCKSTEP_TOKEN", "", "the token itself, where no file can be had", AT(token), SECRET},
     {"LOCKSTEP_TLS_CERTIFICATE", "",
      "a PEM file: this task's certificate, for the name worker-1.lockstep or the like; with the next two everything "
      "between workers is encrypted (lockstep certs makes all three)",
-     offsetof(struct ls_settings, tls_certificate), TEXT},
-    {"LOCKSTEP_TLS_KEY", "", "a PEM file: the certificate's private key", offsetof(struct ls_settings, tls_key), TEXT},
-    {"LOCKSTEP_TLS_CA", "", "a PEM file: who signs the certificates of all tasks", offsetof(struct ls_settings, tls_ca),
-     TEXT},
+     AT(tls_certificate), TEXT},
+    {"LOCKSTEP_TLS_KEY", "", "a PEM file: the certificate's private key", AT(tls_key), TEXT},
+    {"LOCKSTEP_TLS_CA", "", "a PEM file: who signs the certificates of all tasks", AT(tls_ca), TEXT},
     {"LOCKSTEP_COLUMNS", "0",
      "columns of the terminal that rank 0's output goes to through lockstep run, which sets it; 0: it goes to none",
-     offsetof(struct ls_settings, columns), COUNT_OR_0},
-    {"LOCKSTEP_RUN_ID", "", "set by lockstep run, the same for all its workers", offsetof(struct ls_settings, run_id),
-     TEXT},
-    {"LOCKSTEP_RESTART_COUNT", "0", "set by lockstep run: how often this worker was started anew",
-     offsetof(struct ls_settings, restart_count), COUNT_OR_0},
+     AT(columns), COUNT_OR_0},
+    {"LOCKSTEP_RUN_ID", "", "set by lockstep run, the same for all its workers", AT(run_id), TEXT},
+    {"LOCKSTEP_RESTART_COUNT", "0", "set by lockstep run: how often this worker was started anew", AT(restart_count),
+     COUNT_OR_0},
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
-static const char *const units[] = {
-    [SECONDS] = "s",   [SECONDS_OR_0] = "s", [BYTES] = "bytes", [BYTES_OR_0] = "bytes", [COUNT] = "",
-    [COUNT_OR_0] = "", [LEVEL] = "",         [TRANSPORT] = "",  [SERVERS] = "",         [TEXT] = "",
-    [SECRET] = "",     [SWITCH] = "",        [LOG_FORMAT] = ""};
-static const char *const levels[] = {"error", "warning", "info", "debug"};
-static const char *const transports[] = {"auto", "shm", "tcp"};
-static const char *const servers[] = {"auto", "off", "required"};
-struct words {
-    const char *const *words;
-    int count;
-    const char *want;
-};
-static const struct words transport_words = {transports, 3,
-                                             "one of auto, shm, tcp; data over gRPC is gone, and auto takes its place"};
-static const struct words servers_words = {servers, 3, "one of auto, off, required"};
+static const char *unit_of(enum setting_type type) {
+    return type <= SECONDS_OR_0 ? "s" : type <= BYTES_OR_0 ? "bytes" : "";
+}
 
 static ls_status refuse_settings(const struct setting *setting, const char *text, const char *want) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is not %s (%s; default %s)", setting->name, text, want, setting->help,
@@ -206,93 +187,48 @@ static ls_status read_seconds(const struct setting *setting, const char *text, d
     return LS_OK;
 }
 
-static ls_status read_bytes(const struct setting *setting, const char *text, int64_t *bytes) {
+/* Bytes may end with K, M or G. */
+static ls_status read_number(const struct setting *setting, const char *text, int64_t *number) {
+    bool bytes = setting->type == BYTES || setting->type == BYTES_OR_0;
+    int least = setting->type == BYTES || setting->type == COUNT, shift = 0;
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    int shift = 0;
-    if (*end == 'K' || *end == 'M' || *end == 'G') shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
-    int least = setting->type == BYTES;
-    if (end == text || *end || errno || value < least || value > (INT64_C(1) << 40) >> shift)
-        return refuse_settings(setting, text, "a size in bytes such as 65536, 256K, 25M or 1G");
-    *bytes = (int64_t)value << shift;
+    if (bytes && (*end == 'K' || *end == 'M' || *end == 'G')) shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
+    if (end == text || *end || errno || value < least || value > INT64_C(1) << (bytes ? 40 : 20) >> shift)
+        return refuse_settings(setting, text,
+                               bytes   ? "a size in bytes such as 65536, 256K, 25M or 1G"
+                               : least ? "a number from 1 to 1048576"
+                                       : "a number from 0 to 1048576");
+    *number = (int64_t)value << shift;
     return LS_OK;
 }
 
-static ls_status read_count(const struct setting *setting, const char *text, int64_t *count) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    int least = setting->type == COUNT;
-    if (end == text || *end || errno || value < least || value > 1 << 20)
-        return refuse_settings(setting, text, least ? "a number from 1 to 1048576" : "a number from 0 to 1048576");
-    *count = value;
-    return LS_OK;
-}
-
-static ls_status read_switch(const struct setting *setting, const char *text, bool *on) {
-    if (strcmp(text, "0") && strcmp(text, "1")) return refuse_settings(setting, text, "0 or 1");
-    *on = *text == '1';
-    return LS_OK;
-}
-
-static ls_status read_level(const struct setting *setting, const char *text, ls_log_level *level) {
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-        if (ls_plain_same(text, levels[i])) {
-            *level = (ls_log_level)i;
+static ls_status read_word(const struct setting *setting, const char *text, int *place) {
+    const struct words *words = setting->words;
+    for (*place = 0; words->words[*place]; ++*place)
+        if (words->exact ? !strcmp(text, words->words[*place]) : ls_plain_same(text, words->words[*place]))
             return LS_OK;
-        }
-    return refuse_settings(setting, text, "one of error, warning, info, debug");
-}
-
-/* One of the words: its index. */
-static ls_status read_word(const struct setting *setting, const char *text, const struct words *words, int *index) {
-    for (int i = 0; i < words->count; i++)
-        if (ls_plain_same(text, words->words[i])) {
-            *index = i;
-            return LS_OK;
-        }
     return refuse_settings(setting, text, words->want);
 }
 
 const char *ls_settings_transport_name(enum ls_transport transport) {
-    return transports[transport];
+    return transports.words[transport];
 }
 
 const char *ls_settings_servers_name(enum ls_servers_mode mode) {
-    return servers[mode];
-}
-
-static ls_status read_log_format(const struct setting *setting, const char *text, bool *json) {
-    *json = strcmp(text, "json") == 0;
-    return *json || !strcmp(text, "text") ? LS_OK : refuse_settings(setting, text, "text or json");
+    return servers.words[mode];
 }
 
 static ls_status read_setting(const struct setting *setting, const char *text, struct ls_settings *settings) {
     void *target = (char *)settings + setting->offset;
-    switch (setting->type) {
-    case SECONDS:
-    case SECONDS_OR_0:
-        return read_seconds(setting, text, target);
-    case BYTES:
-    case BYTES_OR_0:
-        return read_bytes(setting, text, target);
-    case COUNT:
-    case COUNT_OR_0:
-        return read_count(setting, text, target);
-    case LEVEL:
-        return read_level(setting, text, target);
-    case TRANSPORT:
-        return read_word(setting, text, &transport_words, target);
-    case SERVERS:
-        return read_word(setting, text, &servers_words, target);
-    case SWITCH:
-        return read_switch(setting, text, target);
-    case LOG_FORMAT:
-        return read_log_format(setting, text, target);
-    default:
-        break;
-    }
+    int place = 0;
+    ls_status status = setting->words ? read_word(setting, text, &place) : LS_OK;
+    if (setting->type <= SECONDS_OR_0) return read_seconds(setting, text, target);
+    if (setting->type <= COUNT_OR_0) return read_number(setting, text, target);
+    if (setting->type == WORD) *(int *)target = place;
+    if (setting->type == SWITCH) *(bool *)target = place;
+    if (setting->words) return status;
     if (setting->type == SECRET && strlen(text) >= LS_SETTING_TEXT)
         return ls_fail(LS_INVALID_ARGUMENT, "%s is not shorter than 256 bytes", setting->name);
     if (strlen(text) >= LS_SETTING_TEXT) return refuse_settings(setting, text, "shorter than 256 bytes");
@@ -335,39 +271,16 @@ bool ls_settings_describe(const struct ls_settings *settings, size_t index, stru
     const struct setting *setting = &table[index];
     const void *source = (const char *)settings + setting->offset;
     *info = (struct ls_setting_info){
-        setting->name, setting->default_text, setting->help, units[setting->type], "", given(setting) != NULL};
-    switch (setting->type) {
-    case SECONDS:
-    case SECONDS_OR_0:
+        setting->name, setting->default_text, setting->help, unit_of(setting->type), "", given(setting) != NULL};
+    const char *text = source;
+    if (setting->type == WORD) text = setting->words->words[*(const int *)source];
+    if (setting->type == SWITCH) text = setting->words->words[*(const bool *)source];
+    if (setting->type == SECRET) text = *text ? "(set)" : ""; /* never printed */
+    if (setting->type <= SECONDS_OR_0)
         (void)ls_plain_text(info->value, sizeof(info->value), "%g", *(const double *)source);
-        break;
-    case BYTES:
-    case BYTES_OR_0:
-    case COUNT:
-    case COUNT_OR_0:
+    else if (setting->type <= COUNT_OR_0)
         (void)snprintf(info->value, sizeof(info->value), "%lld", (long long)*(const int64_t *)source);
-        break;
-    case LEVEL:
-        (void)snprintf(info->value, sizeof(info->value), "%s", levels[*(const ls_log_level *)source]);
-        break;
-    case TRANSPORT:
-        (void)snprintf(info->value, sizeof(info->value), "%s",
-                       ls_settings_transport_name(*(const enum ls_transport *)source));
-        break;
-    case SERVERS:
-        (void)snprintf(info->value, sizeof(info->value), "%s", servers[*(const enum ls_servers_mode *)source]);
-        break;
-    case SWITCH:
-        (void)snprintf(info->value, sizeof(info->value), "%d", *(const bool *)source);
-        break;
-    case LOG_FORMAT:
-        (void)snprintf(info->value, sizeof(info->value), "%s", *(const bool *)source ? "json" : "text");
-        break;
-    case SECRET: /* never printed */
-        (void)snprintf(info->value, sizeof(info->value), "%s", *(const char *)source ? "(set)" : "");
-        break;
-    default:
-        (void)snprintf(info->value, sizeof(info->value), "%s", (const char *)source);
-    }
+    else
+        (void)snprintf(info->value, sizeof(info->value), "%s", text);
     return true;
 }

@@ -116,3 +116,8 @@ ls_status ls_errno_status(int error) {
         return LS_UNKNOWN;
     }
 }
+
+ls_status ls_fail_errno(const char *doing, const char *path) {
+    int error = errno;
+    return ls_fail(ls_errno_status(error), "cannot %s '%s': %s", doing, path, strerror(error));
+}

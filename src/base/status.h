@@ -17,3 +17,5 @@ ls_status ls_fail_from_user(ls_status status, const char *function);
 ls_status ls_fail_memory(const char *what, size_t bytes);
 /* The status of a failed system call, for messages that name path and cause. */
 ls_status ls_errno_status(int error);
+/* Right after a call has failed: "cannot DOING 'PATH': ..." with that status. */
+ls_status ls_fail_errno(const char *doing, const char *path);

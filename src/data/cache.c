@@ -14,8 +14,7 @@
 enum state { EMPTY = 0, KEEPING, KEPT };
 
 struct cached {
-    struct ls_source source;
-    struct ls_source *inner;   /* owns */
+    struct ls_source_around around;
     size_t elements;           /* of one example */
     size_t example;            /* its bytes: a source of bytes keeps these */
     char *features;            /* owns */
@@ -30,16 +29,16 @@ static void keep_cache(const struct cached *cached, int64_t index, const void *f
     unsigned char expected = EMPTY;
     if (!atomic_compare_exchange_strong(&cached->states[index], &expected, KEEPING)) return;
     memcpy(cached->features + (size_t)index * cached->example, features, cached->example);
-    const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
-    ls_targets_copy(&cached->source.targets, targets, 1, &place);
+    const struct ls_targets place = ls_targets_at(&cached->targets, &cached->around.source.targets, index);
+    ls_targets_copy(&cached->around.source.targets, targets, 1, &place);
     atomic_store_explicit(&cached->states[index], KEPT, memory_order_release);
 }
 
 /* Returns the place of a kept example; NULL where it is not kept. */
 static const void *find_kept(const struct cached *cached, int64_t index, const struct ls_targets *targets) {
     if (atomic_load_explicit(&cached->states[index], memory_order_acquire) != KEPT) return NULL;
-    const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
-    ls_targets_copy(&cached->source.targets, &place, 1, targets);
+    const struct ls_targets place = ls_targets_at(&cached->targets, &cached->around.source.targets, index);
+    ls_targets_copy(&cached->around.source.targets, &place, 1, targets);
     return cached->features + (size_t)index * cached->example;
 }
 
@@ -51,7 +50,7 @@ static ls_status bytes_of_cache(const struct ls_source *source, int64_t index, u
         memcpy(features, kept, cached->example);
         return LS_OK;
     }
-    ls_status status = ls_source_bytes(cached->inner, index, features, targets);
+    ls_status status = ls_source_bytes(cached->around.inner, index, features, targets);
     if (!status) keep_cache(cached, index, features, targets);
     return status;
 }
@@ -62,7 +61,7 @@ static ls_status read_cached_bytes(const struct cached *cached, int64_t index, f
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     if (!kept) kept = bytes = ls_alloc(cached->example);
     if (!kept) return ls_fail_memory("an example", cached->example);
-    ls_status status = bytes ? bytes_of_cache(&cached->source, index, bytes, targets) : LS_OK;
+    ls_status status = bytes ? bytes_of_cache(&cached->around.source, index, bytes, targets) : LS_OK;
     if (!status) ls_pixels_to_unit(kept, cached->elements, features);
     return status;
 }
@@ -76,69 +75,40 @@ static ls_status read_cache_example(const struct ls_source *source, int64_t inde
         memcpy(features, kept, cached->example);
         return LS_OK;
     }
-    ls_status status = cached->inner->ops->read(cached->inner, index, features, targets);
+    ls_status status = cached->around.inner->ops->read(cached->around.inner, index, features, targets);
     if (!status) keep_cache(cached, index, features, targets);
     return status;
 }
 
-static ls_status read_cache_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                                    const struct ls_targets *targets) {
-    const struct ls_source *inner = ((const struct cached *)source)->inner;
-    return inner->ops->encoded(inner, index, bytes, size, targets);
-}
-
-static const char *class_cache_name(const struct ls_source *source, int label) {
-    return ls_source_class_name(((const struct cached *)source)->inner, label);
-}
-
-static int64_t file_of_cache(const struct ls_source *source, int64_t index) {
-    const struct ls_source *inner = ((const struct cached *)source)->inner;
-    return inner->ops->file(inner, index);
-}
-
-static const char *path_of_cache(const struct ls_source *source, int64_t index) {
-    return ls_source_path(((const struct cached *)source)->inner, index);
-}
-
 static void free_cached(struct ls_source *source) {
     struct cached *cached = (struct cached *)source;
-    if (cached->inner) cached->inner->ops->free(cached->inner);
+    if (cached->around.inner) cached->around.inner->ops->free(cached->around.inner);
     ls_free(cached->features);
     ls_targets_free(&cached->targets);
     ls_free((void *)cached->states);
     ls_free(cached);
 }
 
-static const struct ls_source_ops ops = {.read = read_cache_example,
-                                         .free = free_cached,
-                                         .class_name = class_cache_name,
-                                         .file = file_of_cache,
-                                         .path = path_of_cache,
-                                         .bytes = bytes_of_cache};
-static const struct ls_source_ops encoded_ops = {.read = read_cache_example,
-                                                 .free = free_cached,
-                                                 .class_name = class_cache_name,
-                                                 .path = path_of_cache,
-                                                 .encoded = read_cache_encoded,
-                                                 .file = file_of_cache,
-                                                 .bytes = bytes_of_cache};
-
 ls_status ls_source_cache(struct ls_source **source) {
     LS_NEW(struct cached, made, "a cache");
     size_t count = (size_t)(*source)->count;
-    made->source = **source;
-    made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;
-    made->elements = (size_t)ls_shape_count(&made->source.shape);
-    made->example = made->source.bytes ? made->elements : made->elements * sizeof(float);
+    ls_source_surround(*source, &made->around);
+    made->around.ops.read = read_cache_example;
+    made->around.ops.bytes = bytes_of_cache;
+    made->around.ops.free = free_cached;
+    made->around.ops.check = NULL; /* what is kept is sound */
+    made->around.ops.targets = NULL;
+    made->elements = (size_t)ls_shape_count(&made->around.source.shape);
+    made->example = made->around.source.bytes ? made->elements : made->elements * sizeof(float);
     made->features = ls_alloc_array(count, made->example);
     made->states = ls_alloc_array(count, sizeof(*made->states));
-    ls_status status = ls_targets_new(&made->source.targets, (int64_t)count, &made->targets);
+    ls_status status = ls_targets_new(&made->around.source.targets, (int64_t)count, &made->targets);
     if (status || !made->features || !made->states) {
         size_t bytes = count * made->example;
-        free_cached(&made->source);
+        made->around.inner = NULL;
+        free_cached(&made->around.source);
         return ls_fail_memory("the cache of all examples", bytes);
     }
-    made->inner = *source;
-    *source = &made->source;
+    *source = &made->around.source;
     return LS_OK;
 }

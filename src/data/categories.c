@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/random.h"
 
 #define FIRST_SLOTS 64
 
 static size_t hash(const char *word) {
-    uint64_t value = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (; *word; word++) value = (value ^ (unsigned char)*word) * UINT64_C(1099511628211);
+    uint64_t value = ls_random_stream(word);
     return (size_t)(value ^ value >> 32);
 }
 

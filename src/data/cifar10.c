@@ -68,19 +68,6 @@ ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, 
     return LS_OK;
 }
 
-static void free_reader(struct ls_reader **reader) {
-    ls_reader_free(*reader);
-}
-
-static ls_status read_file(const char *path, uint8_t **bytes, int64_t *records) {
-    LS_CLEANUP(free_reader) struct ls_reader *reader = NULL;
-    ls_status status = ls_reader_open(path, &reader);
-    if (!status) status = ls_reader_fill(reader, INT64_MAX);
-    if (!status) status = ls_cifar10_parse(path, ls_reader_bytes(reader), ls_reader_size(reader), records);
-    if (!status) *bytes = ls_reader_take(reader);
-    return status;
-}
-
 static int file_count(ls_split split) {
     return split == LS_TEST ? 1 : MAX_FILES;
 }
@@ -105,7 +92,9 @@ static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_spli
     for (int i = 0; i < file_count(split); i++) {
         LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, i);
         if (!path) return ls_fail_memory("a file name", 0);
-        ls_status status = read_file(path, &cifar10->files[i], &cifar10->records[i]);
+        size_t size = 0;
+        ls_status status = ls_reader_all(path, &cifar10->files[i], &size);
+        if (!status) status = ls_cifar10_parse(path, cifar10->files[i], size, &cifar10->records[i]);
         if (status) return status;
         cifar10->source.count += cifar10->records[i];
     }

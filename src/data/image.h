@@ -45,13 +45,3 @@ bool ls_png_is(const uint8_t *bytes, size_t size);
 ls_status ls_png_probe(const char *name, const uint8_t *bytes, size_t size, struct ls_image *image);
 ls_status ls_png_decode(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
                         struct ls_image *image);
-
-/* Draws one handwritten-like digit. */
-
-#define LS_DRAW_SIDE   28
-#define LS_DRAW_PIXELS (LS_DRAW_SIDE * LS_DRAW_SIDE)
-
-/* The class of an example, a pure function of its number: of ten in a row, each class comes once. */
-int ls_draw_label(uint64_t seed, uint64_t stream, int64_t index);
-/* Draws an example of that class: a pure function of the arguments, the same on every machine. */
-void ls_draw_digit(uint64_t seed, uint64_t stream, int64_t index, int label, uint8_t pixels[LS_DRAW_PIXELS]);

@@ -19,47 +19,44 @@
 
 struct images {
     struct ls_source source;
-    struct ls_names classes; /* folders' names */
-    struct picture {
-        char *path; /* owns */
-        int32_t label;
-    } * pictures; /* owns */
-    int64_t capacity;
+    struct ls_names classes;     /* folders' names */
+    struct ls_image_paths paths; /* source.count of them have a label */
+    int32_t *labels;             /* owns; NULL: there are none */
+    int64_t label_room;
     struct ls_image_wish wish;
 };
 
-static ls_status read_images_example(const struct ls_source *source, int64_t index, float *features,
-                                     const struct ls_targets *targets) {
+static const char *path_of_image(const struct ls_source *source, int64_t index) {
+    return ((const struct images *)source)->paths.names.names[index];
+}
+
+static ls_status targets_of_image(const struct ls_source *source, int64_t index, const struct ls_targets *targets) {
     const struct images *images = (const struct images *)source;
-    const struct picture *picture = &images->pictures[index];
-    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
-    size_t size;
-    ls_status status = ls_file_read(picture->path, &bytes, &size);
-    if (!status)
-        status = ls_picture_read(picture->path, bytes, size, &images->wish,
-                                 &(struct ls_image_place){&source->shape, features});
-    if (!status) *targets->labels = picture->label;
-    return status;
+    *targets->labels = images->labels ? images->labels[index] : 0;
+    return LS_OK;
 }
 
 static ls_status read_images_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
                                      const struct ls_targets *targets) {
-    const struct picture *picture = &((const struct images *)source)->pictures[index];
-    *targets->labels = picture->label;
-    return ls_file_read(picture->path, bytes, size);
+    (void)targets_of_image(source, index, targets);
+    return ls_file_read(path_of_image(source, index), bytes, size);
 }
 
-static ls_status targets_of_image(const struct ls_source *source, int64_t index, const struct ls_targets *targets) {
-    *targets->labels = ((const struct images *)source)->pictures[index].label;
-    return LS_OK;
+static ls_status read_images_example(const struct ls_source *source, int64_t index, float *features,
+                                     const struct ls_targets *targets) {
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    size_t size;
+    ls_status status = read_images_encoded(source, index, &bytes, &size, targets);
+    return status ? status
+                  : ls_picture_read(path_of_image(source, index), bytes, size, &((const struct images *)source)->wish,
+                                    &(struct ls_image_place){&source->shape, features});
 }
 
 static ls_status check_example(const struct ls_source *source, int64_t index) {
-    const struct picture *picture = &((const struct images *)source)->pictures[index];
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size;
-    ls_status status = ls_file_read(picture->path, &bytes, &size);
-    return status ? status : ls_picture_check(picture->path, bytes, size);
+    ls_status status = ls_file_read(path_of_image(source, index), &bytes, &size);
+    return status ? status : ls_picture_check(path_of_image(source, index), bytes, size);
 }
 
 static const char *class_images_name(const struct ls_source *source, int label) {
@@ -71,14 +68,10 @@ static int64_t file_of_images(const struct ls_source *source, int64_t index) {
     return index;
 }
 
-static const char *path_of_image(const struct ls_source *source, int64_t index) {
-    return ((const struct images *)source)->pictures[index].path;
-}
-
 static void free_images(struct ls_source *source) {
     struct images *images = (struct images *)source;
-    for (int64_t i = 0; i < source->count; i++) ls_free(images->pictures[i].path);
-    ls_free(images->pictures);
+    ls_files_names_free(&images->paths.names);
+    ls_free(images->labels);
     ls_files_names_free(&images->classes);
     ls_free(images);
 }
@@ -101,43 +94,37 @@ bool ls_images_name(const char *name) {
     return ends_with(name, (const char *const[]){".jpg", ".jpeg", ".png", NULL});
 }
 
-bool ls_images_unread_name(const char *name) {
+static bool is_unread(const char *name) {
     return ends_with(name, (const char *const[]){".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif", NULL});
 }
 
-ls_status ls_images_fail_depth(const char *folder, int depth) {
-    return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' is %d folders deep: is one of them a link to one above it?",
-                   folder, depth);
-}
-
-static ls_status add_picture(struct images *images, char *path, int32_t label) {
-    if (!path) return ls_fail_memory("a file name", 0);
-    ls_status status =
-        LS_GROW(images->pictures, images->capacity, images->source.count + 1, 256, "the names of images");
-    if (status)
-        ls_free(path);
-    else
-        images->pictures[images->source.count++] = (struct picture){path, label};
+ls_status ls_images_add_folder(struct ls_image_paths *paths, const char *folder, int depth) {
+    enum { DEEPEST = 32 };
+    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0}, folders = {0};
+    if (depth > DEEPEST)
+        return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' is %d folders deep: is one of them a link to one above it?",
+                       folder, depth);
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
+    if (!status) status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
+    for (int64_t i = 0; i < files.count && !status; i++) {
+        bool image = ls_images_name(files.names[i]);
+        if (image)
+            status = ls_files_names_add(&paths->names, &paths->capacity, ls_reader_path_join(folder, files.names[i]));
+        paths->others += !image;
+        paths->unread += is_unread(files.names[i]);
+    }
+    for (int64_t i = 0; i < folders.count && !status; i++) {
+        LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
+        status = path ? ls_images_add_folder(paths, path, depth + 1) : ls_fail_memory("a file name", 0);
+    }
     return status;
 }
 
-/* A folder's images, then those of the folders in it, as Keras walks them. */
-static ls_status add_class(struct images *images, const char *folder, int32_t label, int depth) {
-    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0}, folders = {0};
-    if (depth > LS_IMAGES_DEEPEST) return ls_images_fail_depth(folder, depth);
-    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
-    if (!status) status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
-    for (int64_t i = 0; i < files.count && !status; i++)
-        if (ls_images_name(files.names[i])) {
-            status = add_picture(images, ls_reader_path_join(folder, files.names[i]), label);
-        } else {
-            images->source.others++;
-            images->source.unread += ls_images_unread_name(files.names[i]);
-        }
-    for (int64_t i = 0; i < folders.count && !status; i++) {
-        LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
-        status = path ? add_class(images, path, label, depth + 1) : ls_fail_memory("a file name", 0);
-    }
+static ls_status add_class(struct images *images, const char *folder, int32_t label) {
+    ls_status status = ls_images_add_folder(&images->paths, folder, 1);
+    if (!status)
+        status = LS_GROW(images->labels, images->label_room, images->paths.names.count, 256, "the labels of images");
+    while (!status && images->source.count < images->paths.names.count) images->labels[images->source.count++] = label;
     return status;
 }
 
@@ -203,7 +190,7 @@ static ls_status add_classes(struct images *images, const char *folder, const st
             return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' has class '%s', which the training images do not have",
                            folder, folders.names[i]);
         LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
-        status = path ? add_class(images, path, (int32_t)label, 1) : ls_fail_memory("a file name", 0);
+        status = path ? add_class(images, path, (int32_t)label) : ls_fail_memory("a file name", 0);
     }
     return status;
 }
@@ -221,9 +208,9 @@ static ls_status digest_names(struct images *images) {
     ls_status status = ls_digest_new(&digest);
     if (status) return status;
     for (int64_t i = 0; i < images->source.count && !status; i++) {
-        const char *name = short_name(images->pictures[i].path);
+        const char *name = short_name(images->paths.names.names[i]);
         int64_t size = 0;
-        status = ls_file_size(images->pictures[i].path, &size);
+        status = ls_file_size(images->paths.names.names[i], &size);
         ls_digest_add(digest, name, strlen(name) + 1);
         ls_digest_add(digest, &size, sizeof(size));
     }
@@ -283,7 +270,7 @@ static ls_status settle_images(struct images *images, const char *path, const ls
 static ls_status find_first_shape(struct images *images, const ls_dataset_options *options) {
     ls_status status = LS_DATA_LOSS;
     for (int64_t i = 0; i < images->source.count && status == LS_DATA_LOSS; i++) {
-        status = settle_images(images, images->pictures[i].path, options);
+        status = settle_images(images, images->paths.names.names[i], options);
         if (options->damage == LS_DAMAGE_FAILS) break;
     }
     return status;
@@ -298,7 +285,7 @@ static ls_status find_shape(struct images *images, const ls_dataset_options *opt
     if (status || options->image_channels || images->source.shape.dims[2] != 1) return status;
     struct images other = *images;
     for (int64_t i = 0; i < count; i += step) {
-        if (settle_images(&other, images->pictures[i].path, options) || other.source.shape.dims[2] == 1) continue;
+        if (settle_images(&other, images->paths.names.names[i], options) || other.source.shape.dims[2] == 1) continue;
         ls_dataset_options colour = *options;
         colour.image_channels = (int)other.source.shape.dims[2];
         return find_first_shape(images, &colour);
@@ -313,6 +300,8 @@ static ls_status open_images(struct images *images, ls_status status, const ls_d
     if (!status) status = find_shape(images, options);
     images->source.classes = (int)images->classes.count;
     images->source.files = images->source.count;
+    images->source.others = images->paths.others;
+    images->source.unread = images->paths.unread;
     if (!status) return ls_dataset_from_source(&images->source, options, dataset);
     free_images(&images->source);
     return status;
@@ -332,15 +321,10 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
 
 ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEW(struct images, images, "a dataset");
-    images->source = (struct ls_source){.ops = &images_ops,
-                                        .kind = "images",
-                                        .slow = true,
-                                        .unlabelled = true,
-                                        .split = options->split,
-                                        .others = paths->others,
-                                        .unread = paths->unread};
-    ls_status status = LS_OK;
-    for (int64_t i = 0; i < paths->names.count && !status; i++)
-        status = add_picture(images, ls_steal(paths->names.names[i]), 0);
-    return open_images(images, status, options, dataset);
+    images->source = (struct ls_source){
+        .ops = &images_ops, .kind = "images", .slow = true, .unlabelled = true, .split = options->split};
+    images->paths = *paths;
+    images->source.count = paths->names.count;
+    *paths = (struct ls_image_paths){0};
+    return open_images(images, LS_OK, options, dataset);
 }

@@ -122,7 +122,8 @@ static ls_status call_function(const struct ls_stage *stage) {
                    ls_status_name(status));
 }
 
-static ls_status check_amount(const ls_map *map) {
+static ls_status check_amount(const ls_map *map, const ls_shape *shape) {
+    (void)shape;
     if (map->amount >= 0 && map->amount <= 1e6F) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "its amount is %g: it must be 0 or more", (double)map->amount);
 }
@@ -148,29 +149,14 @@ static ls_status check_channels(const ls_map *map, const ls_shape *shape) {
     return LS_OK;
 }
 
-static ls_status check_function(const ls_map *map) {
+static ls_status check_function(const ls_map *map, const ls_shape *shape) {
+    (void)shape;
     return map->function ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "the function is NULL");
 }
 
 static ls_status check_padded_crop(const ls_map *map, const ls_shape *shape) {
     if (map->padding) return ls_fail(LS_INVALID_ARGUMENT, "a central crop has no padding");
     return check_crop(map, shape);
-}
-
-static ls_status check_any_amount(const ls_map *map, const ls_shape *shape) {
-    (void)shape;
-    return check_amount(map);
-}
-
-static ls_status check_any_function(const ls_map *map, const ls_shape *shape) {
-    (void)shape;
-    return check_function(map);
-}
-
-static ls_status check_nothing(const ls_map *map, const ls_shape *shape) {
-    (void)map;
-    (void)shape;
-    return LS_OK;
 }
 
 /* Fields that a stage may have; the others must be left 0. */
@@ -198,19 +184,19 @@ enum nature {
 static const struct kind {
     const char *name;
     ls_status (*run)(const struct ls_stage *stage);
-    ls_status (*check)(const ls_map *map, const ls_shape *shape);
-    bool image; /* needs height x width x channels */
+    ls_status (*check)(const ls_map *map, const ls_shape *shape); /* NULL: there is nothing to check */
+    bool image;                                                   /* needs height x width x channels */
     int fields;
     enum nature nature;
 } kinds[] = {
-    [LS_MAP_FLIP] = {"flip", flip, check_nothing, true, 0, MOVED},
+    [LS_MAP_FLIP] = {"flip", flip, NULL, true, 0, MOVED},
     [LS_MAP_RANDOM_CROP] = {"crop", random_crop, check_crop, true, SIZE | PADDING, MOVED},
     [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_padded_crop, true, SIZE | PADDING, MOVED},
-    [LS_MAP_BRIGHTNESS] = {"brightness", brightness, check_any_amount, false, AMOUNT},
-    [LS_MAP_CONTRAST] = {"contrast", contrast, check_any_amount, true, AMOUNT},
+    [LS_MAP_BRIGHTNESS] = {"brightness", brightness, check_amount, false, AMOUNT},
+    [LS_MAP_CONTRAST] = {"contrast", contrast, check_amount, true, AMOUNT},
     [LS_MAP_NORMALISE] = {"normalise", normalise, check_channels, false, CHANNELS, POINTED},
-    [LS_MAP_RESCALE] = {"rescale", rescale, check_nothing, false, AMOUNT | OFFSET, POINTED},
-    [LS_MAP_FUNCTION] = {"function", call_function, check_any_function, false, FUNCTION},
+    [LS_MAP_RESCALE] = {"rescale", rescale, NULL, false, AMOUNT | OFFSET, POINTED},
+    [LS_MAP_FUNCTION] = {"function", call_function, check_function, false, FUNCTION},
     [LS_MAP_ROTATION] = {"rotation", ls_affine_rotate, ls_affine_check, true, FACTOR | FILL},
     [LS_MAP_ZOOM] = {"zoom", ls_affine_zoom, ls_affine_check, true, FACTOR | AXES | FILL},
     [LS_MAP_TRANSLATION] = {"translation", ls_affine_shift, ls_affine_check, true, AXES | FILL},
@@ -262,7 +248,7 @@ static ls_status check_stage(const ls_map *map, const ls_shape *shape, ls_shape 
     ls_shape_text(shape, text, sizeof(text));
     if (kind->image && shape->rank != 3)
         return ls_fail(LS_INVALID_ARGUMENT, "examples of shape %s are no images", text);
-    ls_status status = kind->check(map, shape);
+    ls_status status = kind->check ? kind->check(map, shape) : LS_OK;
     if (status) return status;
     *result = *shape;
     if (kind->fields & SIZE) result->dims[0] = map->height, result->dims[1] = map->width;

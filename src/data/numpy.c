@@ -86,9 +86,7 @@ static void close_place(struct place *place) {
 static bool has_name(const struct ls_names *names, const char *format, const char *word) {
     char name[32];
     (void)snprintf(name, sizeof(name), format, word);
-    for (int64_t i = 0; i < names->count; i++)
-        if (!strcmp(names->names[i], name)) return true;
-    return false;
+    return ls_files_names_find(names, name) >= 0;
 }
 
 /* Of each role the word that WORD.npz, in a folder, or x_WORD.npy has; NULL without one. */

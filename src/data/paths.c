@@ -11,70 +11,40 @@
 #include "data/sources.h"
 #include "data/reader.h"
 
-struct walk {
-    struct ls_image_paths found;
-    int64_t capacity;
-};
+static ls_status add_path(struct ls_image_paths *found, const char *path, bool listed);
 
-static ls_status add_image(struct walk *walk, const char *path) {
-    return ls_files_names_add(&walk->found.names, &walk->capacity, ls_strdup(path));
-}
-
-/* The files of a folder in the order of their names, then the folders in it. */
-static ls_status add_folder(struct walk *walk, const char *folder, int depth) {
-    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0}, folders = {0};
-    if (depth > LS_IMAGES_DEEPEST) return ls_images_fail_depth(folder, depth);
-    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
-    if (!status) status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
-    for (int64_t i = 0; i < files.count && !status; i++) {
-        bool image = ls_images_name(files.names[i]);
-        if (image)
-            status =
-                ls_files_names_add(&walk->found.names, &walk->capacity, ls_reader_path_join(folder, files.names[i]));
-        walk->found.others += !image;
-        walk->found.unread += ls_images_unread_name(files.names[i]);
-    }
-    for (int64_t i = 0; i < folders.count && !status; i++) {
-        LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
-        status = path ? add_folder(walk, path, depth + 1) : ls_fail_memory("a file name", 0);
-    }
-    return status;
-}
-
-static ls_status add_path(struct walk *walk, const char *path, bool listed);
-
-static ls_status add_list(struct walk *walk, const char *path) {
+static ls_status add_list(struct ls_image_paths *found, const char *path) {
     LS_CLEANUP(ls_files_names_free) struct ls_names lines = {0};
     ls_status status = ls_files_names_read(path, &lines);
     for (int64_t i = 0; i < lines.count && !status; i++) {
-        status = add_path(walk, lines.names[i], true);
+        status = add_path(found, lines.names[i], true);
         if (status) return ls_fail_context(status, "list '%s'", path);
     }
     return status;
 }
 
-static ls_status add_path(struct walk *walk, const char *path, bool listed) {
+static ls_status add_path(struct ls_image_paths *found, const char *path, bool listed) {
     bool folder = false;
     ls_status status = path && *path ? ls_file_is(path, LS_NAMES_FOLDERS, &folder) : LS_OK;
     if (status) return status;
     if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "a path is empty");
-    if (folder) return add_folder(walk, path, 1);
-    if (ls_images_name(path)) return add_image(walk, path);
-    if (ls_files_has_ending(path, ".txt") && !listed) return add_list(walk, path);
+    if (folder) return ls_images_add_folder(found, path, 1);
+    if (ls_images_name(path)) return ls_files_names_add(&found->names, &found->capacity, ls_strdup(path));
+    if (ls_files_has_ending(path, ".txt") && !listed) return add_list(found, path);
     return ls_fail(LS_INVALID_ARGUMENT, "'%s' is no folder, no .jpg, .jpeg or .png%s", path,
                    listed ? "" : ", no .txt with a path a line, and no .npy, .npz or .csv alone");
 }
 
 static ls_status open_images(const char *const *paths, size_t count, const ls_dataset_options *options,
                              ls_dataset **dataset) {
-    struct walk walk = {{{0}, 0, 0}, 0};
+    struct ls_image_paths found = {{0}, 0, 0, 0};
     ls_status status = LS_OK;
-    for (size_t i = 0; i < count && !status; i++) status = add_path(&walk, paths[i], false);
-    if (!status && !walk.found.names.count)
+    for (size_t i = 0; i < count && !status; i++) status = add_path(&found, paths[i], false);
+    if (!status && !found.names.count)
         status = ls_fail(LS_NOT_FOUND, "'%s'%s holds no .jpg, .jpeg or .png, but %lld other files", paths[0],
-                         count > 1 ? " and what follows" : "", (long long)walk.found.others);
-    if (!status) status = ls_images_of_paths(&walk.found, options, dataset);
-    ls_files_names_free(&walk.found.names);
+                         count > 1 ? " and what follows" : "", (long long)found.others);
+    if (!status) status = ls_images_of_paths(&found, options, dataset);
+    ls_files_names_free(&found.names);
     return status;
 }
 

@@ -108,6 +108,16 @@ void ls_reader_free(struct ls_reader *reader) {
     ls_free(reader);
 }
 
+ls_status ls_reader_all(const char *path, uint8_t **bytes, size_t *size) {
+    struct ls_reader *reader = NULL;
+    ls_status status = ls_reader_open(path, &reader);
+    if (!status) status = ls_reader_fill(reader, UINT64_MAX);
+    if (!status) *size = reader->size;
+    if (!status) *bytes = ls_reader_take(reader);
+    ls_reader_free(reader);
+    return status;
+}
+
 bool ls_reader_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length) {
     z_stream stream = {.next_in = (Bytef *)packed, .next_out = output};
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;

@@ -12,6 +12,8 @@ const uint8_t *ls_reader_bytes(const struct ls_reader *reader);
 size_t ls_reader_size(const struct ls_reader *reader);
 /* Hands the bytes over; they are freed with ls_free. The reader holds nothing afterwards. */
 uint8_t *ls_reader_take(struct ls_reader *reader);
+/* A whole file. *bytes is freed with ls_free. */
+ls_status ls_reader_all(const char *path, uint8_t **bytes, size_t *size);
 void ls_reader_free(struct ls_reader *reader);
 
 /* Unpacks bare deflate data of which exactly length bytes come; false when they do not. */

@@ -2,7 +2,6 @@
  * are unpacked into memory. */
 #include "data/record.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,36 +93,11 @@ static ls_status find_records(struct ls_record_file *file) {
     return status;
 }
 
-static void free_reader(struct ls_reader **reader) {
-    ls_reader_free(*reader);
-}
-
-static ls_status unpack(struct ls_record_file *file) {
-    LS_CLEANUP(free_reader) struct ls_reader *reader = NULL;
-    ls_status status = ls_reader_open(file->path, &reader);
-    if (!status) status = ls_reader_fill(reader, INT64_MAX);
-    if (status) return status;
-    (void)close(file->fd);
-    file->fd = -1;
-    file->size = ls_reader_size(reader);
-    file->bytes = ls_reader_take(reader);
-    return LS_OK;
-}
-
-/* A whole file in memory, in place of its descriptor. */
-static ls_status unpack_zlib(struct ls_record_file *file) {
-    uint8_t *bytes = NULL;
-    size_t size = 0;
+static ls_status unpack_zlib(const struct ls_record_file *file, uint8_t **bytes, size_t *size) {
     LS_CLEANUP(ls_free_pointer) uint8_t *packed = ls_alloc(file->size);
     if (!packed) return ls_fail_memory(file->path, file->size);
     ls_status status = read_at(file, 0, packed, file->size);
-    if (!status) status = ls_reader_inflate_zlib(file->path, packed, file->size, &bytes, &size);
-    if (status) return status;
-    (void)close(file->fd);
-    file->fd = -1;
-    file->size = size;
-    file->bytes = bytes;
-    return LS_OK;
+    return status ? status : ls_reader_inflate_zlib(file->path, packed, file->size, bytes, size);
 }
 
 /* Two bytes tell a file that gzip or zlib has packed, unless the first record's length has them and a right checksum.
@@ -133,8 +107,14 @@ static ls_status unpack_packed(struct ls_record_file *file) {
     if (file->size < LS_RECORD_HEADER) return LS_OK;
     ls_status status = read_at(file, 0, header, LS_RECORD_HEADER);
     if (status || header_is_good(header)) return status;
-    if (header[0] == 0x1F && header[1] == 0x8B) return unpack(file);
-    return ls_reader_is_zlib(header) ? unpack_zlib(file) : LS_OK;
+    bool gzip = header[0] == 0x1F && header[1] == 0x8B;
+    if (!gzip && !ls_reader_is_zlib(header)) return LS_OK;
+    size_t size = 0;
+    status = gzip ? ls_reader_all(file->path, &file->bytes, &size) : unpack_zlib(file, &file->bytes, &size);
+    if (status) return status;
+    ls_record_file_close(file);
+    file->size = size;
+    return LS_OK;
 }
 
 static ls_status open_record_file(struct ls_record_file *file, const char *path) {
@@ -199,14 +179,4 @@ ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, 
     *bytes = ls_steal(read);
     *size = place.length;
     return LS_OK;
-}
-
-ls_status ls_record_write(FILE *file, const char *path, const uint8_t *bytes, size_t size) {
-    uint8_t header[LS_RECORD_HEADER], footer[LS_RECORD_FOOTER];
-    ls_record_frame_header(size, header);
-    ls_record_frame_footer(bytes, size, footer);
-    if (fwrite(header, 1, LS_RECORD_HEADER, file) == LS_RECORD_HEADER && fwrite(bytes, 1, size, file) == size &&
-        fwrite(footer, 1, LS_RECORD_FOOTER, file) == LS_RECORD_FOOTER)
-        return LS_OK;
-    return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", path, strerror(errno));
 }

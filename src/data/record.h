@@ -1,7 +1,6 @@
 /* TFRecord files: records of a length, its checksum, the bytes and their checksum. */
 #pragma once
 #include <lockstep/lockstep.h>
-#include <stdio.h>
 
 struct ls_record_file;
 /* Opens a file, gzipped or plain, and finds the places of its records. Of a plain one it reads only the lengths.
@@ -17,6 +16,3 @@ int64_t ls_record_file_count(const struct ls_record_file *file);
 ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, uint8_t **bytes, size_t *size);
 /* "record 7 at offset 1234 of '/data/a.tfrecord'", for messages about what a record holds. */
 void ls_record_file_name(const struct ls_record_file *file, int64_t index, char *text, size_t size);
-
-/* Appends a record to a file that is open for writing. */
-ls_status ls_record_write(FILE *file, const char *path, const uint8_t *bytes, size_t size);

@@ -1,7 +1,11 @@
 /* Sources of every kind share this. */
 #include "data/sources.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "base/new.h"
+#include "base/random.h"
 #include "base/shape.h"
 #include "data/pixels.h"
 
@@ -32,4 +36,225 @@ ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t
 
 const char *ls_source_path(const struct ls_source *source, int64_t index) {
     return source->ops->path ? source->ops->path(source, index) : NULL;
+}
+
+/* ---- a source around another one ---- */
+
+static const struct ls_source *inner_of(const struct ls_source *source) {
+    return ((const struct ls_source_around *)source)->inner;
+}
+
+static int64_t inner_number(const struct ls_source *source, int64_t index) {
+    const int64_t *kept = ((const struct ls_source_around *)source)->kept;
+    return kept ? kept[index] : index;
+}
+
+static ls_status read_inner(const struct ls_source *source, int64_t index, float *features,
+                            const struct ls_targets *targets) {
+    return inner_of(source)->ops->read(inner_of(source), inner_number(source, index), features, targets);
+}
+
+static ls_status bytes_of_inner(const struct ls_source *source, int64_t index, uint8_t *features,
+                                const struct ls_targets *targets) {
+    return ls_source_bytes(inner_of(source), inner_number(source, index), features, targets);
+}
+
+static ls_status encoded_of_inner(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
+                                  const struct ls_targets *targets) {
+    return inner_of(source)->ops->encoded(inner_of(source), inner_number(source, index), bytes, size, targets);
+}
+
+static ls_status targets_of_inner(const struct ls_source *source, int64_t index, const struct ls_targets *targets) {
+    return ls_source_targets(inner_of(source), inner_number(source, index), targets);
+}
+
+static const char *class_of_inner(const struct ls_source *source, int label) {
+    return ls_source_class_name(inner_of(source), label);
+}
+
+static int64_t file_of_inner(const struct ls_source *source, int64_t index) {
+    return inner_of(source)->ops->file(inner_of(source), inner_number(source, index));
+}
+
+static const char *path_of_inner(const struct ls_source *source, int64_t index) {
+    return ls_source_path(inner_of(source), inner_number(source, index));
+}
+
+static ls_status check_inner(const struct ls_source *source, int64_t index) {
+    return inner_of(source)->ops->check(inner_of(source), inner_number(source, index));
+}
+
+static void free_around(struct ls_source *source) {
+    struct ls_source_around *around = (struct ls_source_around *)source;
+    around->inner->ops->free(around->inner);
+    ls_free(around->kept);
+    ls_free(around);
+}
+
+void ls_source_surround(struct ls_source *inner, struct ls_source_around *around) {
+    around->source = *inner;
+    around->source.ops = &around->ops;
+    around->inner = inner;
+    around->ops = (struct ls_source_ops){.read = read_inner,
+                                         .free = free_around,
+                                         .encoded = inner->ops->encoded ? encoded_of_inner : NULL,
+                                         .check = inner->ops->check ? check_inner : NULL,
+                                         .class_name = class_of_inner,
+                                         .file = inner->ops->file ? file_of_inner : NULL,
+                                         .targets = targets_of_inner,
+                                         .path = path_of_inner,
+                                         .bytes = bytes_of_inner};
+}
+
+ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t count) {
+    struct ls_source_around *made = ls_alloc(sizeof(*made));
+    if (!made) {
+        ls_free(kept);
+        return ls_fail_memory("a dataset", sizeof(*made));
+    }
+    ls_source_surround(*source, made);
+    made->source.count = count;
+    made->kept = kept;
+    *source = &made->source;
+    return LS_OK;
+}
+
+/* ---- files in turn ----
+ *
+ * As tf.data's interleave: some files are read in turn, a block of examples from each; one that ends makes room for the
+ * next file. The order is a function of the files' sizes alone, whatever reads them, in any number of threads. */
+
+/* The examples of a file, which lie side by side, that have not been given yet. */
+struct extent {
+    int64_t next, end;
+};
+
+/* Finds the place of each file's examples. Returns the number of files. Examples of one file are neighbours in the
+ * source, so a change of the file's number ends an extent. */
+static int64_t find_extents(const struct ls_source *source, struct extent *files) {
+    int64_t count = 0, last = -1;
+    for (int64_t i = 0; i < source->count; i++) {
+        int64_t file = source->ops->file(source, i);
+        if (!count || file != last) files[count++] = (struct extent){i, i};
+        files[count - 1].end = i + 1;
+        last = file;
+    }
+    return count;
+}
+
+/* As in tf.data, a slot's file gives way when an example that it has not is asked for, and the next file comes at the
+ * slot's next turn. */
+static void put_in_order(struct extent *files, int64_t count, const ls_dataset_options *options, struct extent **slots,
+                         int64_t *order) {
+    int64_t opened = 0, done = 0, total = files[count - 1].end;
+    int64_t cycle = options->interleave < count ? options->interleave : count;
+    for (int64_t slot = 0; done < total; slot = (slot + 1) % cycle) {
+        if (!slots[slot] && opened < count) slots[slot] = &files[opened++];
+        for (int64_t i = 0; slots[slot] && i < options->block_length; i++)
+            if (slots[slot]->next < slots[slot]->end)
+                order[done++] = slots[slot]->next++;
+            else
+                slots[slot] = NULL;
+    }
+}
+
+ls_status ls_source_interleave(struct ls_source **source, const ls_dataset_options *options) {
+    size_t count = (size_t)(*source)->count;
+    if (!(*source)->ops->file)
+        return ls_fail(LS_INVALID_ARGUMENT, "interleave: the %s dataset has no files to read in turn", (*source)->kind);
+    LS_CLEANUP(ls_free_pointer) struct extent *files = ls_alloc_array(count, sizeof(*files));
+    LS_CLEANUP(ls_free_pointer) struct extent **slots = ls_alloc_array((size_t)options->interleave, sizeof(*slots));
+    LS_CLEANUP(ls_free_pointer) int64_t *order = ls_alloc_array(count, sizeof(*order));
+    if (!files || !slots || !order) return ls_fail_memory("the order of the examples", count * sizeof(*files));
+    if (count) put_in_order(files, find_extents(*source, files), options, slots, order);
+    return ls_source_chosen(source, ls_steal(order), (int64_t)count);
+}
+
+/* ---- the parts of a split ----
+ *
+ * Mirrors validation_split and subset of tf.keras.utils.image_dataset_from_directory, but by class: of each one the
+ * same share is drawn for validation (a stratified split). It is a function of the seed, the labels and how many there
+ * are, so that all workers, and both parts, agree. Each part keeps the order of the source. */
+
+#define STREAM UINT64_C(0x76616c6964617465) /* of random numbers: "validate" */
+
+struct drawn {
+    int32_t label;
+    uint64_t random;
+    int64_t example;
+};
+
+static int compare_drawn(const void *left, const void *right) {
+    const struct drawn *a = left, *b = right;
+    if (a->label != b->label) return a->label < b->label ? -1 : 1;
+    if (a->random != b->random) return a->random < b->random ? -1 : 1;
+    return a->example < b->example ? -1 : a->example > b->example;
+}
+
+static int compare_examples(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* Numbers as targets are one class. */
+static ls_status draw_all(const struct ls_source *source, const ls_dataset_options *options, struct drawn *drawn,
+                          int64_t count) {
+    struct ls_targets targets = {0};
+    ls_status status = ls_targets_new(&source->targets, 1, &targets);
+    for (int64_t i = 0; i < count && !status; i++) {
+        int64_t example = options->skip + i;
+        if (!source->targets.numbers) status = ls_source_targets(source, example, &targets);
+        int32_t label = source->targets.numbers || status ? 0 : *targets.labels;
+        drawn[i] = (struct drawn){label, ls_random_bits(options->seed, STREAM, (uint64_t)example), example};
+    }
+    ls_targets_free(&targets);
+    return status;
+}
+
+/* The examples for validation among the first so many, by class: so their number is right over all classes too. */
+static int64_t validated_among(double split, int64_t count) {
+    return (int64_t)floor(split * (double)count + 0.5);
+}
+
+static int64_t keep_part(const struct drawn *drawn, int64_t count, const ls_dataset_options *options, int64_t *kept) {
+    int64_t left = 0;
+    for (int64_t first = 0, next; first < count; first = next) {
+        for (next = first; next < count && drawn[next].label == drawn[first].label; next++) continue;
+        int64_t validated =
+            validated_among(options->validation_split, next) - validated_among(options->validation_split, first);
+        bool validates = options->part == LS_PART_VALIDATION;
+        int64_t from = validates ? first : first + validated, to = validates ? first + validated : next;
+        for (int64_t i = from; i < to; i++) kept[left++] = drawn[i].example;
+    }
+    qsort(kept, (size_t)left, sizeof(*kept), compare_examples);
+    return left;
+}
+
+ls_status ls_source_draw_part(const struct ls_source *source, const ls_dataset_options *options, int64_t **kept,
+                              int64_t *count) {
+    int64_t among = source->count - options->skip;
+    if (options->limit && options->limit < among) among = options->limit;
+    LS_CLEANUP(ls_free_pointer) struct drawn *drawn = ls_alloc_array((size_t)among, sizeof(*drawn));
+    LS_CLEANUP(ls_free_pointer) int64_t *made = ls_alloc_array((size_t)among, sizeof(*made));
+    if (!drawn || !made) return ls_fail_memory("the parts of a dataset", (size_t)among * sizeof(*drawn));
+    ls_status status = draw_all(source, options, drawn, among);
+    if (status) return status;
+    qsort(drawn, (size_t)among, sizeof(*drawn), compare_drawn);
+    int64_t left = keep_part(drawn, among, options, made);
+    if (!left || left == among)
+        return ls_fail(LS_INVALID_ARGUMENT, "validation_split is %g: of %lld examples it leaves none for %s",
+                       options->validation_split, (long long)among,
+                       !left == (options->part == LS_PART_VALIDATION) ? "validation" : "training");
+    *kept = ls_steal(made);
+    *count = left;
+    return LS_OK;
+}
+
+ls_status ls_source_part(struct ls_source **source, ls_dataset_options *options) {
+    int64_t *kept = NULL, count = 0;
+    if (options->skip >= (*source)->count) return LS_OK; /* as without parts: skip leaves nothing */
+    ls_status status = ls_source_draw_part(*source, options, &kept, &count);
+    if (status) return status;
+    options->skip = options->limit = 0;
+    return ls_source_chosen(source, kept, count);
 }

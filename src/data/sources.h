@@ -22,6 +22,16 @@ ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t
 /* An example's targets, by the cheapest way that the source has. */
 ls_status ls_source_targets(const struct ls_source *source, int64_t index, const struct ls_targets *targets);
 
+/* A source around another one: what it has no way of its own for, the inner one does. */
+struct ls_source_around {
+    struct ls_source source;
+    struct ls_source_ops ops; /* of source */
+    struct ls_source *inner;  /* owns */
+    int64_t *kept;            /* owns: the numbers that examples have in inner; NULL: the same */
+};
+/* around becomes as inner is, with no more ops than it has. */
+void ls_source_surround(struct ls_source *inner, struct ls_source_around *around);
+
 /* A source whose examples are kept in memory once they have been read (tf.data's cache, before random stages). */
 
 /* Keeps what was read: *source becomes another source, which owns the one before. */
@@ -42,8 +52,8 @@ ls_status ls_source_interleave(struct ls_source **source, const ls_dataset_optio
 /* The part of a source that validation_split leaves for training, or for validation. */
 
 /* The numbers of the examples of options' part, rising, freed with ls_free. */
-ls_status ls_part_draw(const struct ls_source *source, const ls_dataset_options *options, int64_t **kept,
-                       int64_t *count);
+ls_status ls_source_draw_part(const struct ls_source *source, const ls_dataset_options *options, int64_t **kept,
+                              int64_t *count);
 /* *source becomes one that owns the one before. Of the examples that skip and limit leave, and then are 0. */
 ls_status ls_source_part(struct ls_source **source, ls_dataset_options *options);
 

@@ -316,7 +316,8 @@ static ls_status scale(const struct opening *opening) {
     if (options.limit && options.limit < count) count = options.limit;
     LS_CLEANUP(ls_free_pointer) int64_t *kept = NULL;
     options.part = LS_PART_TRAINING;
-    ls_status status = options.validation_split > 0 && count ? ls_part_draw(source, &options, &kept, &count) : LS_OK;
+    ls_status status =
+        options.validation_split > 0 && count ? ls_source_draw_part(source, &options, &kept, &count) : LS_OK;
     for (int64_t i = 0; !status && i < transform->count; i++)
         ls_column_scale(&transform->columns[i], kept, options.skip, count);
     return status;
@@ -353,22 +354,11 @@ static ls_status read_columns(struct opening *opening) {
 
 /* ---- opening ---- */
 
-/* The whole text, unpacked where the name says that it is packed. */
-static ls_status read_text(struct opening *opening) {
-    if (!ls_files_has_ending(opening->path, ".gz")) return ls_file_read(opening->path, &opening->bytes, &opening->size);
-    struct ls_reader *reader = NULL;
-    ls_status status = ls_reader_open(opening->path, &reader);
-    if (!status) status = ls_reader_fill(reader, UINT64_MAX);
-    if (!status) opening->size = ls_reader_size(reader);
-    if (!status) opening->bytes = ls_reader_take(reader);
-    ls_reader_free(reader);
-    return status;
-}
-
 static ls_status open_table(const char *path, const ls_dataset_options *options, bool needs_target,
                             struct table *table) {
     LS_CLEANUP(close_opening) struct opening opening = {path, options, needs_target, table};
-    ls_status status = read_text(&opening);
+    ls_status status = ls_files_has_ending(path, ".gz") ? ls_reader_all(path, &opening.bytes, &opening.size)
+                                                        : ls_file_read(path, &opening.bytes, &opening.size);
     if (!status) status = read_names(&opening);
     if (!status) status = options->transform ? take_trained(&opening) : take_all(&opening);
     if (!status) status = read_columns(&opening);

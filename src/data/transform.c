@@ -12,14 +12,9 @@
 #include "base/text.h"
 
 static void put_column(FILE *out, const struct ls_column *column, bool scaled) {
-    (void)fputs("{\"name\": ", out);
-    ls_json_put(out, column->name);
-    if (!column->words && scaled) {
-        (void)fputs(", \"mean\": ", out);
-        ls_json_put_exact(out, column->mean);
-        (void)fputs(", \"deviation\": ", out);
-        ls_json_put_exact(out, column->deviation);
-    }
+    ls_json_put_member(out, "{", "name", column->name);
+    if (!column->words && scaled)
+        (void)ls_plain_print(out, ", \"mean\": %.17g, \"deviation\": %.17g", column->mean, column->deviation);
     for (int64_t i = 0; i < column->categories.count; i++) {
         (void)fputs(i ? ", " : ", \"categories\": [", out);
         ls_json_put(out, column->categories.names[i]);

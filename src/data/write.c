@@ -1,11 +1,21 @@
-/* ls_dataset_write: goes through the examples and gives each to the format's table. */
+/* ls_dataset_write: goes through the examples and gives each to the format's table. Files are made in a folder beside
+ * what is there, and moved up when all of them are. */
+#define _GNU_SOURCE
 #include "data/write.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "data/files.h"
 #include "data/image.h"
 #include "data/sources.h"
 #include "data/role.h"
@@ -65,15 +75,68 @@ static const struct ls_write_ops *find_ops(ls_file_format format) {
     return format == LS_FORMAT_NPY || format == LS_FORMAT_NPZ ? &ls_write_arrays : NULL;
 }
 
+/* ---- several files that are in a folder all together or not at all ---- */
+
+#define NAME "/partial"
+
+/* Makes folder, unless it is there, and a hidden one in it: staging's path. */
+static ls_status begin_staging(const char *folder, struct ls_whole_file_partial *staging) {
+    size_t size = strlen(folder) + sizeof(NAME);
+    ls_status status = ls_files_folder_make(folder);
+    if (status) return status;
+    LS_CLEANUP(ls_free_pointer) char *place = ls_alloc(size);
+    if (!place) return ls_fail_memory("a path", size);
+    (void)snprintf(place, size, "%s" NAME, folder);
+    return ls_whole_file_partial_new(place, true, staging);
+}
+
+/* A file takes the place of one of its name; a folder that holds something stays as it is. */
+static ls_status move_up(const char *folder, const char *staging, const char *name) {
+    char from[4096], to[4096];
+    (void)snprintf(from, sizeof(from), "%.3800s/%.255s", staging, name);
+    (void)snprintf(to, sizeof(to), "%.3800s/%.255s", folder, name);
+    if (!rename(from, to)) return LS_OK;
+    if (errno == ENOTEMPTY || errno == EEXIST)
+        return ls_fail(LS_ALREADY_EXISTS, "'%s' has something in it: take another folder", to);
+    return ls_fail_errno("write", to);
+}
+
+static int is_made(const struct dirent *entry) {
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+static ls_status move_all(const char *folder, const struct ls_whole_file_partial *staging) {
+    struct dirent **entries = NULL;
+    int count = syncfs(staging->fd) ? -1 : scandir(staging->path, &entries, is_made, alphasort);
+    if (count < 0) return ls_fail_errno("write", folder);
+    ls_status status = LS_OK;
+    for (int i = 0; i < count; i++) {
+        if (!status) status = move_up(folder, staging->path, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return status ? status : ls_whole_file_sync_folder(staging->path);
+}
+
+/* With LS_OK brings what is in it to the disk and moves it up: ALREADY_EXISTS where a folder of the same name holds
+ * something. Else removes it. Returns status, or its own. */
+static ls_status end_staging(const char *folder, struct ls_whole_file_partial *staging, ls_status status) {
+    if (!status) status = move_all(folder, staging);
+    ls_whole_file_partial_free(staging);
+    return status;
+}
+
+/* ---- writing ---- */
+
 /* All examples' files, or none. */
 static ls_status write_whole(struct ls_write *write, const struct ls_write_ops *ops, const char *folder) {
     struct ls_whole_file_partial staging;
-    ls_status status = ls_staging_begin(folder, &staging);
+    ls_status status = begin_staging(folder, &staging);
     if (status) return status;
     write->folder = staging.path;
     status = ops->begin(write);
     for (; write->done < write->dataset->count && !status; write->done++, write->next++) status = ops->add(write);
-    return ls_staging_end(folder, &staging, ops->end(write, status));
+    return end_staging(folder, &staging, ops->end(write, status));
 }
 
 ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, const char *folder,

@@ -7,8 +7,8 @@
 
 #include "base/shape.h"
 #include "base/new.h"
+#include "base/record_frame.h"
 #include "data/example.h"
-#include "data/record.h"
 #include "data/sources.h"
 #include "data/dataset.h"
 #include "data/write.h"
@@ -23,13 +23,13 @@ struct output {
 static ls_status close_shard(struct output *output) {
     FILE *file = ls_steal(output->file);
     if (!file || !fclose(file)) return LS_OK;
-    return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", output->path, strerror(errno));
+    return ls_fail_errno("write", output->path);
 }
 
 static ls_status open_write_record_file(struct output *output) {
     output->file = fopen(output->path, "wbe");
     if (output->file) return LS_OK;
-    return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", output->path, strerror(errno));
+    return ls_fail_errno("write", output->path);
 }
 
 static ls_status open_shard(const struct ls_write *write, struct output *output) {
@@ -49,8 +49,7 @@ static ls_status write_class_names(const struct ls_write *write, struct output *
     for (int label = 0; label < source->classes && !status; label++) {
         const char *name = ls_source_class_name(source, label);
         int written = name ? fprintf(output->file, "%s\n", name) : fprintf(output->file, "%d\n", label);
-        if (written < 0)
-            status = ls_fail(ls_errno_status(errno), "cannot write '%s': %s", output->path, strerror(errno));
+        if (written < 0) status = ls_fail_errno("write", output->path);
     }
     ls_status closed = close_shard(output);
     return status ? status : closed;
@@ -117,7 +116,7 @@ static ls_status add_write_record(struct ls_write *write) {
     if (!status) status = ls_targets_new(&write->dataset->source->targets, 1, &targets);
     if (!status) status = make_example(write, &bytes, &targets, &example);
     if (!status) status = ls_example_pack(&example, &packed, &size);
-    return status ? status : ls_record_write(output->file, output->path, packed, size);
+    return status ? status : ls_record_frame_write(output->file, output->path, packed, size);
 }
 
 static ls_status end_write_record(struct ls_write *write, ls_status status) {

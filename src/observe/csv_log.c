@@ -22,11 +22,6 @@ struct csv_log {
     int64_t begun; /* bytes before this training's rows: a state that survives, of who writes */
 };
 
-static ls_status fail_csv_log_path(const struct csv_log *log, const char *doing) {
-    int error = errno;
-    return ls_fail(ls_errno_status(error), "cannot %s '%s': %s", doing, log->path, strerror(error));
-}
-
 /* The size of the text without this training's rows of epochs from that one on, and without a torn row at its end. */
 static size_t cut_csv_log(const char *text, size_t size, size_t begun, int epoch) {
     while (size > begun && text[size - 1] != '\n') size--;
@@ -44,38 +39,38 @@ static size_t cut_csv_log(const char *text, size_t size, size_t begun, int epoch
 /* Cuts the file where training goes on: rows of earlier epochs stay. */
 static ls_status cut_file(const struct csv_log *log, int epoch) {
     struct stat info;
-    if (fstat(fileno(log->out), &info)) return fail_csv_log_path(log, "read");
+    if (fstat(fileno(log->out), &info)) return ls_fail_errno("read", log->path);
     size_t size = (size_t)info.st_size;
     LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(size + 1);
     if (!text) return ls_fail_memory(log->path, size);
     ls_status status = ls_read_file_at(fileno(log->out), log->path, 0, text, size);
     if (status) return status;
     if (ftruncate(fileno(log->out), (off_t)cut_csv_log(text, size, (size_t)log->begun, epoch)))
-        return fail_csv_log_path(log, "cut");
+        return ls_fail_errno("cut", log->path);
     return LS_OK;
 }
 
 static ls_status open_log(struct csv_log *log, const char *mode) {
     log->out = fopen(log->path, mode);
-    return log->out ? LS_OK : fail_csv_log_path(log, "open");
+    return log->out ? LS_OK : ls_fail_errno("open", log->path);
 }
 
 static ls_status close_log(struct csv_log *log) {
     FILE *out = ls_steal(log->out);
-    return out && fclose(out) ? fail_csv_log_path(log, "write") : LS_OK;
+    return out && fclose(out) ? ls_fail_errno("write", log->path) : LS_OK;
 }
 
 /* Rows of other trainings are before it. */
 static ls_status begin_rows(struct csv_log *log) {
     struct stat info;
-    if (fstat(fileno(log->out), &info)) return fail_csv_log_path(log, "read");
+    if (fstat(fileno(log->out), &info)) return ls_fail_errno("read", log->path);
     log->begun = (int64_t)info.st_size;
     return LS_OK;
 }
 
 static ls_status put_header(const struct csv_log *log, const ls_callback_call *call) {
     struct stat info;
-    if (fstat(fileno(log->out), &info)) return fail_csv_log_path(log, "read");
+    if (fstat(fileno(log->out), &info)) return ls_fail_errno("read", log->path);
     if (info.st_size) return LS_OK;
     (void)fputs("epoch", log->out);
     for (size_t i = 0; i < call->log_count; i++)
@@ -109,7 +104,7 @@ static ls_status put_row(void *context, const ls_callback_call *call) {
     for (size_t i = 0; i < call->log_count; i++)
         (void)ls_plain_print(log->out, "%c%.9g", log->options.separator, call->logs[i].value);
     (void)fputc('\n', log->out);
-    return fflush(log->out) ? fail_csv_log_path(log, "write") : LS_OK;
+    return fflush(log->out) ? ls_fail_errno("write", log->path) : LS_OK;
 }
 
 static ls_status end_csv_log(void *context, const ls_callback_call *call) {

@@ -77,7 +77,7 @@ static ls_status cut_file(const char *path, ls_event_later_fn *later, void *cont
     const struct log log = {path, fd, (uint64_t)info.st_size};
     ls_status status = find_end(&log, later, context, &end);
     if (status || end == log.size || !ftruncate(fd, (off_t)end)) return status;
-    return ls_fail(ls_errno_status(errno), "cannot cut '%s': %s", path, strerror(errno));
+    return ls_fail_errno("cut", path);
 }
 
 ls_status ls_event_cut_files(const char *folder, uint64_t run, ls_event_later_fn *later, void *context) {

@@ -18,25 +18,10 @@ struct ls_event_file {
     char path[4096];
 };
 
-static ls_status fail_event_file_path(const char *doing, const char *path) {
-    int error = errno;
-    return ls_fail(ls_errno_status(error), "cannot %s '%s': %s", doing, path, strerror(error));
-}
-
 static double wall_time(void) {
     struct timespec time;
     (void)clock_gettime(CLOCK_REALTIME, &time);
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static ls_status put_event_file(struct ls_event_file *file, const void *bytes, size_t size) {
-    uint8_t header[LS_RECORD_HEADER], footer[LS_RECORD_FOOTER];
-    ls_record_frame_header(size, header);
-    ls_record_frame_footer(bytes, size, footer);
-    if (fwrite(header, 1, sizeof(header), file->out) == sizeof(header) && fwrite(bytes, 1, size, file->out) == size &&
-        fwrite(footer, 1, sizeof(footer), file->out) == sizeof(footer))
-        return LS_OK;
-    return fail_event_file_path("write", file->path);
 }
 
 static ls_status put_event(struct ls_event_file *file, struct ls_event *event) {
@@ -44,7 +29,7 @@ static ls_status put_event(struct ls_event_file *file, struct ls_event *event) {
     size_t size = 0;
     event->wall_time = wall_time();
     ls_status status = ls_event_pack(event, &bytes, &size);
-    return status ? status : put_event_file(file, bytes, size);
+    return status ? status : ls_record_frame_write(file->out, file->path, bytes, size);
 }
 
 void ls_event_file_end(uint64_t run, char end[LS_EVENT_RUN + sizeof(LS_EVENT_FILE_END)]) {
@@ -62,13 +47,13 @@ static ls_status create(struct ls_event_file *file, const char *folder, uint64_t
                               (long long)time(NULL), host, (int)getpid(), number, end);
         if (length >= (int)sizeof(file->path)) return ls_fail(LS_INVALID_ARGUMENT, "'%.80s...' is too long", folder);
         file->out = fopen(file->path, "wxe");
-        if (!file->out && errno != EEXIST) return fail_event_file_path("create", file->path);
+        if (!file->out && errno != EEXIST) return ls_fail_errno("create", file->path);
     }
     return LS_OK;
 }
 
 ls_status ls_event_file_open(const char *folder, uint64_t run, struct ls_event_file **file) {
-    if (mkdir(folder, 0777) && errno != EEXIST) return fail_event_file_path("make folder", folder);
+    if (mkdir(folder, 0777) && errno != EEXIST) return ls_fail_errno("make folder", folder);
     LS_NEW(struct ls_event_file, made, "an event file");
     struct ls_event first = {.tag = NULL};
     ls_status status = create(made, folder, run);
@@ -84,12 +69,12 @@ ls_status ls_event_file_open(const char *folder, uint64_t run, struct ls_event_f
 }
 
 ls_status ls_event_file_flush(struct ls_event_file *file) {
-    return fflush(file->out) ? fail_event_file_path("write", file->path) : LS_OK;
+    return fflush(file->out) ? ls_fail_errno("write", file->path) : LS_OK;
 }
 
 ls_status ls_event_file_close(struct ls_event_file *file) {
     if (!file) return LS_OK;
-    ls_status status = fclose(file->out) ? fail_event_file_path("write", file->path) : LS_OK;
+    ls_status status = fclose(file->out) ? ls_fail_errno("write", file->path) : LS_OK;
     ls_free(file);
     return status;
 }
@@ -152,7 +137,7 @@ ls_status ls_event_file_graph(struct ls_event_file *file, const struct ls_event_
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size = 0;
     ls_status status = ls_event_pack_graph(nodes, count, wall_time(), &bytes, &size);
-    return status ? status : put_event_file(file, bytes, size);
+    return status ? status : ls_record_frame_write(file->out, file->path, bytes, size);
 }
 
 ls_status ls_event_file_images(struct ls_event_file *file, const char *tag, int64_t step, const ls_shape *height_width,

@@ -51,27 +51,20 @@ ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct
     return LS_OK;
 }
 
-static void print_flight_file_text(FILE *out, const char *key, const char *text) {
-    (void)fprintf(out, "\"%s\": ", key);
-    ls_json_put(out, text);
-    (void)fprintf(out, ", ");
-}
-
 void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span *span) {
     FILE *out = file->out;
     int64_t ended = span->ended ? span->ended : ls_now();
     int64_t begun = span->begun ? span->begun : ended;
-    (void)fprintf(out, ",\n{\"name\": ");
-    ls_json_put(out, span->name);
+    ls_json_put_member(out, ",\n{", "name", span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->config.rank, LS_FLIGHT_THREAD);
     ls_chrome_time(out, "ts", begun + file->offset);
     ls_chrome_time(out, "dur", ended - begun);
-    (void)fprintf(out, ", \"args\": {\"sequence\": %llu, ", (unsigned long long)span->sequence);
-    print_flight_file_text(out, "kind", span->kind);
-    print_flight_file_text(out, "dtype", span->dtype);
-    if (span->algorithm) print_flight_file_text(out, "algorithm", span->algorithm);
-    print_flight_file_text(out, "state", span->state);
-    (void)fprintf(out, "\"count\": %llu, \"bytes\": %llu}}", (unsigned long long)span->count,
+    (void)fprintf(out, ", \"args\": {\"sequence\": %llu", (unsigned long long)span->sequence);
+    ls_json_put_member(out, ", ", "kind", span->kind);
+    ls_json_put_member(out, ", ", "dtype", span->dtype);
+    if (span->algorithm) ls_json_put_member(out, ", ", "algorithm", span->algorithm);
+    ls_json_put_member(out, ", ", "state", span->state);
+    (void)fprintf(out, ", \"count\": %llu, \"bytes\": %llu}}", (unsigned long long)span->count,
                   (unsigned long long)span->bytes);
 }
 
@@ -82,12 +75,10 @@ static void print_end(const struct ls_flight_file *file) {
     (void)gethostname(host, sizeof(host) - 1);
     (void)fprintf(file->out,
                   "\n], \"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": %lld,\n\"otherData\": {\"lockstep\": "
-                  "\"%s\", \"flight_record\": true, \"rank\": %d, \"workers\": %d, \"pid\": %d, \"clock\": \"%s\", "
-                  "\"host\": ",
+                  "\"%s\", \"flight_record\": true, \"rank\": %d, \"workers\": %d, \"pid\": %d, \"clock\": \"%s\"",
                   (long long)LS_CHROME_TIME_BASE, LS_VERSION, config->rank, config->size, (int)getpid(), clock);
-    ls_json_put(file->out, host);
-    (void)fprintf(file->out, ", \"reason\": ");
-    ls_json_put(file->out, config->reason);
+    ls_json_put_member(file->out, ", ", "host", host);
+    ls_json_put_member(file->out, ", ", "reason", config->reason);
     (void)fprintf(file->out, ", \"dropped_collectives\": %llu}}\n", (unsigned long long)config->dropped);
 }
 

@@ -12,8 +12,7 @@
 
 static void print_span(FILE *out, const struct ls_timeline *timeline, const struct ls_timeline_file *file,
                        const struct ls_timeline_span *span) {
-    (void)fprintf(out, ",\n{\"name\": ");
-    ls_json_put(out, span->name);
+    ls_json_put_member(out, ",\n{", "name", span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->rank, span->tid);
     ls_chrome_time(out, "ts", span->begun + timeline->ranks[file->rank].offset);
     ls_chrome_time(out, "dur", span->ended - span->begun);
@@ -189,8 +188,7 @@ static void print_json_rank(FILE *out, const struct ls_timeline *timeline, int i
             out, ", \"came_last\": %lld, \"late_ms\": %.6f, \"compute_ms\": %.6f, \"wait_ms\": %.6f, \"wire_ms\": %.6f",
             (long long)rank->came_last, rank->late / 1e6, rank->compute / 1e6, rank->wait / 1e6, rank->wire / 1e6);
         print_json_call(out, "last", last_call(rank));
-        (void)fprintf(out, ", \"error\": ");
-        ls_json_put(out, rank->file->reason);
+        ls_json_put_member(out, ", ", "error", rank->file->reason);
     }
     (void)fprintf(out, "}");
 }

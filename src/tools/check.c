@@ -79,19 +79,18 @@ static void put_identity(FILE *stream, const struct ls_cluster_view *config) {
 static void print_json_error(FILE *stream, ls_status status) {
     (void)fputs("{\"valid\": false, \"mode\": null, \"task_type\": null, \"task_index\": null, \"is_chief\": null, "
                 "\"num_workers\": null, \"id_in_cluster\": null, \"collective_leader\": null, \"cluster\": null, "
-                "\"source\": null, \"ignored\": [], \"warnings\": [], \"error\": {\"code\": ",
+                "\"source\": null, \"ignored\": [], \"warnings\": [], \"error\": ",
                 stream);
-    ls_json_put(stream, ls_status_name(status));
-    (void)fputs(", \"message\": ", stream);
-    ls_json_put(stream, ls_error());
+    ls_json_put_member(stream, "{", "code", ls_status_name(status));
+    ls_json_put_member(stream, ", ", "message", ls_error());
     (void)fputs("}}", stream);
 }
 
 static void put_sources(FILE *stream, const struct ls_resolution *resolution) {
     (void)fprintf(stream, ", \"source\": \"%s\", \"ignored\": [", resolution->source);
     for (int i = 0; i < resolution->ignored_count; i++) {
-        (void)fprintf(stream, "%s{\"source\": \"%s\", \"why\": ", i ? ", " : "", resolution->ignored[i].source);
-        ls_json_put(stream, resolution->ignored[i].why);
+        (void)fprintf(stream, "%s{\"source\": \"%s\"", i ? ", " : "", resolution->ignored[i].source);
+        ls_json_put_member(stream, ", ", "why", resolution->ignored[i].why);
         (void)fputc('}', stream);
     }
     (void)fputc(']', stream);

@@ -66,21 +66,16 @@ static void judge(const struct ls_cluster_view *config, const struct ls_probe *p
     compare_check_connect(config, probe, cluster ? cluster : "", finding);
 }
 
-static void print_member(FILE *out, const char *name, const char *text) {
-    (void)fprintf(out, ", \"%s\": ", name);
-    ls_json_put(out, text);
-}
-
 static void print_check_connect_json(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
     (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s\"", rank ? ", " : "", rank, probe->task->name);
-    print_member(out, "address", probe->task->address);
-    print_member(out, "state", finding->state);
-    print_member(out, "why", finding->why);
+    ls_json_put_member(out, ", ", "address", probe->task->address);
+    ls_json_put_member(out, ", ", "state", finding->state);
+    ls_json_put_member(out, ", ", "why", finding->why);
     if (probe->state == LS_PROBE_ANSWERED) {
-        print_member(out, "version", finding->version);
-        print_member(out, "phase", finding->phase);
-        print_member(out, "says_it_is", finding->task);
-        print_member(out, "cluster", finding->cluster);
+        ls_json_put_member(out, ", ", "version", finding->version);
+        ls_json_put_member(out, ", ", "phase", finding->phase);
+        ls_json_put_member(out, ", ", "says_it_is", finding->task);
+        ls_json_put_member(out, ", ", "cluster", finding->cluster);
         (void)ls_plain_print(out, ", \"generation\": %lld, \"round_trip_ms\": %.3f",
                              (long long)ls_probe_number(probe, "generation"), (double)probe->round_trip / 1e6);
     }

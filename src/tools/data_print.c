@@ -6,18 +6,14 @@
 #include "base/json.h"
 #include "base/shape.h"
 #include "data/sources.h"
-#include "tools/rounded.h"
 
 #define LINES 40 /* classes in the table at most */
 #define WORDS 6  /* of a column, at most */
+#define SHOWN 5  /* digits of a number */
 
 /* As a training gets it, or the bytes that become that. */
 static const char *kept_type(const struct ls_source *source) {
     return source->integers ? "int32" : source->bytes ? "uint8" : "float32";
-}
-
-static void put_rounded(FILE *out, double value) {
-    ls_rounded_put(out, value, 5);
 }
 
 /* ---- the table ---- */
@@ -25,13 +21,13 @@ static void put_rounded(FILE *out, double value) {
 static void print_numbers(const char *what, const struct ls_data_numbers *numbers, FILE *out) {
     if (!numbers->count) return;
     (void)fprintf(out, "  %-9s ", what);
-    put_rounded(out, numbers->lowest);
+    ls_json_put_rounded(out, numbers->lowest, SHOWN);
     (void)fputs(" to ", out);
-    put_rounded(out, numbers->highest);
+    ls_json_put_rounded(out, numbers->highest, SHOWN);
     (void)fputs(", mean ", out);
-    put_rounded(out, numbers->mean);
+    ls_json_put_rounded(out, numbers->mean, SHOWN);
     (void)fputs(", deviation ", out);
-    put_rounded(out, numbers->deviation);
+    ls_json_put_rounded(out, numbers->deviation, SHOWN);
     (void)fputc('\n', out);
 }
 
@@ -97,9 +93,9 @@ static void print_column(const struct ls_column *column, bool target, FILE *out)
         (void)fprintf(out, " and %lld more", (long long)(column->categories.count - WORDS));
     if (!column->words && !target) {
         (void)fputs(" mean ", out);
-        put_rounded(out, column->mean);
+        ls_json_put_rounded(out, column->mean, SHOWN);
         (void)fputs(", deviation ", out);
-        put_rounded(out, column->deviation);
+        ls_json_put_rounded(out, column->deviation, SHOWN);
     }
     (void)fputs(target ? ", the target\n" : "\n", out);
 }
@@ -146,12 +142,7 @@ static void put_classes(const struct ls_data_facts *facts, FILE *out) {
     const struct ls_source *source = facts->data->source;
     (void)fputs(", \"classes\": [", out);
     for (int i = 0; facts->counts && i < source->classes; i++) {
-        const char *name = ls_source_class_name(source, i);
-        (void)fputs(i ? ", {\"name\": " : "{\"name\": ", out);
-        if (name)
-            ls_json_put(out, name);
-        else
-            (void)fputs("null", out);
+        ls_json_put_member(out, i ? ", {" : "{", "name", ls_source_class_name(source, i));
         (void)fprintf(out, ", \"examples\": %lld}", (long long)facts->counts[i]);
     }
     (void)fputc(']', out);
@@ -175,8 +166,7 @@ static void put_split(const struct ls_data_facts *facts, FILE *out) {
 }
 
 void ls_data_print_json(const char *name, const struct ls_data_facts *facts, int count, const char *hints, FILE *out) {
-    (void)fputs("{\"source\": ", out);
-    ls_json_put(out, name);
+    ls_json_put_member(out, "{", "source", name);
     (void)fprintf(out, ", \"kind\": \"%s\", \"splits\": [", facts->data->source->kind);
     for (int i = 0; i < count; i++) {
         if (i) (void)fputs(", ", out);

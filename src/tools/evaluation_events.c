@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <lockstep/tools.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/random.h"
@@ -19,8 +18,7 @@ struct ls_tools_events {
 static ls_status open_events(const char *folder, struct ls_event_file **file) {
     char path[4096];
     uint64_t run;
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        return ls_fail(ls_errno_status(errno), "cannot make folder '%s': %s", folder, strerror(errno));
+    if (mkdir(folder, 0777) && errno != EEXIST) return ls_fail_errno("make folder", folder);
     (void)snprintf(path, sizeof(path), "%.4000s/validation", folder);
     ls_status status = ls_entropy_fill(&run, sizeof(run));
     return status ? status : ls_event_file_open(path, run, file);

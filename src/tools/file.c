@@ -1,11 +1,14 @@
-/* Files of the command's own, behind tools.h. */
+/* Files and errors of the command's own, behind tools.h; and whether a training uses a checkpoint folder: its lock
+ * tells. */
 #include <lockstep/tools.h>
 
 #include "base/json.h"
 #include "base/need.h"
+#include "base/settings.h"
 #include "base/status.h"
 #include "base/streams.h"
 #include "base/whole_file.h"
+#include "checkpoint/folder_lock.h"
 
 static ls_status with_option(const char *option, ls_status status) {
     return status ? ls_fail_context(status, "'%s'", option) : LS_OK;
@@ -32,7 +35,24 @@ void ls_tools_open_streams(void) {
 
 void ls_tools_put_json(FILE *out, const char *name, const char *text) {
     if (!out || !name || !text) return;
-    (void)fprintf(out, "\"%s\": ", name);
-    ls_json_put(out, text);
+    ls_json_put_member(out, "", name, text);
     (void)fputs(", ", out);
+}
+
+ls_status ls_tools_fail(ls_status status, const char *text) {
+    LS_NEED(text);
+    return ls_fail(status, "%s", *text ? text : ls_status_name(status));
+}
+
+ls_status ls_tools_folder_job(const char *folder, bool *there, bool *left, double *comes, double *returns) {
+    LS_NEED(folder, there, left, comes, returns);
+    struct ls_settings settings;
+    ls_status status = ls_settings_read(&settings);
+    if (status) return status;
+    enum ls_folder_holder holder = ls_folder_lock_look(folder);
+    *there = holder != LS_FOLDER_FREE;
+    *left = holder == LS_FOLDER_LEFT;
+    *comes = settings.join_timeout;
+    *returns = settings.rejoin_timeout;
+    return LS_OK;
 }

@@ -84,31 +84,22 @@ ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count, char *
     return ls_text_close(&made, LS_OK, "a text", text);
 }
 
-/* "key": "value" */
-static void put_info(FILE *to, const char *before, const char *key, const char *value) {
-    (void)fprintf(to, "%s\"%s\": ", before, key);
-    if (value)
-        ls_json_put(to, value);
-    else
-        (void)fputs("null", to);
-}
-
 static void put_setting(FILE *to, const struct ls_setting_info *info, bool first) {
-    put_info(to, first ? "{" : ", {", "name", info->name);
-    put_info(to, ", ", "value", info->value);
-    put_info(to, ", ", "unit", info->unit);
-    put_info(to, ", ", "from", origin(info));
-    put_info(to, ", ", "default", info->default_text);
-    put_info(to, ", ", "help", info->help);
+    ls_json_put_member(to, first ? "{" : ", {", "name", info->name);
+    ls_json_put_member(to, ", ", "value", info->value);
+    ls_json_put_member(to, ", ", "unit", info->unit);
+    ls_json_put_member(to, ", ", "from", origin(info));
+    ls_json_put_member(to, ", ", "default", info->default_text);
+    ls_json_put_member(to, ", ", "help", info->help);
     (void)fputc('}', to);
 }
 
 static void put_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
-    put_info(to, first ? "{" : ", {", "name", deadline->name);
-    put_info(to, ", ", "setting", deadline->setting);
+    ls_json_put_member(to, first ? "{" : ", {", "name", deadline->name);
+    ls_json_put_member(to, ", ", "setting", deadline->setting);
     (void)ls_plain_print(to, ", \"seconds\": %g", deadline->seconds);
-    put_info(to, ", ", "waits", deadline->waits);
-    put_info(to, ", ", "then", deadline->then);
+    ls_json_put_member(to, ", ", "waits", deadline->waits);
+    ls_json_put_member(to, ", ", "then", deadline->then);
     (void)fputc('}', to);
 }
 

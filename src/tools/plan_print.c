@@ -137,8 +137,7 @@ static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
     (void)fputs(", \"tables\": [", out);
     for (size_t t = 0; t < planning->terms.table_count; t++) {
         const struct ls_terms_table *table = &planning->terms.tables[t];
-        (void)fputs(t ? ", {\"name\": " : "{\"name\": ", out);
-        ls_json_put(out, variable_name(planning, planning->terms.part_count + t));
+        ls_json_put_member(out, t ? ", {" : "{", "name", variable_name(planning, planning->terms.part_count + t));
         (void)fprintf(out, ", \"rows\": %lld, \"width\": %lld, \"touched\": %zu}", (long long)table->rows,
                       (long long)table->width, ls_tools_plan_touched(planning, 0, table));
     }
@@ -158,15 +157,12 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     double step = ls_plan_wire_step(planning);
     (void)fprintf(out,
                   "{\"strategy\": \"%s\", \"workers\": %d, \"servers\": %d, \"replicas\": %d, \"batch\": %lld, "
-                  "\"parameters\": %zu, \"moments\": %d, \"copies\": %d, \"steps\": %d, \"all_reduce\": ",
+                  "\"parameters\": %zu, \"moments\": %d, \"copies\": %d, \"steps\": %d",
                   planning->options->kind, planning->workers, planning->servers, planning->workers * planning->devices,
                   (long long)planning->batch, count_parameters(planning),
                   ls_optimizer_moments(&model->progress.step.rule), planning->keeps ? planning->copies : 0,
                   planning->meets ? planning->strategy->local.sync_every : 1);
-    if (planning->algorithm)
-        (void)fprintf(out, "\"%s\"", planning->algorithm);
-    else
-        (void)fputs("null", out);
+    ls_json_put_member(out, ", ", "all_reduce", planning->algorithm);
     (void)fprintf(out, ", \"planned_bytes\": %lld, \"arena_bytes\": %lld, \"load\": ",
                   (long long)planning->memory.planned_bytes, (long long)planning->memory.arena_bytes);
     if (planning->keeps)

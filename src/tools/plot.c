@@ -8,11 +8,11 @@
 
 #include "base/csv.h"
 #include "base/grow.h"
+#include "base/json.h"
 #include "base/need.h"
 #include "base/plain.h"
 #include "base/read_file.h"
 #include "base/text.h"
-#include "tools/rounded.h"
 
 #define LARGEST 1e200 /* above it differences are infinite */
 
@@ -239,7 +239,7 @@ void ls_plot_number(double value, char *text, size_t size) {
         *text = '\0';
         return;
     }
-    ls_rounded_put(out, value, 6);
+    ls_json_put_rounded(out, value, 6);
     (void)fclose(out);
 }
 

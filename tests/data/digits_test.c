@@ -9,7 +9,7 @@
 #include "data/fixture.h"
 #include "harness.h"
 
-#define PIXELS LS_DRAW_PIXELS
+#define PIXELS (28 * 28)
 
 static ls_dataset *make(const ls_dataset_options *options) {
     ls_dataset *dataset;

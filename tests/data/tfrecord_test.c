@@ -161,7 +161,7 @@ static void write_record(const void *bytes, size_t size) {
     char path[512];
     (void)snprintf(path, sizeof(path), "%s/a.tfrecord", folder_path());
     FILE *file = fopen(path, "wb");
-    assert_ok(ls_record_write(file, path, bytes, size));
+    assert_ok(ls_record_frame_write(file, path, bytes, size));
     ck_assert_int_eq(fclose(file), 0);
 }
 
