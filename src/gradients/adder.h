@@ -1,5 +1,5 @@
-/* What brings the gradients of a worker's replicas to the sum of all workers, and back: NCCL, sums in the node, or host
- * memory. Each is a table of these functions. The reducer knows no more of them. */
+/* An adder brings the gradients of a worker's replicas to the sum of all workers, and back: NCCL, the node, or the
+ * host. Each is a table of these functions. The reducer knows no more of them. */
 #pragma once
 #include "gradients/bucket.h"
 #include "gradients/host_staging.h"

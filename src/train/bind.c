@@ -13,8 +13,6 @@
 #include "gradients/intra_node.h"
 #include "store/store.h"
 #include "train/step.h"
-#include "train/delayed.h"
-#include "train/early.h"
 #include "train/input.h"
 #include "train/model.h"
 #include "train/stored.h"
@@ -211,9 +209,9 @@ static ls_status make_reducer(ls_model *model) {
                                        .buckets = bound->buckets,
                                        .count = bound->bucket_count,
                                        .compressible = ls_network_trainable_count(model->built.network)};
-    ls_delayed_configure(bound->delayed, &config);
-    ls_early_configure(bound->early, &config);
-    return ls_reducer_new(model->strategy, &config, &bound->reducer);
+    if (model->sync->attach) status = model->sync->attach(model, &config);
+    bound->goes_on = config.end != NULL;
+    return status ? status : ls_reducer_new(model->strategy, &config, &bound->reducer);
 }
 
 /* False if the reducer or NCCL has given a step up: neither can be used again. Communicators that saw an error stay in
@@ -249,8 +247,6 @@ ls_status ls_bind_attach(ls_model *model) {
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
-    if (!status) status = ls_delayed_new(model, &model->bound.delayed);
-    if (!status) status = ls_early_new(model, &model->bound.early);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
     model->bound.attached = !status;
@@ -282,8 +278,7 @@ void ls_bind_detach(ls_model *model) {
     const struct ls_model_bound *bound = &model->bound;
     bool used = false;
     ls_reducer_free(bound->reducer);
-    ls_delayed_free(bound->delayed);
-    ls_early_free(bound->early);
+    if (model->sync->detach) model->sync->detach(model);
     ls_store_free(bound->store);
     if (bound->nccl) ls_nccl_abort(bound->nccl);
     if (bound->nccl) used = ls_nccl_is_left(bound->nccl);

@@ -54,20 +54,22 @@ static ls_status make_lanes(struct ls_delayed *delayed) {
     return LS_OK;
 }
 
-ls_status ls_delayed_new(ls_model *model, struct ls_delayed **delayed) {
-    if (!model->strategy->delay) return LS_OK;
-    LS_NEW(struct ls_delayed, made, "delayed steps");
-    *made = (struct ls_delayed){.model = model, .count = model->strategy->delay + 1, .asked = -1};
-    ls_status status = make_lanes(made);
-    return LS_HAND_OVER(status, delayed, made, ls_delayed_free(made));
-}
-
-void ls_delayed_free(struct ls_delayed *delayed) {
-    if (!delayed) return;
+static void free_delayed(struct ls_delayed *delayed) {
     ls_free(delayed->memory);
     ls_free(delayed->blobs);
     ls_free(delayed->lanes);
     ls_free(delayed);
+}
+
+static ls_status make_delayed(ls_model *model, struct ls_delayed **delayed) {
+    LS_NEW(struct ls_delayed, made, "delayed steps");
+    *made = (struct ls_delayed){.model = model, .count = model->strategy->delay + 1, .asked = -1};
+    ls_status status = make_lanes(made);
+    return LS_HAND_OVER(status, delayed, made, free_delayed(made));
+}
+
+void ls_delayed_detach(ls_model *model) {
+    if (model->bound.delayed) free_delayed(ls_steal(model->bound.delayed));
 }
 
 /* ---- the communicator's thread ---- */
@@ -99,18 +101,20 @@ static ls_status end_lane(void *context, int index, bool failed) {
     return status;
 }
 
-void ls_delayed_configure(struct ls_delayed *delayed, struct ls_reducer_config *config) {
-    if (!delayed) return;
+ls_status ls_delayed_attach(ls_model *model, struct ls_reducer_config *config) {
+    ls_status status = make_delayed(model, &model->bound.delayed);
+    if (status) return status;
     config->end = end_lane;
-    config->context = delayed;
-    config->lanes = delayed->blobs;
-    config->lane_count = delayed->count;
+    config->context = model->bound.delayed;
+    config->lanes = model->bound.delayed->blobs;
+    config->lane_count = model->bound.delayed->count;
+    return LS_OK;
 }
 
 /* ---- the caller's thread ---- */
 
-void ls_delayed_begin(struct ls_delayed *delayed) {
-    ls_model *model = delayed->model;
+void ls_delayed_begin(ls_model *model) {
+    struct ls_delayed *delayed = model->bound.delayed;
     const struct ls_model_progress *progress = &model->progress;
     bool first = delayed->given == delayed->taken, writes = progress->keeps && !model->strategy->runtime->rank;
     delayed->lanes[lane_of(delayed, delayed->given)] =
@@ -135,8 +139,8 @@ static ls_status put_in_place(const ls_model *model, const float *blob) {
     return LS_OK;
 }
 
-ls_status ls_delayed_take(struct ls_delayed *delayed, struct ls_loss_sums *sums, bool *any) {
-    ls_model *model = delayed->model;
+ls_status ls_delayed_take(ls_model *model, struct ls_loss_sums *sums, bool *any) {
+    struct ls_delayed *delayed = model->bound.delayed;
     const struct ls_requests before = model->progress.requests;
     int index = lane_of(delayed, delayed->taken);
     const float *blob = blob_of(delayed, index);
@@ -153,15 +157,17 @@ ls_status ls_delayed_take(struct ls_delayed *delayed, struct ls_loss_sums *sums,
     return LS_OK;
 }
 
-ls_status ls_delayed_end(struct ls_delayed *delayed, struct ls_loss_sums *sums) {
+ls_status ls_delayed_commit(ls_model *model, struct ls_loss_sums *sums) {
+    struct ls_delayed *delayed = model->bound.delayed;
     bool any;
-    delayed->lanes[lane_of(delayed, delayed->given)].penalty = delayed->model->built.replicas[0].numbers->penalty;
+    delayed->lanes[lane_of(delayed, delayed->given)].penalty = model->built.replicas[0].numbers->penalty;
     delayed->given++;
     *sums = (struct ls_loss_sums){0};
     if (delayed->given - delayed->taken < delayed->count) return LS_OK;
-    return ls_delayed_take(delayed, sums, &any);
+    return ls_delayed_take(model, sums, &any);
 }
 
-ls_status ls_delayed_settle(struct ls_delayed *delayed) {
-    return delayed ? ls_reducer_await(delayed->model->bound.reducer, delayed->given) : LS_OK;
+ls_status ls_delayed_settle(const ls_model *model) {
+    const struct ls_delayed *delayed = model->bound.delayed;
+    return delayed ? ls_reducer_await(model->bound.reducer, delayed->given) : LS_OK;
 }

@@ -1,4 +1,4 @@
-/* The communicator's thread ends steps (end_step): it adds statistics, tells the caller's thread of the sums, and
+/* The communicator's thread ends steps (end_behind): it adds statistics, tells the caller's thread of the sums, and
  * pulls. Threads that wait look at counters behind one gate. */
 #include "train/early.h"
 
@@ -30,9 +30,7 @@ struct ls_early {
 };
 
 static bool is_possible(const ls_model *model) {
-    if (!ls_stored_is(model) || ls_strategy_is_async(model->strategy) || ls_network_table_count(model->built.network))
-        return false;
-    if (model->strategy->delay || model->bound.bucket_count < 2) return false;
+    if (ls_network_table_count(model->built.network) || model->bound.bucket_count < 2) return false;
     if (ls_update_has(&model->built.replicas[0], LS_UPDATE_PENALTY)) return false;
     for (size_t i = 0; i < model->spec.layer_count; i++)
         if (model->spec.layers[i].synchronized) return false;
@@ -43,8 +41,7 @@ static size_t count_statistics(const ls_model *model) {
     return model->built.blob_count - ls_network_trainable_count(model->built.network);
 }
 
-ls_status ls_early_new(ls_model *model, struct ls_early **early) {
-    if (!is_possible(model)) return LS_OK;
+static ls_status make_early(ls_model *model, struct ls_early **early) {
     LS_NEW(struct ls_early, made, "the pull of variables");
     made->model = model;
     made->version = model->progress.step.iteration;
@@ -67,9 +64,9 @@ static void exchange_ranges(float *left, float *right, size_t begin, size_t end)
     }
 }
 
-void ls_early_free(struct ls_early *early) {
+void ls_early_detach(ls_model *model) {
+    struct ls_early *early = ls_steal(model->bound.early);
     if (!early) return;
-    const ls_model *model = early->model;
     float *parameters = model->built.replicas[0].parameters;
     if (early->open) {
         exchange_ranges(parameters, early->blobs[0], 0, early->exchanged);
@@ -77,7 +74,7 @@ void ls_early_free(struct ls_early *early) {
         memcpy(parameters + ls_network_trainable_count(model->built.network), early->statistics,
                count_statistics(model) * sizeof(float));
     }
-    early->model->progress.whole = early->version;
+    model->progress.whole = early->version;
     ls_free(early->statistics);
     ls_free(early);
 }
@@ -123,7 +120,7 @@ static ls_status prepare(struct ls_early *early, float **moments) {
     return status ? status : add_statistics(early);
 }
 
-/* Nothing of the last pull is forgotten where a later step fails: ls_early_free puts it back. */
+/* Nothing of the last pull is forgotten where a later step fails: ls_early_detach puts it back. */
 static ls_status give_up_step(struct ls_early *early, ls_status status) {
     tell_sums(early, true);
     return status;
@@ -151,7 +148,7 @@ static ls_status pull(struct ls_early *early, float *moments) {
 }
 
 /* The sums are told before the pull begins: the caller's thread goes on then. */
-static ls_status end_step(void *context, int lane, bool failed) {
+static ls_status end_behind(void *context, int lane, bool failed) {
     struct ls_early *early = context;
     float *moments = NULL;
     (void)lane;
@@ -168,21 +165,7 @@ static ls_status end_step(void *context, int lane, bool failed) {
     return status;
 }
 
-void ls_early_configure(struct ls_early *early, struct ls_reducer_config *config) {
-    if (!early) return;
-    config->end = end_step;
-    config->context = early;
-    config->lanes = early->blobs;
-    config->lane_count = 1;
-}
-
-/* ---- the others ---- */
-
-void ls_early_begin(struct ls_early *early) {
-    early->begun++;
-}
-
-ls_status ls_early_await(void *context, size_t end) {
+static ls_status await_early(void *context, size_t end) {
     struct ls_early *early = context;
     for (;;) {
         uint32_t seen = ls_gate_value(&early->gate);
@@ -192,19 +175,40 @@ ls_status ls_early_await(void *context, size_t end) {
     }
 }
 
-ls_status ls_early_end(struct ls_early *early) {
+ls_status ls_early_attach(ls_model *model, struct ls_reducer_config *config) {
+    struct ls_model_bound *bound = &model->bound;
+    ls_status status = is_possible(model) ? make_early(model, &bound->early) : LS_OK;
+    if (!bound->early) return status;
+    config->end = end_behind;
+    config->context = bound->await_context = bound->early;
+    config->lanes = bound->early->blobs;
+    config->lane_count = 1;
+    bound->await = await_early;
+    return LS_OK;
+}
+
+/* ---- the others ---- */
+
+void ls_early_begin(ls_model *model) {
+    if (model->bound.early) model->bound.early->begun++;
+}
+
+ls_status ls_early_given(ls_model *model) {
+    struct ls_early *early = model->bound.early;
+    if (!early) return LS_OK;
     for (;;) {
         uint32_t seen = ls_gate_value(&early->gate);
         if (atomic_load(&early->summed) >= early->begun) break;
         ls_gate_wait(&early->gate, seen, early->model->strategy->spins);
     }
-    if (atomic_load(&early->failed)) return ls_reducer_await(early->model->bound.reducer, early->begun);
+    if (atomic_load(&early->failed)) return ls_reducer_await(model->bound.reducer, early->begun);
     ls_reached("sums");
     early->summed_steps = early->begun;
-    memcpy(early->model->bound.extras, early->extras, sizeof(early->extras));
+    memcpy(model->bound.extras, early->extras, sizeof(early->extras));
     return LS_OK;
 }
 
-ls_status ls_early_settle(struct ls_early *early) {
-    return early ? ls_reducer_await(early->model->bound.reducer, early->summed_steps) : LS_OK;
+ls_status ls_early_settle(const ls_model *model) {
+    const struct ls_early *early = model->bound.early;
+    return early ? ls_reducer_await(model->bound.reducer, early->summed_steps) : LS_OK;
 }

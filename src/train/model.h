@@ -12,6 +12,7 @@
 #include "gradients/reducer.h"
 #include "store/handover.h"
 #include "strategy/strategy.h"
+#include "train/sync.h"
 #include "train/training_progress.h"
 #include "train/update.h"
 
@@ -164,8 +165,11 @@ struct ls_model_bound {
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
+    bool goes_on;               /* steps go on behind the replicas, which neither wait for sums nor update variables */
     struct ls_early *early;     /* NULL unless a pull goes on while the next step begins */
     struct ls_delayed *delayed; /* NULL unless steps are delayed */
+    ls_plan_await_fn *await;    /* for variables of the step before; NULL: they are there */
+    void *await_context;
     struct ls_store *store;     /* NULL unless servers keep variables */
     struct ls_nccl *nccl;       /* NULL if the host adds */
     struct ls_intra_node *node; /* NULL if the host takes every replica's gradients */
@@ -190,29 +194,24 @@ struct ls_model_progress {
 
 struct ls_model {
     ls_strategy *strategy; /* borrowed */
-    ls_model *next;        /* of the strategy's models */
-    int64_t number;        /* counts the strategy's models in the order of their first calls, from 1; 0: none yet */
-    int64_t last_call;     /* its index; of a model with a number */
+    const struct ls_sync_ops *sync;
+    ls_model *next;    /* of the strategy's models */
+    int64_t number;    /* counts the strategy's models in the order of their first calls, from 1; 0: none yet */
+    int64_t last_call; /* its index; of a model with a number */
     struct ls_model_spec spec;
     struct ls_model_built built;
     struct ls_model_bound bound;
     struct ls_model_progress progress;
 };
 
-/* True if a step is of this worker's batch alone. */
-static inline bool ls_model_trains_apart(const ls_model *model) {
-    return model->strategy->local.sync_every > 0 || ls_strategy_is_async(model->strategy);
-}
-
 /* True if a step needs no other worker. */
 static inline bool ls_model_is_alone(const ls_model *model) {
-    return model->strategy->runtime->size == 1 || ls_model_trains_apart(model);
+    return model->strategy->runtime->size == 1 || model->sync->apart;
 }
 
 /* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */
 static inline bool ls_model_is_reduced(const ls_model *model) {
-    bool pushes = ls_strategy_stores(model->strategy) && !ls_strategy_is_async(model->strategy);
-    return model->bound.nccl || !ls_model_is_alone(model) || pushes || model->strategy->node_replicas > 1;
+    return model->bound.nccl || !ls_model_is_alone(model) || model->sync->pushes || model->strategy->node_replicas > 1;
 }
 
 /* INVALID_ARGUMENT where data, which may be NULL, has no labels; FAILED_PRECONDITION where no compile was called. */

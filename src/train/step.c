@@ -21,9 +21,7 @@
 #include "strategy/strategy.h"
 #include "train/input.h"
 #include "train/model.h"
-#include "train/delayed.h"
 #include "train/device_times.h"
-#include "train/early.h"
 #include "train/sparse.h"
 
 /* A replica's part in a training step, as the readiness callback sees it. */
@@ -98,7 +96,7 @@ static void trace_backward(struct training *training) {
 static void fill_report(const struct training *training) {
     const ls_model *model = training->model;
     struct ls_model_replica *replica = training->replica;
-    bool speaks = !training->local && !model->strategy->local.sync_every; /* those ask when they meet */
+    bool speaks = !training->local && model->sync->asks_in_step;
     ls_request request = speaks ? model->progress.request : LS_GO_ON;
     float *report = replica->numbers->report;
     report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
@@ -157,8 +155,8 @@ static ls_status no_gradients(struct training *training) {
         status = ls_plan_slots_find(training->model, training->local, 1, true, &plan);
         if (!status) status = ls_plan_run_idle(plan);
     }
-    struct ls_early *early = training->model->bound.early;
-    if (!status && early) status = ls_early_await(early, SIZE_MAX);
+    const struct ls_model_bound *bound = &training->model->bound;
+    if (!status && bound->await) status = bound->await(bound->await_context, SIZE_MAX);
     if (!status) status = write_zeros(training);
     if (status) return status;
     training->replica->numbers->sums = (struct ls_loss_sums){0};
@@ -365,8 +363,7 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     struct training training = training_of(replica, model);
     if (model->bound.reducer) ls_reducer_begin(model->bound.reducer, replica->local_id, model->progress.step.iteration);
     ls_status status = reduce_gradients(replica, model, compute(&training));
-    if (model->bound.delayed || model->bound.early)
-        return end_replica(&training, status ? status : leave_to_others(&training));
+    if (model->bound.goes_on) return end_replica(&training, status ? status : leave_to_others(&training));
     if (!status) status = check_others(&training);
     if (!status) status = update(&training);
     return end_replica(&training, status);
@@ -385,7 +382,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
 static int64_t count_rows(const ls_model *model) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
     int64_t rows = 0;
-    if (!ls_model_trains_apart(model)) return ls_pipeline_global_rows(pipeline);
+    if (!model->sync->apart) return ls_pipeline_global_rows(pipeline);
     for (int i = 0; i < model->strategy->local_count; i++) rows += ls_pipeline_rows(pipeline, i);
     return rows ? rows : 1;
 }
@@ -402,10 +399,10 @@ static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     model->progress.step.pass = batch;
     model->progress.step.iteration++;
     numbers->step = model->progress.step;
-    if (model->bound.delayed && fn == train_replica) ls_delayed_begin(model->bound.delayed);
-    if (model->bound.early && fn == train_replica) ls_early_begin(model->bound.early);
+    const struct ls_sync_ops *sync = model->sync;
+    if (sync->begin && fn == train_replica) sync->begin(model);
     ls_status status = ls_strategy_run(model->strategy, fn, model);
-    if (!status && model->bound.early && fn == train_replica) status = ls_early_end(model->bound.early);
+    if (!status && sync->given && fn == train_replica) status = sync->given(model);
     if (status || fn == gather_replica) model->progress.step.iteration--;
     return status;
 }
@@ -424,11 +421,9 @@ static void tell_activity(const ls_model *model, const struct ls_loss_sums *sums
     if (sums->rows) ls_activity_set_loss(activity, (sums->loss + sums->penalty) / (double)sums->rows);
 }
 
-/* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. penalty is that of
- * one replica, since all have the same variables. */
+/* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums) {
     int64_t begun = ls_now();
-    bool meets = !model->strategy->local.sync_every && !model->bound.delayed;
     model->progress.step.rule.learning_rate = ls_model_next_rate(model);
     model->built.numbers->merge_scale = 1.0F / (float)batches;
     ls_status status = run_batch(model, batches - 1, train_replica);
@@ -438,16 +433,9 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     ls_loss_scaler_update(&model->progress.scaler, applied);
     struct ls_optimizer_step *step = &model->progress.step;
     if (applied && step->rule.momentum_correction) step->last_rate = step->rule.learning_rate;
-    if (model->bound.delayed)
-        status = ls_delayed_end(model->bound.delayed, sums);
-    else
-        ls_step_report_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
-    if (status) return status;
-    tell_activity(model, sums, ls_now() - begun);
-    if (!meets) return LS_OK;
-    model->progress.asked = model->progress.request;
-    model->progress.request = LS_GO_ON;
-    return LS_OK;
+    status = model->sync->commit(model, sums);
+    if (!status) tell_activity(model, sums, ls_now() - begun);
+    return status;
 }
 
 static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {

@@ -203,7 +203,7 @@ static ls_status update_stored(const struct ls_op *op) {
     return LS_OK;
 }
 
-/* sessions.c gives the gradients to the servers. */
+/* sync_async.c gives the gradients to the servers. */
 static ls_status leave_gradients(const struct ls_op *op) {
     (void)op;
     return LS_OK;

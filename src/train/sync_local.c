@@ -1,6 +1,12 @@
-/* A meeting: the workers add up their losses and requests, compare their learning rates, and add up their variables and
+/* A fit in which workers train alone between meetings (LocalSGDStrategy): local SGD (Stich 2018) and DiLoCo (Douillard
+ * et al. 2023). The steps from one meeting to the next are one transaction of the fit. It keeps the state in which the
+ * workers left the last meeting: where the transaction fails, each worker goes back to it. Host memory: two states of
+ * the model, one of them during a meeting. Bytes on the links in sync_every steps: those of one all-reduce of the
+ * variables, and of one of each moment unless these are local.
+ *
+ * A meeting: the workers add up their losses and requests, compare their learning rates, and add up their variables and
  * moments. Nothing changes before all of it has come. */
-#include "train/local_steps.h"
+#include "train/sync.h"
 
 #include <string.h>
 
@@ -8,6 +14,7 @@
 #include "base/kept_error.h"
 #include "base/memory.h"
 #include "base/point.h"
+#include "strategy/iterator.h"
 #include "train/fit.h"
 #include "train/fragments.h"
 #include "train/meeting.h"
@@ -15,7 +22,7 @@
 #include "train/training_state.h"
 #include "train/step.h"
 
-struct ls_local_steps {
+struct local_steps {
     float *state; /* of the last meeting, as of ls_model_state_get; its variables are what changes are counted from */
     struct ls_fit_moment moment;    /* of the last meeting */
     struct ls_loss_sums own;        /* of this worker since then */
@@ -31,31 +38,30 @@ static ls_status check_local(const ls_model *model) {
                                      "and workers do not meet in a step; take one that is not");
 }
 
-ls_status ls_local_steps_new(const ls_model *model, struct ls_local_steps **local) {
-    if (!model->strategy->local.sync_every) return LS_OK;
-    ls_status status = check_local(model);
+static ls_status open_local(struct ls_fitting *fitting) {
+    ls_status status = check_local(fitting->model);
     if (status) return status;
-    *local = ls_alloc(sizeof(**local));
-    return *local ? LS_OK : ls_fail_memory("a fit's meetings", sizeof(**local));
+    fitting->kept = ls_alloc(sizeof(struct local_steps));
+    return fitting->kept ? LS_OK : ls_fail_memory("a fit's meetings", sizeof(struct local_steps));
 }
 
-static void forget_meeting(struct ls_local_steps *local) {
+static void forget_meeting(struct local_steps *local) {
     ls_fragments_free(ls_steal(local->fragments));
     ls_free(ls_steal(local->state));
     ls_fit_moment_forget(&local->moment);
     local->open = false;
 }
 
-void ls_local_steps_free(struct ls_local_steps *local) {
-    if (!local) return;
-    forget_meeting(local);
-    ls_free(local);
+static void close_local(struct ls_fitting *fitting) {
+    if (!fitting->kept) return;
+    forget_meeting(fitting->kept);
+    ls_free(ls_steal(fitting->kept));
 }
 
 /* ---- the state of the last meeting ---- */
 
 static ls_status keep_state(struct ls_fitting *fitting) {
-    struct ls_local_steps *local = fitting->local;
+    struct local_steps *local = fitting->kept;
     const ls_model *model = fitting->model;
     size_t floats = ls_model_state_count(model);
     local->state = ls_alloc_aligned(floats * sizeof(float));
@@ -67,8 +73,9 @@ static ls_status keep_state(struct ls_fitting *fitting) {
     return ls_fragments_new(model, local->state, &local->fragments);
 }
 
-ls_status ls_local_steps_begin(struct ls_fitting *fitting) {
-    struct ls_local_steps *local = fitting->local;
+/* Fails where another worker is lost. */
+static ls_status begin_step(struct ls_fitting *fitting) {
+    struct local_steps *local = fitting->kept;
     struct ls_abort *abort = fitting->model->strategy->runtime->abort;
     if (abort && ls_abort_raised(abort)) return ls_abort_status(abort);
     if (local->open) return LS_OK;
@@ -78,12 +85,13 @@ ls_status ls_local_steps_begin(struct ls_fitting *fitting) {
     return status;
 }
 
-void ls_local_steps_add(struct ls_local_steps *local, const struct ls_loss_sums *sums) {
+static void add_own(struct ls_fitting *fitting, const struct ls_loss_sums *sums) {
+    struct local_steps *local = fitting->kept;
     ls_op_add_loss_sums(&local->own, sums);
 }
 
-static ls_status go_back(struct ls_fitting *fitting) {
-    struct ls_local_steps *local = fitting->local;
+static ls_status put_back(struct ls_fitting *fitting) {
+    struct local_steps *local = fitting->kept;
     ls_model *model = fitting->model;
     int64_t done = model->progress.step.iteration - local->moment.progress.step;
     ls_status status = ls_model_state_set(model, local->state);
@@ -96,12 +104,13 @@ static ls_status go_back(struct ls_fitting *fitting) {
     return LS_OK;
 }
 
-ls_status ls_local_steps_give_up(struct ls_fitting *fitting, ls_status status) {
+static ls_status go_back(struct ls_fitting *fitting, ls_status status) {
     struct ls_kept_error kept = ls_kept_error_of(status);
-    if (!fitting->local->open) return status;
-    ls_fragments_free(ls_steal(fitting->local->fragments)); /* its thread uses the group */
-    ls_status back = go_back(fitting);
-    forget_meeting(fitting->local);
+    struct local_steps *local = fitting->kept;
+    if (!local || !local->open) return status;
+    ls_fragments_free(ls_steal(local->fragments)); /* its thread uses the group */
+    ls_status back = put_back(fitting);
+    forget_meeting(local);
     return back ? ls_fail_context(back, "after '%.200s'", kept.message) : ls_kept_error_raise(&kept);
 }
 
@@ -111,22 +120,24 @@ ls_status ls_local_steps_give_up(struct ls_fitting *fitting, ls_status status) {
 enum { COUNT = LS_RESULT_NUMBERS + 3 };
 
 static void write_numbers(const struct ls_fitting *fitting, double *numbers) {
+    const struct local_steps *local = fitting->kept;
     const ls_model *model = fitting->model;
     ls_request request = model->progress.request;
     const double last[] = {request == LS_SAVE, request == LS_STOP,
                            request == LS_STOP ? (double)model->strategy->runtime->rank : 0};
-    ls_result_write_sums(&fitting->local->own, numbers);
+    ls_result_write_sums(&local->own, numbers);
     memcpy(numbers + LS_RESULT_NUMBERS, last, sizeof(last));
 }
 
 /* The epoch's sums are those of all workers up to here. */
 static void take_numbers(struct ls_fitting *fitting, const double *numbers) {
+    const struct local_steps *local = fitting->kept;
     struct ls_fit_state *state = &fitting->state;
     ls_model *model = fitting->model;
     const double *last = numbers + LS_RESULT_NUMBERS;
     struct ls_loss_sums all;
     ls_result_read_sums(numbers, &all);
-    state->sums = fitting->local->moment.progress.fit.sums;
+    state->sums = local->moment.progress.fit.sums;
     ls_op_add_loss_sums(&state->sums, &all);
     ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     model->progress.requests = (struct ls_requests){(int64_t)last[0], (int64_t)last[1], (int64_t)last[2]};
@@ -162,7 +173,7 @@ static ls_status mean_state(const ls_model *model, const float *before, float *n
     return status;
 }
 
-static const float *before_meeting(const struct ls_local_steps *local) {
+static const float *before_meeting(const struct local_steps *local) {
     return local->fragments ? ls_fragments_before(local->fragments) : local->state;
 }
 
@@ -179,19 +190,19 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
     ls_status status = ls_model_state_get(model, now);
     if (!status) status = check_rates(model);
     if (!status) status = ls_meeting_add_up(model, LS_ALL_REDUCE("meeting", numbers, numbers, COUNT, LS_FLOAT64));
-    if (!status) status = mean_state(model, before_meeting(fitting->local), now);
+    if (!status) status = mean_state(model, before_meeting(fitting->kept), now);
     if (!status) status = ls_model_state_set(model, now);
     if (status) return status;
     take_numbers(fitting, numbers);
-    forget_meeting(fitting->local);
+    forget_meeting(fitting->kept);
     ls_track_end(track, begun, "meeting",
                  (struct ls_span_facts){.step = model->progress.step.iteration, .bytes = floats * sizeof(float)});
     return LS_OK;
 }
 
-ls_status ls_local_steps_end(struct ls_fitting *fitting, bool *met) {
+static ls_status meet_if_due(struct ls_fitting *fitting, bool *met) {
     const ls_model *model = fitting->model;
-    const struct ls_local_steps *local = fitting->local;
+    const struct local_steps *local = fitting->kept;
     int64_t done = model->progress.step.iteration - local->moment.progress.step;
     bool last = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
     ls_status status = LS_OK;
@@ -200,3 +211,19 @@ ls_status ls_local_steps_end(struct ls_fitting *fitting, bool *met) {
     if (!status && *met) status = ls_fail_context(hold_meeting(fitting), "a meeting of all workers");
     return status;
 }
+
+/* Its sums are this worker's; its requests go with a meeting. */
+static ls_status commit(ls_model *model, struct ls_loss_sums *sums) {
+    ls_step_report_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
+    return LS_OK;
+}
+
+const struct ls_sync_ops ls_sync_local = {.apart = true,
+                                          .commit = commit,
+                                          .open_data = ls_iterator_open_pipeline,
+                                          .open = open_local,
+                                          .close = close_local,
+                                          .begin_step = begin_step,
+                                          .add = add_own,
+                                          .end_step = meet_if_due,
+                                          .go_back = go_back};
