@@ -15,6 +15,7 @@
 #include "train/step.h"
 #include "train/input.h"
 #include "train/model.h"
+#include "train/sparse.h"
 #include "train/stored.h"
 
 static bool is_far(const struct ls_model_replica *replica) {
@@ -249,6 +250,7 @@ ls_status ls_bind_attach(ls_model *model) {
     if (!status) status = ls_stored_attach(model);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
+    ls_sparse_attach(model);
     model->bound.attached = !status;
     if (status) ls_bind_detach(model);
     return status;
@@ -260,6 +262,7 @@ static void detach_replica(struct ls_model_replica *replica, bool shared, bool u
     ls_plan_slots_drop(replica); /* they point to the gradients */
     ls_update_discard(replica, LS_UPDATE_PENALTY + 1);
     ls_accumulate_release(replica);
+    replica->watched = false;
     if (replica->gradients && !used && !(shared && device->host_memory))
         device->ops->release(device, replica->gradients);
     replica->gradients = replica->staging = NULL;

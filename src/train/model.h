@@ -93,6 +93,7 @@ struct ls_model_replica {
     int input;                          /* the present batch's */
     struct ls_replica_numbers *numbers; /* borrowed: the model's for this replica */
     struct ls_update updates[LS_UPDATE_KINDS];
+    bool watched; /* the host takes part in the middle of a step */
     /* gradient accumulation: the sum of the step's batches before this one; NULL if a step takes one batch */
     float *gathered;
     struct ls_op *merges; /* [merge_count]: gradients += gathered, of ranges of the blob */
@@ -154,6 +155,9 @@ struct ls_model_built {
     char adder[LS_ADDER_TEXT];
 };
 
+/* All local replicas come to it, each with the status of its step so far. Returns that, or an error. */
+typedef ls_status ls_replica_step_fn(ls_model *model, int local, ls_status status);
+
 /* The parts of one generation of the group. ls_bind_attach fills it, ls_bind_detach zeroes it. The reducer adds
  * gradients by NCCL if nccl is set. Otherwise the host adds them, after node, if set, has added those of this worker's
  * GPUs. */
@@ -173,8 +177,11 @@ struct ls_model_bound {
     struct ls_store *store;     /* NULL unless servers keep variables */
     struct ls_nccl *nccl;       /* NULL if the host adds */
     struct ls_intra_node *node; /* NULL if the host takes every replica's gradients */
-    bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
-    float extras[LS_EXTRAS];    /* of the last step, over all replicas */
+    /* what parts of the model do in each replica's step; NULL: nothing */
+    ls_replica_step_fn *loaded; /* its batch is loaded */
+    ls_replica_step_fn *computed;
+    bool synchronized;       /* replicas exchange statistics in a step, so its buckets are given at the end */
+    float extras[LS_EXTRAS]; /* of the last step, over all replicas */
 };
 
 /* Steps move it. A release begins the iteration and the scaler anew. */
