@@ -5,7 +5,7 @@
 #include "gradients/host_staging.h"
 
 struct ls_adder;
-/* Buckets are numbered in their order. */
+/* Buckets are numbered in their order. A function that is NULL does nothing. */
 struct ls_adder_ops {
     /* Gives a local replica's part of the bucket: the results of all ops queued up to now. The thread that computes on
      * the replica's device calls it. */

@@ -100,7 +100,7 @@ static ls_status build_statistics(const ls_model *model, struct ls_model_replica
     size_t begin = ls_network_trainable_count(model->built.network), count = model->built.blob_count - begin;
     const ls_shape shape = LS_SHAPE((int64_t)count);
     struct ls_op op = {.kind = LS_OP_ADD};
-    if (!count || ls_strategy_is_async(model->strategy)) return LS_OK; /* or servers add them */
+    if (!count || model->sync->leaves) return LS_OK;
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->parameters + begin, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_W] = (struct ls_tensor){replica->gradients + begin, LS_FLOAT32, shape, 0};
     return ls_update_add(replica, LS_UPDATE_STATISTICS, &op);

@@ -450,6 +450,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_checkpointing_free(fitting.checkpointing);
     ls_callback_list_free(fitting.callbacks);
     if (model->sync->close) model->sync->close(&fitting);
+    ls_fit_stretch_forget(&fitting.stretch);
     ls_fingerprint_free_lines(&fitting.lines);
     ls_free(fitting.description);
     ls_progress_free(fitting.progress);

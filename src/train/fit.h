@@ -5,6 +5,22 @@
 #include "train/model.h"
 #include "train/training_state.h"
 
+/* A moment is where a fit stood between two steps, but for the variables. A step that fails goes back to it. */
+struct ls_fit_moment {
+    struct ls_training_progress progress; /* and its fit's */
+    void *callbacks;                      /* their states; NULL: none is kept, or there are none */
+};
+/* A stretch is several steps that are one transaction: from one moment at which all workers have one state to the next.
+ */
+struct ls_fitting;
+struct ls_fit_stretch {
+    const char *where;                        /* it begins: "the workers' last meeting" */
+    void (*stop)(struct ls_fitting *fitting); /* before the state is put back: ends what still uses the group */
+    float *state;                             /* at its begin, as of ls_model_state_get_here */
+    struct ls_fit_moment moment;              /* likewise */
+    bool open;                                /* a step has begun since then */
+};
+
 struct ls_fitting {
     ls_model *model;
     ls_dataset *data;
@@ -17,6 +33,7 @@ struct ls_fitting {
     struct ls_progress *progress;           /* NULL if verbose is 0, or on other ranks */
     struct ls_checkpointing *checkpointing; /* NULL without checkpoints */
     struct ls_callback_list *callbacks;     /* NULL without callbacks */
+    struct ls_fit_stretch stretch;
     void *kept;                             /* by the way from gradients to variables; NULL: nothing */
     int64_t steps_per_epoch, last_position; /* in portions where batches are scaled */
     bool begun; /* state is that of the group, but for what a failed transaction has left out */
@@ -56,16 +73,18 @@ ls_status ls_fit_callbacks_end_epoch(struct ls_fitting *fitting);
 /* *stopped: a callback of any worker wishes to end fit after this epoch. Collective. */
 ls_status ls_fit_callbacks_agree_to_stop(struct ls_fitting *fitting, bool *stopped);
 
-/* A moment is where a fit stood between two steps, but for the variables. A step that fails goes back to it. */
-
-struct ls_fit_moment {
-    struct ls_training_progress progress; /* and its fit's */
-    void *callbacks;                      /* their states; NULL: none is kept, or there are none */
-};
 /* Of now. A failure keeps nothing. */
 ls_status ls_fit_moment_keep(struct ls_fit_moment *moment, const struct ls_fitting *fitting);
 void ls_fit_moment_go_back(const struct ls_fit_moment *moment, struct ls_fitting *fitting);
 void ls_fit_moment_forget(struct ls_fit_moment *moment);
+
+/* Before a step: the first one of a stretch keeps the state. */
+ls_status ls_fit_stretch_begin(struct ls_fitting *fitting);
+int64_t ls_fit_stretch_steps(const struct ls_fitting *fitting); /* since its begin */
+/* After a failure: the state is that before the stretch. Returns the failure, with its message. */
+ls_status ls_fit_stretch_go_back(struct ls_fitting *fitting, ls_status status);
+/* The stretch is over. */
+void ls_fit_stretch_forget(struct ls_fit_stretch *stretch);
 
 /* Advice on options that are valid and probably not intended. The first worker logs it once before training begins. */
 

@@ -170,8 +170,7 @@ struct ls_model_bound {
     size_t bucket_count;
     struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
     bool goes_on;               /* steps go on behind the replicas, which neither wait for sums nor update variables */
-    struct ls_early *early;     /* NULL unless a pull goes on while the next step begins */
-    struct ls_delayed *delayed; /* NULL unless steps are delayed */
+    void *way;                  /* of the way from gradients to variables; NULL: nothing */
     ls_plan_await_fn *await;    /* for variables of the step before; NULL: they are there */
     void *await_context;
     struct ls_store *store;     /* NULL unless servers keep variables */
@@ -191,10 +190,10 @@ struct ls_model_progress {
     float epoch_rate;              /* the learning rate as on_epoch finds it after the last epoch that is done */
     bool stop_training;            /* a callback wishes that fit ends after the epoch */
     ls_request request;            /* this worker's, until a step with it commits */
-    ls_request asked;              /* this worker's with the last committed step, which may be undone (early.h) */
-    struct ls_requests requests;   /* all workers', of the last committed step */
-    bool keeps, fetches;           /* this worker writes checkpoints; one is due after the present step */
-    int64_t whole; /* the step of the variables that were left when the model was unbound, as of early.h */
+    ls_request asked;            /* this worker's with the last committed step, which may be undone (sync_servers.c) */
+    struct ls_requests requests; /* all workers', of the last committed step */
+    bool keeps, fetches;         /* this worker writes checkpoints; one is due after the present step */
+    int64_t whole; /* the step of the variables that were left when the model was unbound, as of sync_servers.c */
     bool drains;   /* a checkpoint may be due after the present step, whoever writes it */
     struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
 };

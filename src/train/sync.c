@@ -3,10 +3,11 @@
 
 #include "strategy/iterator.h"
 #include "train/model.h"
+#include "train/sparse.h"
 #include "train/step.h"
 
 static const struct ls_sync_ops mirrored = {
-    .asks_in_step = true, .commit = ls_sync_commit, .open_data = ls_iterator_open_pipeline};
+    .asks_in_step = true, .check = ls_sparse_check, .commit = ls_sync_commit, .open_data = ls_iterator_open_pipeline};
 
 static const struct ls_sync_ops *const ways[] = {[LS_WAY_MIRRORED] = &mirrored,
                                                  [LS_WAY_SERVERS] = &ls_sync_servers,

@@ -1,6 +1,8 @@
 /* The ways from gradients to new variables. A strategy names one of them. A way's file has what is peculiar to it: in a
  * generation of the group, in a step, and in a fit. All other files know these functions alone. */
 #pragma once
+#include <stdio.h>
+
 #include "strategy/strategy.h"
 
 struct ls_fitting;
@@ -12,6 +14,12 @@ struct ls_sync_ops {
     bool apart;        /* a step is of this worker's batch alone */
     bool pushes;       /* gradients go to servers bucket by bucket */
     bool asks_in_step; /* a worker's request goes with the sums of its step */
+    bool leaves;       /* a step changes no variable: servers do when they get its gradients */
+
+    /* Before servers take the model: UNIMPLEMENTED for one that they cannot. */
+    ls_status (*check)(const ls_model *model);
+    /* Lines of a fingerprint that tell its options. checkpoint: of the fit. */
+    ls_status (*describe)(FILE *out, const ls_strategy *strategy, const ls_checkpoint_options *checkpoint);
 
     /* The parts of a generation. config: what the reducer is to be made of. */
     ls_status (*attach)(ls_model *model, struct ls_reducer_config *config);

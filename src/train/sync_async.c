@@ -16,6 +16,7 @@
 #include "train/fit.h"
 #include "train/input.h"
 #include "train/training_state.h"
+#include "train/step.h"
 #include "train/stored.h"
 
 /* A push brings so many numbers: sums, and requests. */
@@ -231,8 +232,39 @@ static ls_status run_session(struct ls_fitting *fitting) {
     return status;
 }
 
+/* ---- the way ---- */
+
+static ls_status check_async(const ls_model *model) {
+    const ls_optimizer *rule = &model->progress.step.rule;
+    bool normed = rule->clipnorm > 0 || rule->global_clipnorm > 0 || rule->kind == LS_OPTIMIZER_LAMB;
+    ls_status status = ls_sync_batch_norm_refuse(model, "asynchronous training",
+                                                 "and workers do not meet in a step; take one that is not");
+    if (status) return status;
+    if (rule->momentum_correction)
+        return ls_fail(LS_UNIMPLEMENTED, "asynchronous training: momentum_correction is of steps in order; leave it "
+                                         "out");
+    if (normed && ls_group_servers(model->strategy->runtime->group) > 1)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "asynchronous training: %s needs the norms of whole variables, and %d parameter servers have "
+                       "parts of each: take one server, or clipvalue, or consistency LS_SYNC",
+                       rule->kind == LS_OPTIMIZER_LAMB ? "LAMB" : "clipping by norms",
+                       ls_group_servers(model->strategy->runtime->group));
+    return LS_OK;
+}
+
+static ls_status describe_bounds(FILE *out, const ls_strategy *strategy, const ls_checkpoint_options *checkpoint) {
+    const ls_parameter_server_options *servers = &strategy->servers;
+    (void)checkpoint;
+    (void)fprintf(out, "consistency=async\nstaleness=%d\non_stale=%d\nmax_staleness=%d\n", servers->staleness,
+                  (int)servers->on_stale, servers->max_staleness);
+    return LS_OK;
+}
+
 const struct ls_sync_ops ls_sync_async = {.apart = true,
                                           .asks_in_step = true,
+                                          .leaves = true,
+                                          .check = check_async,
+                                          .describe = describe_bounds,
                                           .commit = ls_sync_commit,
                                           .open_data = ls_iterator_open_alone,
                                           .train = run_session};
