@@ -63,12 +63,6 @@ static ls_status give_host_staging(const struct ls_adder *adder, int local, size
     return ls_host_staging_send(&adder->routes[local], bucket, &adder->buckets[bucket]);
 }
 
-static ls_status begin_host_staging(const struct ls_adder *adder, size_t bucket) {
-    (void)adder;
-    (void)bucket;
-    return LS_OK;
-}
-
 static ls_status arrive_host_staging(const struct ls_adder *adder, size_t bucket) {
     ls_status status = LS_OK;
     for (int i = 0; !status && i < adder->replicas; i++)
@@ -83,15 +77,11 @@ static ls_status put_back_host_staging(const struct ls_adder *adder, size_t buck
     return status;
 }
 
-static ls_status finish_host_staging(const struct ls_adder *adder, bool failed) {
-    (void)adder;
-    (void)failed;
-    return LS_OK;
-}
-
 static ls_status settle_host_staging(const struct ls_adder *adder, int local) {
     return ls_host_staging_settle(&adder->routes[local]);
 }
 
-const struct ls_adder_ops ls_host_staging_adds = {give_host_staging,     begin_host_staging,  arrive_host_staging,
-                                                  put_back_host_staging, finish_host_staging, settle_host_staging};
+const struct ls_adder_ops ls_host_staging_adds = {.give = give_host_staging,
+                                                  .arrive = arrive_host_staging,
+                                                  .put_back = put_back_host_staging,
+                                                  .settle = settle_host_staging};

@@ -110,14 +110,18 @@ static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
     return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);
 }
 
+static ls_status begin_to_add(const struct ls_adder *adder, size_t bucket) {
+    return adder->ops->begin ? adder->ops->begin(adder, bucket) : LS_OK;
+}
+
 /* While the workers add, the node adds the next bucket and copies it. Further buckets wait: a returning bucket would
  * wait for all ops that the devices still compute. */
 static ls_status reduce(struct ls_reducer *reducer, size_t bucket) {
     const struct ls_adder *adder = &reducer->adder;
-    ls_status status = adder->ops->begin(adder, bucket);
+    ls_status status = begin_to_add(adder, bucket);
     if (status || !adder->count) return status;
     status = adder->ops->arrive(adder, bucket);
-    if (!status && is_given(reducer, bucket + 1)) status = adder->ops->begin(adder, bucket + 1);
+    if (!status && is_given(reducer, bucket + 1)) status = begin_to_add(adder, bucket + 1);
     if (!status) status = reduce_parts(reducer, bucket);
     return status ? status : adder->ops->put_back(adder, bucket);
 }
@@ -272,6 +276,7 @@ ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset)
 /* All that the adder has begun is done, or never will be. */
 static void finish_adder(struct ls_reducer *reducer) {
     bool failed = ls_reducer_has_failed(reducer);
+    if (!reducer->adder.ops->finish) return;
     ls_status status = reducer->adder.ops->finish(&reducer->adder, failed);
     if (!failed) note_reducer(reducer, status);
 }

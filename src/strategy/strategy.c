@@ -299,8 +299,13 @@ ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
     ls_status status = ls_options_copy("ls_parameter_server_options", &own, sizeof(own), servers);
     if (!status) status = check_servers(&own);
     if (status) return status;
-    bool in_step = own.consistency == LS_SYNC || (own.consistency == LS_DELAYED && !own.delay);
-    const struct ls_strategy like = {.copies_on_servers = own.replicas ? own.replicas : 1,
+    enum ls_way way = own.hybrid                    ? LS_WAY_MIRRORED
+                      : own.consistency == LS_ASYNC ? LS_WAY_ASYNC
+                      : own.delay                   ? LS_WAY_DELAYED
+                                                    : LS_WAY_SERVERS;
+    bool in_step = way == LS_WAY_MIRRORED || way == LS_WAY_SERVERS;
+    const struct ls_strategy like = {.way = way,
+                                     .copies_on_servers = own.replicas ? own.replicas : 1,
                                      .consistency = own.consistency,
                                      .delay = own.delay,
                                      .servers = own,
@@ -349,7 +354,9 @@ ls_status ls_local_sgd_strategy_new(const ls_strategy_options *options, const ls
     LS_NEED(local, strategy);
     ls_status status = ls_options_copy("ls_local_sgd_options", &own, sizeof(own), local);
     if (!status) status = check_local_sgd(&own);
-    return status ? status : strategy_with(&local_sgd, options, &(struct ls_strategy){.local = own}, strategy);
+    return status
+               ? status
+               : strategy_with(&local_sgd, options, &(struct ls_strategy){.way = LS_WAY_LOCAL, .local = own}, strategy);
 }
 
 /* All workers come here with the same state. A worker that was lost before is waited for. */

@@ -56,10 +56,14 @@ struct ls_planned {
     int64_t batch;
 };
 
+/* The way from gradients to new variables (train/sync.h). */
+enum ls_way { LS_WAY_MIRRORED, LS_WAY_SERVERS, LS_WAY_DELAYED, LS_WAY_LOCAL, LS_WAY_ASYNC };
+
 struct ls_training;
 struct ls_strategy_kind; /* the table in strategy.c */
 struct ls_strategy {
     const struct ls_strategy_kind *kind;
+    enum ls_way way;
     ls_strategy_options options;
     struct ls_runtime *runtime;
     struct ls_replica *replicas;   /* [local_count] */
@@ -125,7 +129,7 @@ static inline bool ls_strategy_stores(const ls_strategy *strategy) {
 
 /* True if a step is one worker's alone, with its own batch: asynchronous training. */
 static inline bool ls_strategy_is_async(const ls_strategy *strategy) {
-    return strategy->consistency == LS_ASYNC;
+    return strategy->way == LS_WAY_ASYNC;
 }
 /* "replica 3", "replicas 2 to 3". */
 void ls_strategy_replicas_text(int first, int count, char *text, size_t size);

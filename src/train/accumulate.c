@@ -72,6 +72,7 @@ ls_status ls_accumulate_build(const ls_model *model, struct ls_model_replica *re
         replica->device->ops->allocate(replica->device, model->built.blob_count * sizeof(float), &memory);
     if (status) return status;
     replica->gathered = memory;
+    replica->watched = true;
     replica->merges = ls_alloc_array(count, sizeof(*replica->merges));
     if (!replica->merges) return ls_fail_memory("the ops of gradient accumulation", count * sizeof(*replica->merges));
     return build_ops(model, replica);

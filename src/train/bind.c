@@ -13,10 +13,9 @@
 #include "gradients/intra_node.h"
 #include "store/store.h"
 #include "train/step.h"
-#include "train/delayed.h"
-#include "train/early.h"
 #include "train/input.h"
 #include "train/model.h"
+#include "train/sparse.h"
 #include "train/stored.h"
 
 static bool is_far(const struct ls_model_replica *replica) {
@@ -101,7 +100,7 @@ static ls_status build_statistics(const ls_model *model, struct ls_model_replica
     size_t begin = ls_network_trainable_count(model->built.network), count = model->built.blob_count - begin;
     const ls_shape shape = LS_SHAPE((int64_t)count);
     struct ls_op op = {.kind = LS_OP_ADD};
-    if (!count || ls_strategy_is_async(model->strategy)) return LS_OK; /* or servers add them */
+    if (!count || model->sync->leaves) return LS_OK;
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->parameters + begin, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_W] = (struct ls_tensor){replica->gradients + begin, LS_FLOAT32, shape, 0};
     return ls_update_add(replica, LS_UPDATE_STATISTICS, &op);
@@ -211,9 +210,9 @@ static ls_status make_reducer(ls_model *model) {
                                        .buckets = bound->buckets,
                                        .count = bound->bucket_count,
                                        .compressible = ls_network_trainable_count(model->built.network)};
-    ls_delayed_configure(bound->delayed, &config);
-    ls_early_configure(bound->early, &config);
-    return ls_reducer_new(model->strategy, &config, &bound->reducer);
+    if (model->sync->attach) status = model->sync->attach(model, &config);
+    bound->goes_on = config.end != NULL;
+    return status ? status : ls_reducer_new(model->strategy, &config, &bound->reducer);
 }
 
 /* False if the reducer or NCCL has given a step up: neither can be used again. Communicators that saw an error stay in
@@ -249,10 +248,9 @@ ls_status ls_bind_attach(ls_model *model) {
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
-    if (!status) status = ls_delayed_new(model, &model->bound.delayed);
-    if (!status) status = ls_early_new(model, &model->bound.early);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
+    ls_sparse_attach(model);
     model->bound.attached = !status;
     if (status) ls_bind_detach(model);
     return status;
@@ -264,6 +262,7 @@ static void detach_replica(struct ls_model_replica *replica, bool shared, bool u
     ls_plan_slots_drop(replica); /* they point to the gradients */
     ls_update_discard(replica, LS_UPDATE_PENALTY + 1);
     ls_accumulate_release(replica);
+    replica->watched = false;
     if (replica->gradients && !used && !(shared && device->host_memory))
         device->ops->release(device, replica->gradients);
     replica->gradients = replica->staging = NULL;
@@ -282,8 +281,7 @@ void ls_bind_detach(ls_model *model) {
     const struct ls_model_bound *bound = &model->bound;
     bool used = false;
     ls_reducer_free(bound->reducer);
-    ls_delayed_free(bound->delayed);
-    ls_early_free(bound->early);
+    if (model->sync->detach) model->sync->detach(model);
     ls_store_free(bound->store);
     if (bound->nccl) ls_nccl_abort(bound->nccl);
     if (bound->nccl) used = ls_nccl_is_left(bound->nccl);

@@ -11,8 +11,6 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "runtime/state_transfer.h"
-#include "train/delayed.h"
-#include "train/early.h"
 
 /* At most so many numbers in a call: loss, accuracy and metrics, each also of validation; the learning rate. */
 #define LOGS (2 * (2 + LS_MAX_METRICS) + 1)
@@ -166,8 +164,7 @@ ls_status ls_callback_list_tell(struct ls_callback_list *callbacks, enum ls_call
     for (size_t i = 0; !status && i < callbacks->count; i++) {
         ls_callback_fn *function = function_of(callbacks->list[i], event);
         if (!function || callbacks->silenced[i]) continue;
-        status = ls_delayed_settle(model->bound.delayed); /* the function may make collectives of its own */
-        if (!status) status = ls_early_settle(model->bound.early);
+        if (model->sync->settle) status = model->sync->settle(model); /* the function may make collectives of its own */
         if (!status) status = settle_callback_list(callbacks, i, function(callbacks->list[i]->context, &call));
     }
     return status;

@@ -307,6 +307,7 @@ static void publish(struct ls_checkpointing *checkpointing) {
 
 /* Once all workers have committed what was copied: they have if they came to what follows it (docs/protocol.md). */
 void ls_checkpointing_settle(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    if (!checkpointing) return;
     bool alone = checkpointing->model->strategy->runtime->size == 1;
     bool settled = alone || state->position > checkpointing->saved || state->epochs > checkpointing->saved_epochs;
     if (checkpointing->waits && settled) publish(checkpointing);

@@ -36,7 +36,8 @@ int64_t ls_checkpointing_next(const struct ls_checkpointing *checkpointing, int6
 /* After a committed step, or at the end of an epoch when all that belongs to it is done: takes a checkpoint when one is
  * due and the one before is written; otherwise it stays due. An error is the writer's, of an earlier one. */
 ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state);
-/* All workers have come to what follows the last committed state: the checkpoint of it is settled. */
+/* All workers have come to what follows the last committed state: the checkpoint of it is settled. NULL is
+ * nothing. */
 void ls_checkpointing_settle(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state);
 /* All workers stop here: one attempt of a while, not past the deadline, at what ls_checkpointing_stop waits for; *done:
  * that has nothing to wait for any more, or the error is its. */

@@ -67,27 +67,6 @@ static ls_status describe_training(FILE *out, const struct subject *subject) {
     return describe_the_data(out, subject);
 }
 
-static void describe_meetings(FILE *out, const ls_local_sgd_options *local) {
-    (void)ls_plain_print(
-        out,
-        "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\nfragments=%d\n"
-        "fragment_delay=%d\nfragment_alpha=%.9g\n",
-        local->sync_every, (double)local->outer_learning_rate, (double)local->outer_momentum,
-        local->local_moments ? "yes" : "no", local->fragments ? local->fragments : 1, local->fragment_delay,
-        (double)local->fragment_alpha);
-}
-
-/* Delayed steps drain where a checkpoint may be due. */
-static ls_status describe_delay(FILE *out, const struct subject *subject) {
-    ls_checkpoint_options known;
-    if (!subject->model->strategy->delay) return LS_OK;
-    ls_status status = ls_options_copy("ls_checkpoint_options", &known, sizeof(known), subject->options->checkpoint);
-    if (status) return status;
-    (void)fprintf(out, "delay=%d\ncheckpoint_steps=%lld\n", subject->model->strategy->delay,
-                  (long long)known.every_steps);
-    return LS_OK;
-}
-
 /* A difference in these lines between a checkpoint and this run is a warning: training can go on, with other bits. The
  * number of replicas is among them, for it is the number of leaves of the tree. */
 static ls_status describe_bits(FILE *out, const struct subject *subject) {
@@ -101,11 +80,8 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
                   ls_option_names_communication(strategy->options.communication),
                   ls_option_names_compression(strategy->options.compression));
     if (subject->model->spec.objective.nondeterministic_ops) (void)fprintf(out, "nondeterministic_ops=yes\n");
-    if (ls_strategy_is_async(strategy))
-        (void)fprintf(out, "consistency=async\nstaleness=%d\non_stale=%d\nmax_staleness=%d\n",
-                      strategy->servers.staleness, (int)strategy->servers.on_stale, strategy->servers.max_staleness);
-    if (strategy->local.sync_every) describe_meetings(out, &strategy->local);
-    return describe_delay(out, subject);
+    const struct ls_sync_ops *sync = subject->model->sync;
+    return sync->describe ? sync->describe(out, strategy, subject->options->checkpoint) : LS_OK;
 }
 
 /* AUTO adds alike on the host however the replicas are laid out and the buckets are cut. */

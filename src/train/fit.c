@@ -3,7 +3,7 @@
  *
  * A fit is a row of transactions: its beginning, each step, and after an epoch's steps its evaluation and the
  * comparison of all replicas. A transaction that fails because a worker was lost begins again, from the state of the
- * worker that is furthest. The steps of workers that train alone between meetings (local_steps.h) are one
+ * worker that is furthest. The steps of workers that train alone between meetings (sync_local.c) are one
  * transaction from one meeting to the next. Each worker does an epoch's local work (on_epoch, checkpoints) when the
  * epoch is done. */
 #include <math.h>
@@ -18,8 +18,6 @@
 #include "base/point.h"
 #include "train/about.h"
 #include "train/fit.h"
-#include "train/delayed_steps.h"
-#include "train/local_steps.h"
 #include "runtime/user_request.h"
 #include "runtime/state_transfer.h"
 #include "strategy/iterator.h"
@@ -47,9 +45,7 @@ static ls_status train_step(struct ls_fitting *fitting) {
     ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
     state->position += taken;
     ls_op_add_loss_sums(&state->sums, &sums);
-    if (fitting->local) ls_local_steps_add(fitting->local, &sums);
-    if (sums.rows && (fitting->delayed || fitting->early) && fitting->checkpointing)
-        ls_checkpointing_settle(fitting->checkpointing, state);
+    if (fitting->model->sync->add) fitting->model->sync->add(fitting, &sums);
     if (!state->sums.rows) return LS_OK; /* none of the epoch's delayed steps is taken */
     ls_result_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
@@ -100,23 +96,20 @@ static ls_status begin_epoch(struct ls_fitting *fitting) {
 
 /* Returns true if the numbers of the fit are not those of all workers. */
 static bool unmet(const struct ls_fitting *fitting, bool met) {
-    return !met && (fitting->local || !fitting->state.sums.rows);
+    return !met && (fitting->model->sync->apart || !fitting->state.sums.rows);
 }
 
 static ls_status train(struct ls_fitting *fitting) {
+    const struct ls_sync_ops *sync = fitting->model->sync;
     struct ls_fit_state *state = &fitting->state;
     int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
     bool met = true; /* the state is that of all workers */
     ls_status status = begin_epoch(fitting);
-    if (!status && fitting->local) status = ls_local_steps_begin(fitting);
-    if (!status && fitting->delayed) status = ls_delayed_steps_begin(fitting);
-    if (!status && fitting->model->bound.early) status = ls_early_steps_begin(fitting);
+    if (!status && sync->begin_step) status = sync->begin_step(fitting);
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
     begin_timing(fitting);
     if (!status) status = train_step(fitting);
-    if (!status && fitting->local) status = ls_local_steps_end(fitting, &met);
-    if (!status && fitting->delayed) status = ls_delayed_steps_end(fitting, &met);
-    if (!status && fitting->model->bound.early) status = ls_early_steps_end(fitting, &met);
+    if (!status && sync->end_step) status = sync->end_step(fitting, &met);
     if (!status && !unmet(fitting, met)) end_timing(fitting);
     if (!status && met) ls_state_transfer_commit(fitting->model->strategy->runtime);
     if (!status) ls_reached("committed");
@@ -130,14 +123,14 @@ static ls_status train(struct ls_fitting *fitting) {
     return LS_OK;
 }
 
-/* Asynchronous training up to the next meeting. */
+/* The steps up to the next meeting as one transaction. */
 static ls_status train_session(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     const struct ls_fit_state before = *state;
     int64_t end = (state->epochs + 1) * fitting->steps_per_epoch;
     ls_status status = begin_epoch(fitting);
     begin_timing(fitting);
-    if (!status) status = ls_sessions_run(fitting);
+    if (!status) status = fitting->model->sync->train(fitting);
     if (status) state->result = before.result;
     if (status) return status;
     end_timing(fitting);
@@ -183,9 +176,8 @@ static ls_status finish_epoch(struct ls_fitting *fitting) {
 /* The next one. */
 static ls_status advance(struct ls_fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
-    bool alone = ls_strategy_is_async(fitting->model->strategy);
     if (state->position < (state->epochs + 1) * fitting->steps_per_epoch)
-        return alone ? train_session(fitting) : train(fitting);
+        return fitting->model->sync->train ? train_session(fitting) : train(fitting);
     return fitting->validation && !state->evaluated ? validate(fitting) : finish_epoch(fitting);
 }
 
@@ -265,9 +257,8 @@ static ls_status open_pipelines(struct ls_fitting *fitting) {
     ls_pipeline_free(ls_steal(fitting->pipeline));
     ls_pipeline_free(ls_steal(fitting->validation));
     fitting->layout = strategy->layout;
-    bool alone = ls_strategy_is_async(strategy);
-    ls_status status = (alone ? ls_iterator_open_alone : ls_iterator_open_pipeline)(
-        strategy, fitting->data, fitting->options.class_weight, &fitting->pipeline);
+    ls_status status =
+        fitting->model->sync->open_data(strategy, fitting->data, fitting->options.class_weight, &fitting->pipeline);
     if (!status && validation) status = ls_iterator_open_pipeline(strategy, validation, NULL, &fitting->validation);
     return status;
 }
@@ -295,8 +286,7 @@ static ls_status open_fit(struct ls_fitting *fitting) {
         status = ls_fingerprint_describe_fit(model, fitting->data, options, &fitting->lines);
     if (!status && model->spec.compiled) status = ls_fingerprint_join_lines(&fitting->lines, &fitting->description);
     if (!status) status = count_steps(fitting);
-    if (!status) status = ls_local_steps_new(model, &fitting->local);
-    if (!status) status = ls_delayed_steps_new(model, &fitting->delayed);
+    if (!status && model->sync->open) status = model->sync->open(fitting);
     if (status) return status;
     if (!ls_pipeline_steps(fitting->pipeline))
         return ls_fail(LS_INVALID_ARGUMENT,
@@ -403,10 +393,9 @@ static ls_status run_fit(struct ls_fitting *fitting) {
 }
 
 static ls_status try_fit(struct ls_fitting *fitting) {
+    const struct ls_sync_ops *sync = fitting->model->sync;
     ls_status status = run_fit(fitting);
-    if (status && fitting->delayed) return ls_delayed_steps_give_up(fitting, status);
-    if (status && fitting->early) return ls_early_steps_give_up(fitting, status);
-    return status && fitting->local ? ls_local_steps_give_up(fitting, status) : status;
+    return status && sync->go_back ? sync->go_back(fitting, status) : status;
 }
 
 static ls_status fit(struct ls_fitting *fitting) {
@@ -460,9 +449,8 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_training_leave_fit(model->strategy);
     ls_checkpointing_free(fitting.checkpointing);
     ls_callback_list_free(fitting.callbacks);
-    ls_local_steps_free(fitting.local);
-    ls_delayed_steps_free(fitting.delayed);
-    ls_early_steps_free(fitting.early);
+    if (model->sync->close) model->sync->close(&fitting);
+    ls_fit_stretch_forget(&fitting.stretch);
     ls_fingerprint_free_lines(&fitting.lines);
     ls_free(fitting.description);
     ls_progress_free(fitting.progress);

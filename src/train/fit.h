@@ -5,6 +5,22 @@
 #include "train/model.h"
 #include "train/training_state.h"
 
+/* A moment is where a fit stood between two steps, but for the variables. A step that fails goes back to it. */
+struct ls_fit_moment {
+    struct ls_training_progress progress; /* and its fit's */
+    void *callbacks;                      /* their states; NULL: none is kept, or there are none */
+};
+/* A stretch is several steps that are one transaction: from one moment at which all workers have one state to the next.
+ */
+struct ls_fitting;
+struct ls_fit_stretch {
+    const char *where;                        /* it begins: "the workers' last meeting" */
+    void (*stop)(struct ls_fitting *fitting); /* before the state is put back: ends what still uses the group */
+    float *state;                             /* at its begin, as of ls_model_state_get_here */
+    struct ls_fit_moment moment;              /* likewise */
+    bool open;                                /* a step has begun since then */
+};
+
 struct ls_fitting {
     ls_model *model;
     ls_dataset *data;
@@ -17,9 +33,8 @@ struct ls_fitting {
     struct ls_progress *progress;           /* NULL if verbose is 0, or on other ranks */
     struct ls_checkpointing *checkpointing; /* NULL without checkpoints */
     struct ls_callback_list *callbacks;     /* NULL without callbacks */
-    struct ls_early_steps *early;           /* NULL before the first step whose pull goes on behind it */
-    struct ls_delayed_steps *delayed;       /* NULL where steps are not delayed */
-    struct ls_local_steps *local;           /* NULL where workers meet in every step */
+    struct ls_fit_stretch stretch;
+    void *kept;                             /* by the way from gradients to variables; NULL: nothing */
     int64_t steps_per_epoch, last_position; /* in portions where batches are scaled */
     bool begun; /* state is that of the group, but for what a failed transaction has left out */
     enum ls_call_stand stand;
@@ -58,16 +73,18 @@ ls_status ls_fit_callbacks_end_epoch(struct ls_fitting *fitting);
 /* *stopped: a callback of any worker wishes to end fit after this epoch. Collective. */
 ls_status ls_fit_callbacks_agree_to_stop(struct ls_fitting *fitting, bool *stopped);
 
-/* A moment is where a fit stood between two steps, but for the variables. A step that fails goes back to it. */
-
-struct ls_fit_moment {
-    struct ls_training_progress progress; /* and its fit's */
-    void *callbacks;                      /* their states; NULL: none is kept, or there are none */
-};
 /* Of now. A failure keeps nothing. */
 ls_status ls_fit_moment_keep(struct ls_fit_moment *moment, const struct ls_fitting *fitting);
 void ls_fit_moment_go_back(const struct ls_fit_moment *moment, struct ls_fitting *fitting);
 void ls_fit_moment_forget(struct ls_fit_moment *moment);
+
+/* Before a step: the first one of a stretch keeps the state. */
+ls_status ls_fit_stretch_begin(struct ls_fitting *fitting);
+int64_t ls_fit_stretch_steps(const struct ls_fitting *fitting); /* since its begin */
+/* After a failure: the state is that before the stretch. Returns the failure, with its message. */
+ls_status ls_fit_stretch_go_back(struct ls_fitting *fitting, ls_status status);
+/* The stretch is over. */
+void ls_fit_stretch_forget(struct ls_fit_stretch *stretch);
 
 /* Advice on options that are valid and probably not intended. The first worker logs it once before training begins. */
 
@@ -90,25 +107,6 @@ ls_status ls_preemption_give_up(const ls_model *model, struct ls_checkpointing *
 
 /* DATA_LOSS naming the replicas when copies of the variables differ anywhere. */
 ls_status ls_replica_check(ls_model *model);
-
-/* A fit whose steps pull the variables while the next one begins (early.h). A step is done when its pull is: until then
- * the fit keeps what it was before the step, and goes back there if the pull fails. */
-
-/* Before a step: keeps what the fit is. */
-ls_status ls_early_steps_begin(struct ls_fitting *fitting);
-/* After a step, whose gradients are of the whole variables of the one before: that is done now. Waits for this one's
- * pull where its variables are needed. *met: it is done too. */
-ls_status ls_early_steps_end(struct ls_fitting *fitting, bool *met);
-/* After a failure: the fit stands behind the last step whose pull was whole. Returns the failure, with its message. */
-ls_status ls_early_steps_give_up(struct ls_fitting *fitting, ls_status status);
-void ls_early_steps_free(struct ls_early_steps *steps);
-
-/* Asynchronous training in fit: sessions of tickets (store/session.h). All workers meet at the end of a session: of an
- * epoch, where a checkpoint is due, and where somebody has asked to save or to stop. A session is one transaction of a
- * fit; the servers know which of its tickets are done, so that a worker that is lost, or comes back, repeats none. */
-
-/* The session after the fit's position. Collective, with the servers. */
-ls_status ls_sessions_run(struct ls_fitting *fitting);
 
 /* Evaluation of a built model (tf.keras.Model.evaluate): a call of its own, and a fit's validation. */
 

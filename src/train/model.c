@@ -49,6 +49,7 @@ ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t cou
     if (status) return status;
     LS_NEW(ls_model, made, "a model");
     made->strategy = strategy;
+    made->sync = ls_sync_of(strategy);
     status = copy_layers(made, layers, count);
     if (!status) status = ls_training_add(made);
     return LS_HAND_OVER(status, model, made, ls_model_free(made));

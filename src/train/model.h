@@ -12,6 +12,7 @@
 #include "gradients/reducer.h"
 #include "store/handover.h"
 #include "strategy/strategy.h"
+#include "train/sync.h"
 #include "train/training_progress.h"
 #include "train/update.h"
 
@@ -92,6 +93,7 @@ struct ls_model_replica {
     int input;                          /* the present batch's */
     struct ls_replica_numbers *numbers; /* borrowed: the model's for this replica */
     struct ls_update updates[LS_UPDATE_KINDS];
+    bool watched; /* the host takes part in the middle of a step */
     /* gradient accumulation: the sum of the step's batches before this one; NULL if a step takes one batch */
     float *gathered;
     struct ls_op *merges; /* [merge_count]: gradients += gathered, of ranges of the blob */
@@ -153,6 +155,9 @@ struct ls_model_built {
     char adder[LS_ADDER_TEXT];
 };
 
+/* All local replicas come to it, each with the status of its step so far. Returns that, or an error. */
+typedef ls_status ls_replica_step_fn(ls_model *model, int local, ls_status status);
+
 /* The parts of one generation of the group. ls_bind_attach fills it, ls_bind_detach zeroes it. The reducer adds
  * gradients by NCCL if nccl is set. Otherwise the host adds them, after node, if set, has added those of this worker's
  * GPUs. */
@@ -164,13 +169,18 @@ struct ls_model_bound {
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
-    struct ls_early *early;     /* NULL unless a pull goes on while the next step begins */
-    struct ls_delayed *delayed; /* NULL unless steps are delayed */
+    bool goes_on;               /* steps go on behind the replicas, which neither wait for sums nor update variables */
+    void *way;                  /* of the way from gradients to variables; NULL: nothing */
+    ls_plan_await_fn *await;    /* for variables of the step before; NULL: they are there */
+    void *await_context;
     struct ls_store *store;     /* NULL unless servers keep variables */
     struct ls_nccl *nccl;       /* NULL if the host adds */
     struct ls_intra_node *node; /* NULL if the host takes every replica's gradients */
-    bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
-    float extras[LS_EXTRAS];    /* of the last step, over all replicas */
+    /* what parts of the model do in each replica's step; NULL: nothing */
+    ls_replica_step_fn *loaded; /* its batch is loaded */
+    ls_replica_step_fn *computed;
+    bool synchronized;       /* replicas exchange statistics in a step, so its buckets are given at the end */
+    float extras[LS_EXTRAS]; /* of the last step, over all replicas */
 };
 
 /* Steps move it. A release begins the iteration and the scaler anew. */
@@ -180,39 +190,34 @@ struct ls_model_progress {
     float epoch_rate;              /* the learning rate as on_epoch finds it after the last epoch that is done */
     bool stop_training;            /* a callback wishes that fit ends after the epoch */
     ls_request request;            /* this worker's, until a step with it commits */
-    ls_request asked;              /* this worker's with the last committed step, which may be undone (early.h) */
-    struct ls_requests requests;   /* all workers', of the last committed step */
-    bool keeps, fetches;           /* this worker writes checkpoints; one is due after the present step */
-    int64_t whole; /* the step of the variables that were left when the model was unbound, as of early.h */
+    ls_request asked;            /* this worker's with the last committed step, which may be undone (sync_servers.c) */
+    struct ls_requests requests; /* all workers', of the last committed step */
+    bool keeps, fetches;         /* this worker writes checkpoints; one is due after the present step */
+    int64_t whole; /* the step of the variables that were left when the model was unbound, as of sync_servers.c */
     bool drains;   /* a checkpoint may be due after the present step, whoever writes it */
     struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
 };
 
 struct ls_model {
     ls_strategy *strategy; /* borrowed */
-    ls_model *next;        /* of the strategy's models */
-    int64_t number;        /* counts the strategy's models in the order of their first calls, from 1; 0: none yet */
-    int64_t last_call;     /* its index; of a model with a number */
+    const struct ls_sync_ops *sync;
+    ls_model *next;    /* of the strategy's models */
+    int64_t number;    /* counts the strategy's models in the order of their first calls, from 1; 0: none yet */
+    int64_t last_call; /* its index; of a model with a number */
     struct ls_model_spec spec;
     struct ls_model_built built;
     struct ls_model_bound bound;
     struct ls_model_progress progress;
 };
 
-/* True if a step is of this worker's batch alone. */
-static inline bool ls_model_trains_apart(const ls_model *model) {
-    return model->strategy->local.sync_every > 0 || ls_strategy_is_async(model->strategy);
-}
-
 /* True if a step needs no other worker. */
 static inline bool ls_model_is_alone(const ls_model *model) {
-    return model->strategy->runtime->size == 1 || ls_model_trains_apart(model);
+    return model->strategy->runtime->size == 1 || model->sync->apart;
 }
 
 /* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */
 static inline bool ls_model_is_reduced(const ls_model *model) {
-    bool pushes = ls_strategy_stores(model->strategy) && !ls_strategy_is_async(model->strategy);
-    return model->bound.nccl || !ls_model_is_alone(model) || pushes || model->strategy->node_replicas > 1;
+    return model->bound.nccl || !ls_model_is_alone(model) || model->sync->pushes || model->strategy->node_replicas > 1;
 }
 
 /* INVALID_ARGUMENT where data, which may be NULL, has no labels; FAILED_PRECONDITION where no compile was called. */

@@ -79,7 +79,7 @@ ls_status ls_model_state_get_here(const ls_model *model, float *state) {
     return status;
 }
 
-static ls_status set_here(ls_model *model, const float *state) {
+ls_status ls_model_state_put_back(ls_model *model, const float *state) {
     size_t count = model->built.blob_count, size = count * sizeof(float);
     ls_status status = LS_OK;
     if (model->built.outer) memcpy(model->built.outer, state + (size_t)(moments_here(model) + 1) * count, size);
@@ -96,7 +96,7 @@ static ls_status set_here(ls_model *model, const float *state) {
 
 ls_status ls_model_state_set_here(ls_model *model, const float *state) {
     ls_status status = ls_stored_change(model, LS_CHANGED_COPIED, NULL);
-    return status ? status : set_here(model, state);
+    return status ? status : ls_model_state_put_back(model, state);
 }
 
 /* Moments that no step has changed are zero. */
@@ -117,7 +117,7 @@ ls_status ls_model_state_get(const ls_model *model, float *state) {
 
 ls_status ls_model_state_set(ls_model *model, const float *state) {
     ls_status status = ls_stored_change(model, LS_CHANGED_ALL, state);
-    return status ? status : set_here(model, state);
+    return status ? status : ls_model_state_put_back(model, state);
 }
 
 struct ls_training_progress ls_model_state_progress(const ls_model *model) {

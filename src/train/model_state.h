@@ -15,6 +15,8 @@ ls_status ls_model_state_set(ls_model *model, const float *state);
 size_t ls_model_state_count_here(const ls_model *model);
 ls_status ls_model_state_get_here(const ls_model *model, float *state);
 ls_status ls_model_state_set_here(ls_model *model, const float *state);
+/* As set_here, of a state that the servers go back to by themselves. */
+ls_status ls_model_state_put_back(ls_model *model, const float *state);
 /* Its counters and rates between two steps, the rest 0; and back. */
 struct ls_training_progress ls_model_state_progress(const ls_model *model);
 void ls_model_state_set_progress(ls_model *model, const struct ls_training_progress *progress);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "model/plan.h"
-#include "train/early.h"
 #include "train/sparse.h"
 
 /* The arena is there for the new plan, too. */
@@ -53,8 +52,8 @@ static struct ls_plan_config config_of(ls_model *model, int local, int64_t rows,
         .sums = &replica->numbers->sums,
         .arena = &replica->arena,
         .keep_within = keep_within(model, replica),
-        .await = training && model->bound.early ? ls_early_await : NULL,
-        .await_context = model->bound.early,
+        .await = training ? model->bound.await : NULL,
+        .await_context = model->bound.await_context,
         .exchange = model->bound.synchronized ? &replica->exchange.exchange : NULL,
         .seed = model->spec.seed,
         .replica = model->strategy->replicas[local].id,

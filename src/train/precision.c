@@ -29,11 +29,20 @@ ls_status ls_precision_try(const ls_strategy *strategy, ls_precision precision) 
     return status ? ls_fail_context(status, "precision %s", ls_option_names_precision(precision)) : LS_OK;
 }
 
+/* Gradients that are not finite change no replica. It waits for the answer. */
+static ls_status look_at_gradients(const struct ls_model_replica *replica, bool *goes_on) {
+    ls_status status = ls_device_wait(replica->device);
+    *goes_on = ls_precision_scaling_is_finite(replica);
+    return status;
+}
+
 ls_status ls_precision_scaling_build(const ls_model *model, struct ls_model_replica *replica) {
     if (model->progress.scaler.scale == 0) return LS_OK;
     struct ls_op op = {.kind = LS_OP_FINITE, .value = &replica->numbers->not_finite};
     op.tensors[LS_ARG_X] =
         (struct ls_tensor){replica->gradients, LS_FLOAT32, LS_SHAPE((int64_t)model->built.blob_count), 0};
+    replica->updates[LS_UPDATE_FINITE].look = look_at_gradients;
+    replica->watched = true;
     return ls_update_add(replica, LS_UPDATE_FINITE, &op);
 }
 
@@ -45,12 +54,6 @@ void ls_precision_scaling_begin(ls_model *model) {
     model->built.numbers->gradient_scale = model->built.numbers->loss_scale * scale;
     model->progress.step.unscale = 1 / scale;
     model->progress.step.skipped = model->progress.scaler.skipped;
-}
-
-ls_status ls_precision_scaling_look(const struct ls_model_replica *replica) {
-    if (!ls_update_has(replica, LS_UPDATE_FINITE)) return LS_OK;
-    ls_status status = ls_update_run(replica, LS_UPDATE_FINITE);
-    return status ? status : ls_device_wait(replica->device);
 }
 
 bool ls_precision_scaling_is_finite(const struct ls_model_replica *replica) {

@@ -216,17 +216,21 @@ static ls_status pull_all(ls_strategy *strategy, void *context) {
     return ls_store_pull_rows(model->bound.store, sparse->leaves, strategy->local_count);
 }
 
-ls_status ls_sparse_pull(ls_replica *replica, ls_model *model, ls_status status, int64_t rows) {
+/* By all local replicas, each with the status of its batch. Collective. */
+static ls_status pull_rows(ls_model *model, int local, ls_status status) {
     struct ls_sparse *sparse = model->built.sparse;
-    int local = replica->local_id;
     struct ls_model_replica *own = &model->built.replicas[local];
-    if (!sparse) return status;
+    int64_t rows = ls_pipeline_rows(model->progress.pipeline, local);
     const struct ls_tensor ids = ls_network_ids(model->built.network, own->inputs[own->input].features, rows);
     if (!status)
         status = ls_row_lists_unique(&ids, ls_store_servers(model->bound.store), &sparse->leaves[local],
                                      sparse->places[local]);
     if (status) (void)snprintf(sparse->errors[local], LS_ERROR_SIZE, "%s", ls_error());
     own->status = status;
-    ls_status others = ls_replicas_meet(replica, pull_all, model);
+    ls_status others = ls_replicas_meet(&model->strategy->replicas[local], pull_all, model);
     return status ? ls_fail(status, "%s", sparse->errors[local]) : others;
+}
+
+void ls_sparse_attach(ls_model *model) {
+    if (ls_sparse_has(model)) model->bound.loaded = pull_rows;
 }

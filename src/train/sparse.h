@@ -29,5 +29,5 @@ size_t ls_sparse_bytes(const ls_model *model, int64_t rows);
 void ls_sparse_release(ls_model *model);
 /* The rows that a replica's plans take; NULL without sparse tables. */
 const struct ls_plan_rows *ls_sparse_plan(const ls_model *model, int local);
-/* By all local replicas, each with the status of its batch of so many examples: the rows come. Collective. */
-ls_status ls_sparse_pull(ls_replica *replica, ls_model *model, ls_status status, int64_t rows);
+/* For the present generation: the rows of batches come. */
+void ls_sparse_attach(ls_model *model);

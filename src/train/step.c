@@ -21,10 +21,7 @@
 #include "strategy/strategy.h"
 #include "train/input.h"
 #include "train/model.h"
-#include "train/delayed.h"
 #include "train/device_times.h"
-#include "train/early.h"
-#include "train/sparse.h"
 
 /* A replica's part in a training step, as the readiness callback sees it. */
 struct training {
@@ -98,7 +95,7 @@ static void trace_backward(struct training *training) {
 static void fill_report(const struct training *training) {
     const ls_model *model = training->model;
     struct ls_model_replica *replica = training->replica;
-    bool speaks = !training->local && !model->strategy->local.sync_every; /* those ask when they meet */
+    bool speaks = !training->local && model->sync->asks_in_step;
     ls_request request = speaks ? model->progress.request : LS_GO_ON;
     float *report = replica->numbers->report;
     report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
@@ -157,8 +154,8 @@ static ls_status no_gradients(struct training *training) {
         status = ls_plan_slots_find(training->model, training->local, 1, true, &plan);
         if (!status) status = ls_plan_run_idle(plan);
     }
-    struct ls_early *early = training->model->bound.early;
-    if (!status && early) status = ls_early_await(early, SIZE_MAX);
+    const struct ls_model_bound *bound = &training->model->bound;
+    if (!status && bound->await) status = bound->await(bound->await_context, SIZE_MAX);
     if (!status) status = write_zeros(training);
     if (status) return status;
     training->replica->numbers->sums = (struct ls_loss_sums){0};
@@ -166,31 +163,19 @@ static ls_status no_gradients(struct training *training) {
     return training->status;
 }
 
-/* Gradients that are not finite change no replica. The variables of a replica that shares are updated by the first one:
- * every replica has computed its gradients by then, and the next step begins when all have ended this one. */
-static ls_status update_replica(const struct ls_model_replica *replica) {
-    if (replica->shares) return LS_OK;
-    ls_status status = ls_update_run(replica, LS_UPDATE_PENALTY);
-    if (!status) status = ls_precision_scaling_look(replica);
-    if (status || !ls_precision_scaling_is_finite(replica)) return status;
-    status = ls_update_run(replica, LS_UPDATE_TABLES);
-    if (!status) status = ls_update_run(replica, LS_UPDATE_OPTIMIZER);
-    return status ? status : ls_update_run(replica, LS_UPDATE_STATISTICS);
-}
-
 /* True if the step needs no other replica and nothing is inspected before the update. Such a step may be captured whole
  * as a graph of the device, with no look of the host in between. The timeline, a reducer, an exchange, gathered batches
  * and the look for finite gradients each need the host in the middle. */
 static bool is_alone(const struct training *training) {
     const ls_model *model = training->model;
-    return model->strategy->local_count == 1 && !model->bound.reducer && !model->bound.synchronized &&
-           !training->track && !training->replica->gathered && !ls_update_has(training->replica, LS_UPDATE_FINITE);
+    return model->strategy->local_count == 1 && !model->bound.reducer && !training->track &&
+           !training->replica->watched;
 }
 
 static ls_status report_and_update(void *context) {
     const struct ls_model_replica *replica = context;
     ls_status status = ls_update_run(replica, LS_UPDATE_REPORT);
-    return status ? status : update_replica(replica);
+    return status ? status : ls_update_apply(replica);
 }
 
 /* Runs plan, report and update as one graph if the device can. */
@@ -221,11 +206,15 @@ static void tell_of_refusal(const struct training *training, struct ls_plan *pla
                        training->replica->device->name, why);
 }
 
+static ls_status after(ls_replica_step_fn *act, ls_model *model, int local, ls_status status) {
+    return act ? act(model, local, status) : status;
+}
+
 static ls_status compute_gradients(struct training *training) {
     int64_t rows = 0;
     struct ls_plan *plan;
     ls_status status = ls_input_load(training->model, training->local, &rows);
-    status = ls_sparse_pull(&training->model->strategy->replicas[training->local], training->model, status, rows);
+    status = after(training->model->bound.loaded, training->model, training->local, status);
     if (status) return status;
     trace_until_now(training, "input");
     training->point = ls_device_times_now(training->times);
@@ -240,8 +229,9 @@ static ls_status compute_gradients(struct training *training) {
 
 /* Loads the next batch while the device computes the queued ops. */
 static ls_status compute(struct training *training) {
-    ls_status status = ls_sync_batch_norm_end(training->model, training->local, compute_gradients(training));
-    if (!status) ls_input_load_ahead(training->model, training->local, true);
+    ls_model *model = training->model;
+    ls_status status = after(model->bound.computed, model, training->local, compute_gradients(training));
+    if (!status) ls_input_load_ahead(model, training->local, true);
     return status;
 }
 
@@ -334,22 +324,19 @@ static ls_status check_others(const struct training *training) {
                : ls_step_report_check_rate(training->model, training->model->progress.step.rule.learning_rate, extras);
 }
 
-/* Waits for the device's queue. The next batch may still be on its way. */
+/* Waits for the device's queue. The next batch may still be on its way. The variables of a replica that shares are
+ * updated by the first one: every replica has computed its gradients by then, and the next step begins when all have
+ * ended this one. */
 static ls_status update(struct training *training) {
     const struct ls_model_replica *replica = training->replica;
     training->mark = ls_track_begin(training->track);
     training->point = ls_device_times_now(training->times);
-    ls_status status = training->updated ? LS_OK : update_replica(replica);
+    ls_status status = training->updated ? LS_OK : ls_update_apply(replica);
     if (training->times) trace_device(training, "update");
     if (!status) status = ls_device_wait(replica->device);
     if (!status && !training->local) status = read_extras(training, training->model->bound.extras);
     if (!status) trace_until_now(training, training->times ? "wait for the device" : "update");
     return status;
-}
-
-/* The step goes on, and the next one is computed with the variables that are there. */
-static ls_status leave_to_others(const struct training *training) {
-    return training->replica->shares ? LS_OK : ls_update_run(training->replica, LS_UPDATE_PENALTY);
 }
 
 /* Drains the device's queue after a failure: the next step uses the same memory. */
@@ -365,8 +352,8 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     struct training training = training_of(replica, model);
     if (model->bound.reducer) ls_reducer_begin(model->bound.reducer, replica->local_id, model->progress.step.iteration);
     ls_status status = reduce_gradients(replica, model, compute(&training));
-    if (model->bound.delayed || model->bound.early)
-        return end_replica(&training, status ? status : leave_to_others(&training));
+    if (model->bound.goes_on) /* the next step is computed with the variables that are there */
+        return end_replica(&training, status ? status : ls_update_run(training.replica, LS_UPDATE_PENALTY));
     if (!status) status = check_others(&training);
     if (!status) status = update(&training);
     return end_replica(&training, status);
@@ -385,7 +372,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
 static int64_t count_rows(const ls_model *model) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
     int64_t rows = 0;
-    if (!ls_model_trains_apart(model)) return ls_pipeline_global_rows(pipeline);
+    if (!model->sync->apart) return ls_pipeline_global_rows(pipeline);
     for (int i = 0; i < model->strategy->local_count; i++) rows += ls_pipeline_rows(pipeline, i);
     return rows ? rows : 1;
 }
@@ -402,10 +389,10 @@ static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     model->progress.step.pass = batch;
     model->progress.step.iteration++;
     numbers->step = model->progress.step;
-    if (model->bound.delayed && fn == train_replica) ls_delayed_begin(model->bound.delayed);
-    if (model->bound.early && fn == train_replica) ls_early_begin(model->bound.early);
+    const struct ls_sync_ops *sync = model->sync;
+    if (sync->begin && fn == train_replica) sync->begin(model);
     ls_status status = ls_strategy_run(model->strategy, fn, model);
-    if (!status && model->bound.early && fn == train_replica) status = ls_early_end(model->bound.early);
+    if (!status && sync->given && fn == train_replica) status = sync->given(model);
     if (status || fn == gather_replica) model->progress.step.iteration--;
     return status;
 }
@@ -424,11 +411,9 @@ static void tell_activity(const ls_model *model, const struct ls_loss_sums *sums
     if (sums->rows) ls_activity_set_loss(activity, (sums->loss + sums->penalty) / (double)sums->rows);
 }
 
-/* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. penalty is that of
- * one replica, since all have the same variables. */
+/* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums) {
     int64_t begun = ls_now();
-    bool meets = !model->strategy->local.sync_every && !model->bound.delayed;
     model->progress.step.rule.learning_rate = ls_model_next_rate(model);
     model->built.numbers->merge_scale = 1.0F / (float)batches;
     ls_status status = run_batch(model, batches - 1, train_replica);
@@ -438,16 +423,9 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     ls_loss_scaler_update(&model->progress.scaler, applied);
     struct ls_optimizer_step *step = &model->progress.step;
     if (applied && step->rule.momentum_correction) step->last_rate = step->rule.learning_rate;
-    if (model->bound.delayed)
-        status = ls_delayed_end(model->bound.delayed, sums);
-    else
-        ls_step_report_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
-    if (status) return status;
-    tell_activity(model, sums, ls_now() - begun);
-    if (!meets) return LS_OK;
-    model->progress.asked = model->progress.request;
-    model->progress.request = LS_GO_ON;
-    return LS_OK;
+    status = model->sync->commit(model, sums);
+    if (!status) tell_activity(model, sums, ls_now() - begun);
+    return status;
 }
 
 static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {
@@ -468,7 +446,7 @@ static ls_status evaluate_replica(ls_replica *replica, void *context) {
     struct ls_model_replica *own = &model->built.replicas[replica->local_id];
     int64_t rows = 0;
     ls_status status = ls_input_load(model, replica->local_id, &rows);
-    status = ls_sparse_pull(replica, model, status, rows);
+    status = after(model->bound.loaded, model, replica->local_id, status);
     own->output_rows = status ? 0 : rows;
     if (!status && rows) status = evaluate_rows(model, replica->local_id, rows);
     if (status) ls_device_drain(own->device);

@@ -4,7 +4,7 @@
 #include "train/model.h"
 
 /* The pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
- * receives loss (not divided), correct and rows over all replicas. Of delayed steps (delayed.h) sums are those of
+ * receives loss (not divided), correct and rows over all replicas. Of delayed steps (sync_delayed.c) sums are those of
  * an earlier one, or zero, and a transaction has several. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums);
 /* Before it, where a step takes several batches: one of them but the last. batch counts from 0. It commits nothing, so
@@ -42,9 +42,6 @@ ls_status ls_accumulate_keep(const ls_model *model, struct ls_model_replica *rep
 ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, const char *why);
 /* For the present generation. */
 void ls_sync_batch_norm_attach(ls_model *model);
-/* When a replica's step is computed, or has failed: the worker's other replicas, who may wait for it in an exchange,
- * give up the step too. Returns status, or ABORTED for another one's failure. */
-ls_status ls_sync_batch_norm_end(ls_model *model, int local, ls_status status);
 
 /* Mixed precision in training. */
 
@@ -53,10 +50,7 @@ ls_status ls_precision_try(const ls_strategy *strategy, ls_precision precision);
 /* Builds the replica's ops for a scaled loss. The replica has its gradients already. */
 ls_status ls_precision_scaling_build(const ls_model *model, struct ls_model_replica *replica);
 void ls_precision_scaling_begin(ls_model *model); /* a batch of the next step, whose loss_scale is set */
-/* In the replica's thread, when the gradients are summed: looks whether all are finite numbers, and waits for the
- * answer. */
-ls_status ls_precision_scaling_look(const struct ls_model_replica *replica);
-/* The answer of the last look; true if the loss is not scaled. */
+/* The answer of the last step's look; true if the loss is not scaled. */
 bool ls_precision_scaling_is_finite(const struct ls_model_replica *replica);
 
 /* A replica's plans: kept, since only a few row counts occur. */

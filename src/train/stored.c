@@ -22,30 +22,11 @@ bool ls_stored_lacks(const ls_model *model) {
     return ls_stored_has(model) && model->built.changed != LS_CHANGED_NOTHING;
 }
 
-static ls_status check_async(const ls_model *model) {
-    const ls_optimizer *rule = &model->progress.step.rule;
-    bool normed = rule->clipnorm > 0 || rule->global_clipnorm > 0 || rule->kind == LS_OPTIMIZER_LAMB;
-    ls_status status = ls_sync_batch_norm_refuse(model, "asynchronous training",
-                                                 "and workers do not meet in a step; take one that is not");
-    if (status) return status;
-    if (rule->momentum_correction)
-        return ls_fail(LS_UNIMPLEMENTED, "asynchronous training: momentum_correction is of steps in order; leave it "
-                                         "out");
-    if (normed && ls_group_servers(model->strategy->runtime->group) > 1)
-        return ls_fail(LS_UNIMPLEMENTED,
-                       "asynchronous training: %s needs the norms of whole variables, and %d parameter servers have "
-                       "parts of each: take one server, or clipvalue, or consistency LS_SYNC",
-                       rule->kind == LS_OPTIMIZER_LAMB ? "LAMB" : "clipping by norms",
-                       ls_group_servers(model->strategy->runtime->group));
-    return LS_OK;
-}
-
 static ls_status check_stored(const ls_model *model) {
     if (!ls_group_assisted(model->strategy->runtime->group))
         return ls_fail(LS_FAILED_PRECONDITION, "ParameterServerStrategy: this task has no parameter server, and cannot "
                                                "train: fit is for chief and workers");
-    if (model->spec.objective.precision != LS_MIXED_FLOAT16)
-        return ls_strategy_is_async(model->strategy) ? check_async(model) : ls_sparse_check(model);
+    if (model->spec.objective.precision != LS_MIXED_FLOAT16) return model->sync->check(model);
     return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy has no loss scaling: take precision mixed_bfloat16 or "
                                      "float32 in place of mixed_float16, or MultiWorkerMirroredStrategy");
 }
@@ -203,7 +184,7 @@ static ls_status update_stored(const struct ls_op *op) {
     return LS_OK;
 }
 
-/* sessions.c gives the gradients to the servers. */
+/* sync_async.c gives the gradients to the servers. */
 static ls_status leave_gradients(const struct ls_op *op) {
     (void)op;
     return LS_OK;
@@ -220,5 +201,5 @@ ls_status ls_stored_fetch(ls_model *model, bool wanted) {
 
 void ls_stored_build(ls_model *model, struct ls_op *op) {
     *op = (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_stored, .handle = model};
-    if (ls_strategy_is_async(model->strategy)) op->run = leave_gradients;
+    if (model->sync->leaves) op->run = leave_gradients;
 }

@@ -58,12 +58,14 @@ static ls_status add_values(void *context, double *values, size_t count) {
     return meet_sync_batch_norm(context, values, count);
 }
 
-/* The end is a meeting as well, with no values: a replica that fails after the last exchange would otherwise go unseen
+/* When a replica's step is computed, or has failed: the worker's other replicas, who may wait for it in an exchange,
+ * give up the step too. Returns status, or ABORTED for another one's failure.
+ *
+ * The end is a meeting as well, with no values: a replica that fails after the last exchange would otherwise go unseen
  * until the all-reduce of gradients. known means that the failure was already heard of at an exchange, where all met.
  */
-ls_status ls_sync_batch_norm_end(ls_model *model, int local, ls_status status) {
+static ls_status end_exchanges(ls_model *model, int local, ls_status status) {
     struct ls_model_exchange *own = &model->built.replicas[local].exchange;
-    if (!model->bound.synchronized) return status;
     bool known = own->failed;
     own->failed = false;
     if (known) return status;
@@ -79,9 +81,12 @@ void ls_sync_batch_norm_attach(ls_model *model) {
     bool synchronized = false;
     for (size_t i = 0; i < model->spec.layer_count; i++) synchronized |= model->spec.layers[i].synchronized;
     model->bound.synchronized = synchronized && strategy->total_count > 1;
+    if (!model->bound.synchronized) return;
+    model->bound.computed = end_exchanges;
     for (int i = 0; i < strategy->local_count; i++) {
         struct ls_model_exchange *own = &model->built.replicas[i].exchange;
         *own = (struct ls_model_exchange){
             .exchange = {add_values, own}, .model = model, .replica = &strategy->replicas[i]};
+        model->built.replicas[i].watched = true;
     }
 }

@@ -20,10 +20,21 @@ ls_status ls_update_run(const struct ls_model_replica *replica, enum ls_update_k
     return update->built ? update->op.run(&update->op) : LS_OK;
 }
 
+ls_status ls_update_apply(const struct ls_model_replica *replica) {
+    bool goes_on = true;
+    ls_status status = LS_OK;
+    for (int kind = 0; !status && goes_on && kind < LS_UPDATE_REPORT; kind++) {
+        const struct ls_update *update = &replica->updates[kind];
+        status = ls_update_run(replica, (enum ls_update_kind)kind);
+        if (!status && update->look) status = update->look(replica, &goes_on);
+    }
+    return status;
+}
+
 void ls_update_discard(struct ls_model_replica *replica, enum ls_update_kind first) {
     for (int kind = (int)first; kind < LS_UPDATE_KINDS; kind++) {
         struct ls_update *update = &replica->updates[kind];
         if (update->built) replica->device->ops->discard(replica->device, &update->op);
-        update->built = false;
+        *update = (struct ls_update){.op = update->op};
     }
 }

@@ -1,5 +1,7 @@
-/* A worker's part of a session, and what fit makes of its end. */
-#include "train/fit.h"
+/* Asynchronous training in fit: sessions of tickets (store/session.h). All workers meet at the end of a session: of an
+ * epoch, where a checkpoint is due, and where somebody has asked to save or to stop. A session is one transaction of a
+ * fit; the servers know which of its tickets are done, so that a worker that is lost, or comes back, repeats none. */
+#include "train/sync.h"
 
 #include <string.h>
 
@@ -9,16 +11,19 @@
 #include "store/session_worker.h"
 #include "store/store.h"
 #include "store/tickets.h"
+#include "strategy/iterator.h"
 #include "train/checkpointing.h"
+#include "train/fit.h"
 #include "train/input.h"
 #include "train/training_state.h"
+#include "train/step.h"
 #include "train/stored.h"
 
 /* A push brings so many numbers: sums, and requests. */
 enum { COUNT = LS_RESULT_NUMBERS + 3 };
 _Static_assert((int)COUNT <= (int)LS_SESSION_NUMBERS, "the numbers of a push");
 
-struct ls_sessions {
+struct sessions {
     struct ls_fitting *fitting;
     struct ls_session session;
     struct ls_session_worker *worker;
@@ -49,32 +54,32 @@ static struct ls_session describe(const struct ls_fitting *fitting, int64_t batc
                                .step = model->progress.step};
 }
 
-static void stand_at(struct ls_sessions *sessions, int64_t tickets) {
+static void stand_at(struct sessions *sessions, int64_t tickets) {
     sessions->fitting->state.position = sessions->position + tickets * sessions->batches;
     sessions->fitting->model->progress.step.iteration = sessions->session.begin + tickets;
 }
 
 /* The model stands where it did when the session began, but for the variables, and asks again. */
-static void give_up(struct ls_sessions *sessions) {
+static void give_up(struct sessions *sessions) {
     struct ls_model_progress *progress = &sessions->fitting->model->progress;
     stand_at(sessions, 0);
     ls_reached("undo");
     if (sessions->asked > progress->request) progress->request = sessions->asked;
 }
 
-static void free_sessions(struct ls_sessions *sessions) {
+static void free_sessions(struct sessions *sessions) {
     if (!sessions) return;
     if (!sessions->ended) give_up(sessions);
     ls_session_worker_free(sessions->worker);
     ls_free(sessions);
 }
 
-static ls_status begin(struct ls_fitting *fitting, struct ls_sessions **sessions) {
+static ls_status begin(struct ls_fitting *fitting, struct sessions **sessions) {
     ls_model *model = fitting->model;
-    LS_NEW(struct ls_sessions, made, "a session of asynchronous training");
-    *made = (struct ls_sessions){.fitting = fitting,
-                                 .position = fitting->state.position,
-                                 .batches = model->progress.step.rule.gradient_accumulation_steps};
+    LS_NEW(struct sessions, made, "a session of asynchronous training");
+    *made = (struct sessions){.fitting = fitting,
+                              .position = fitting->state.position,
+                              .batches = model->progress.step.rule.gradient_accumulation_steps};
     if (made->batches < 1) made->batches = 1;
     made->session = describe(fitting, made->batches);
     const struct ls_session_worker_config config = {ls_store_group(model->bound.store),
@@ -85,7 +90,7 @@ static ls_status begin(struct ls_fitting *fitting, struct ls_sessions **sessions
 }
 
 /* Waits for a ticket of this worker's. *over: the session has ended, and all workers have the same variables. */
-static ls_status take(struct ls_sessions *sessions, bool *over) {
+static ls_status take(struct sessions *sessions, bool *over) {
     int64_t ticket = LS_NO_TICKET;
     ls_status status = ls_session_worker_take(sessions->worker, &ticket);
     if (status) return status;
@@ -94,7 +99,7 @@ static ls_status take(struct ls_sessions *sessions, bool *over) {
     return LS_OK;
 }
 
-static ls_status give(struct ls_sessions *sessions, const struct ls_loss_sums *sums) {
+static ls_status give(struct sessions *sessions, const struct ls_loss_sums *sums) {
     const ls_model *model = sessions->fitting->model;
     const struct ls_requests *requests = &model->progress.requests;
     double numbers[COUNT];
@@ -109,7 +114,7 @@ static ls_status give(struct ls_sessions *sessions, const struct ls_loss_sums *s
 
 /* ---- the end ---- */
 
-static void tell_staleness(const struct ls_sessions *sessions, const struct ls_session_totals *totals) {
+static void tell_staleness(const struct sessions *sessions, const struct ls_session_totals *totals) {
     const struct ls_runtime *runtime = sessions->fitting->model->strategy->runtime;
     int64_t pushes = totals->applied + totals->dropped;
     char classes[160] = "";
@@ -142,7 +147,7 @@ static void tell_activity(const ls_model *model, const struct ls_session_totals 
     ls_activity_add(&activity->staleness, totals->staleness);
 }
 
-static void take_numbers(const struct ls_sessions *sessions, const struct ls_session_totals *totals) {
+static void take_numbers(const struct sessions *sessions, const struct ls_session_totals *totals) {
     struct ls_fit_state *state = &sessions->fitting->state;
     ls_model *model = sessions->fitting->model;
     const double *last = totals->numbers + LS_RESULT_NUMBERS;
@@ -156,7 +161,7 @@ static void take_numbers(const struct ls_sessions *sessions, const struct ls_ses
 }
 
 /* The fit and the model stand behind all that the session has trained. */
-static ls_status finish(struct ls_sessions *sessions) {
+static ls_status finish(struct sessions *sessions) {
     struct ls_fitting *fitting = sessions->fitting;
     ls_model *model = fitting->model;
     int64_t tickets;
@@ -186,7 +191,7 @@ static ls_status finish(struct ls_sessions *sessions) {
 /* ---- the session ---- */
 
 /* One ticket of a session. The numbers that callbacks see are this worker's. */
-static ls_status train_ticket(struct ls_fitting *fitting, struct ls_sessions *sessions, struct ls_loss_sums *own) {
+static ls_status train_ticket(struct ls_fitting *fitting, struct sessions *sessions, struct ls_loss_sums *own) {
     struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
     int64_t taken, started = ls_now(), begin = state->epochs * fitting->steps_per_epoch;
@@ -206,7 +211,7 @@ static ls_status train_ticket(struct ls_fitting *fitting, struct ls_sessions *se
     return status;
 }
 
-static ls_status train_tickets(struct ls_fitting *fitting, struct ls_sessions *sessions) {
+static ls_status train_tickets(struct ls_fitting *fitting, struct sessions *sessions) {
     struct ls_loss_sums own = {0};
     bool over = false;
     ls_status status = LS_OK;
@@ -218,10 +223,48 @@ static ls_status train_tickets(struct ls_fitting *fitting, struct ls_sessions *s
     return finish(sessions);
 }
 
-ls_status ls_sessions_run(struct ls_fitting *fitting) {
-    struct ls_sessions *sessions = NULL;
+/* The session after the fit's position. Collective, with the servers. */
+static ls_status run_session(struct ls_fitting *fitting) {
+    struct sessions *sessions = NULL;
     ls_status status = begin(fitting, &sessions);
     if (!status) status = train_tickets(fitting, sessions);
     free_sessions(sessions);
     return status;
 }
+
+/* ---- the way ---- */
+
+static ls_status check_async(const ls_model *model) {
+    const ls_optimizer *rule = &model->progress.step.rule;
+    bool normed = rule->clipnorm > 0 || rule->global_clipnorm > 0 || rule->kind == LS_OPTIMIZER_LAMB;
+    ls_status status = ls_sync_batch_norm_refuse(model, "asynchronous training",
+                                                 "and workers do not meet in a step; take one that is not");
+    if (status) return status;
+    if (rule->momentum_correction)
+        return ls_fail(LS_UNIMPLEMENTED, "asynchronous training: momentum_correction is of steps in order; leave it "
+                                         "out");
+    if (normed && ls_group_servers(model->strategy->runtime->group) > 1)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "asynchronous training: %s needs the norms of whole variables, and %d parameter servers have "
+                       "parts of each: take one server, or clipvalue, or consistency LS_SYNC",
+                       rule->kind == LS_OPTIMIZER_LAMB ? "LAMB" : "clipping by norms",
+                       ls_group_servers(model->strategy->runtime->group));
+    return LS_OK;
+}
+
+static ls_status describe_bounds(FILE *out, const ls_strategy *strategy, const ls_checkpoint_options *checkpoint) {
+    const ls_parameter_server_options *servers = &strategy->servers;
+    (void)checkpoint;
+    (void)fprintf(out, "consistency=async\nstaleness=%d\non_stale=%d\nmax_staleness=%d\n", servers->staleness,
+                  (int)servers->on_stale, servers->max_staleness);
+    return LS_OK;
+}
+
+const struct ls_sync_ops ls_sync_async = {.apart = true,
+                                          .asks_in_step = true,
+                                          .leaves = true,
+                                          .check = check_async,
+                                          .describe = describe_bounds,
+                                          .commit = ls_sync_commit,
+                                          .open_data = ls_iterator_open_alone,
+                                          .train = run_session};

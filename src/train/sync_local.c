@@ -1,13 +1,20 @@
-/* A meeting: the workers add up their losses and requests, compare their learning rates, and add up their variables and
+/* A fit in which workers train alone between meetings (LocalSGDStrategy): local SGD (Stich 2018) and DiLoCo (Douillard
+ * et al. 2023). The steps from one meeting to the next are one transaction of the fit. It keeps the state in which the
+ * workers left the last meeting: where the transaction fails, each worker goes back to it. Host memory: two states of
+ * the model, one of them during a meeting. Bytes on the links in sync_every steps: those of one all-reduce of the
+ * variables, and of one of each moment unless these are local.
+ *
+ * A meeting: the workers add up their losses and requests, compare their learning rates, and add up their variables and
  * moments. Nothing changes before all of it has come. */
-#include "train/local_steps.h"
+#include "train/sync.h"
 
 #include <string.h>
 
 #include "base/float_bits.h"
-#include "base/kept_error.h"
 #include "base/memory.h"
+#include "base/plain.h"
 #include "base/point.h"
+#include "strategy/iterator.h"
 #include "train/fit.h"
 #include "train/fragments.h"
 #include "train/meeting.h"
@@ -15,12 +22,10 @@
 #include "train/training_state.h"
 #include "train/step.h"
 
-struct ls_local_steps {
-    float *state; /* of the last meeting, as of ls_model_state_get; its variables are what changes are counted from */
-    struct ls_fit_moment moment;    /* of the last meeting */
-    struct ls_loss_sums own;        /* of this worker since then */
+/* A stretch goes from one meeting to the next. Changes are counted from the variables at its begin. */
+struct local_steps {
+    struct ls_loss_sums own;        /* of this worker in it */
     struct ls_fragments *fragments; /* that meet between; NULL: none does, or no step has begun since then */
-    bool open;                      /* a step has begun since then */
 };
 
 static ls_status check_local(const ls_model *model) {
@@ -31,78 +36,43 @@ static ls_status check_local(const ls_model *model) {
                                      "and workers do not meet in a step; take one that is not");
 }
 
-ls_status ls_local_steps_new(const ls_model *model, struct ls_local_steps **local) {
-    if (!model->strategy->local.sync_every) return LS_OK;
-    ls_status status = check_local(model);
+static void forget_fragments(struct ls_fitting *fitting) {
+    struct local_steps *local = fitting->kept;
+    ls_fragments_free(ls_steal(local->fragments)); /* its thread uses the group */
+}
+
+static ls_status open_local(struct ls_fitting *fitting) {
+    ls_status status = check_local(fitting->model);
     if (status) return status;
-    *local = ls_alloc(sizeof(**local));
-    return *local ? LS_OK : ls_fail_memory("a fit's meetings", sizeof(**local));
+    fitting->stretch.where = "the workers' last meeting";
+    fitting->stretch.stop = forget_fragments;
+    fitting->kept = ls_alloc(sizeof(struct local_steps));
+    return fitting->kept ? LS_OK : ls_fail_memory("a fit's meetings", sizeof(struct local_steps));
 }
 
-static void forget_meeting(struct ls_local_steps *local) {
-    ls_fragments_free(ls_steal(local->fragments));
-    ls_free(ls_steal(local->state));
-    ls_fit_moment_forget(&local->moment);
-    local->open = false;
+static void close_local(struct ls_fitting *fitting) {
+    if (fitting->kept) forget_fragments(fitting);
+    ls_free(ls_steal(fitting->kept));
 }
 
-void ls_local_steps_free(struct ls_local_steps *local) {
-    if (!local) return;
-    forget_meeting(local);
-    ls_free(local);
-}
-
-/* ---- the state of the last meeting ---- */
-
-static ls_status keep_state(struct ls_fitting *fitting) {
-    struct ls_local_steps *local = fitting->local;
-    const ls_model *model = fitting->model;
-    size_t floats = ls_model_state_count(model);
-    local->state = ls_alloc_aligned(floats * sizeof(float));
-    if (!local->state) return ls_fail_memory("the state of a meeting", floats * sizeof(float));
-    local->own = (struct ls_loss_sums){0};
-    ls_status status = ls_fit_moment_keep(&local->moment, fitting);
-    if (!status) status = ls_model_state_get(model, local->state);
-    if (status || !ls_fragments_are_wanted(model->strategy)) return status;
-    return ls_fragments_new(model, local->state, &local->fragments);
-}
-
-ls_status ls_local_steps_begin(struct ls_fitting *fitting) {
-    struct ls_local_steps *local = fitting->local;
-    struct ls_abort *abort = fitting->model->strategy->runtime->abort;
+/* Fails where another worker is lost. */
+static ls_status begin_step(struct ls_fitting *fitting) {
+    struct local_steps *local = fitting->kept;
+    const ls_strategy *strategy = fitting->model->strategy;
+    struct ls_abort *abort = strategy->runtime->abort;
     if (abort && ls_abort_raised(abort)) return ls_abort_status(abort);
-    if (local->open) return LS_OK;
-    ls_status status = keep_state(fitting);
-    local->open = !status;
-    if (status) forget_meeting(local);
+    if (fitting->stretch.open) return LS_OK;
+    local->own = (struct ls_loss_sums){0};
+    ls_status status = ls_fit_stretch_begin(fitting);
+    if (!status && ls_fragments_are_wanted(strategy))
+        status = ls_fragments_new(fitting->model, fitting->stretch.state, &local->fragments);
+    if (status) ls_fit_stretch_forget(&fitting->stretch);
     return status;
 }
 
-void ls_local_steps_add(struct ls_local_steps *local, const struct ls_loss_sums *sums) {
+static void add_own(struct ls_fitting *fitting, const struct ls_loss_sums *sums) {
+    struct local_steps *local = fitting->kept;
     ls_op_add_loss_sums(&local->own, sums);
-}
-
-static ls_status go_back(struct ls_fitting *fitting) {
-    struct ls_local_steps *local = fitting->local;
-    ls_model *model = fitting->model;
-    int64_t done = model->progress.step.iteration - local->moment.progress.step;
-    ls_status status = ls_model_state_set(model, local->state);
-    if (status) return status;
-    ls_reached("undo");
-    ls_fit_moment_go_back(&local->moment, fitting);
-    if (done)
-        ls_log_info(&model->strategy->runtime->log, "goes back %lld step%s, to the workers' last meeting",
-                    (long long)done, done == 1 ? "" : "s");
-    return LS_OK;
-}
-
-ls_status ls_local_steps_give_up(struct ls_fitting *fitting, ls_status status) {
-    struct ls_kept_error kept = ls_kept_error_of(status);
-    if (!fitting->local->open) return status;
-    ls_fragments_free(ls_steal(fitting->local->fragments)); /* its thread uses the group */
-    ls_status back = go_back(fitting);
-    forget_meeting(fitting->local);
-    return back ? ls_fail_context(back, "after '%.200s'", kept.message) : ls_kept_error_raise(&kept);
 }
 
 /* ---- a meeting ---- */
@@ -111,11 +81,12 @@ ls_status ls_local_steps_give_up(struct ls_fitting *fitting, ls_status status) {
 enum { COUNT = LS_RESULT_NUMBERS + 3 };
 
 static void write_numbers(const struct ls_fitting *fitting, double *numbers) {
+    const struct local_steps *local = fitting->kept;
     const ls_model *model = fitting->model;
     ls_request request = model->progress.request;
     const double last[] = {request == LS_SAVE, request == LS_STOP,
                            request == LS_STOP ? (double)model->strategy->runtime->rank : 0};
-    ls_result_write_sums(&fitting->local->own, numbers);
+    ls_result_write_sums(&local->own, numbers);
     memcpy(numbers + LS_RESULT_NUMBERS, last, sizeof(last));
 }
 
@@ -126,7 +97,7 @@ static void take_numbers(struct ls_fitting *fitting, const double *numbers) {
     const double *last = numbers + LS_RESULT_NUMBERS;
     struct ls_loss_sums all;
     ls_result_read_sums(numbers, &all);
-    state->sums = fitting->local->moment.progress.fit.sums;
+    state->sums = fitting->stretch.moment.progress.fit.sums;
     ls_op_add_loss_sums(&state->sums, &all);
     ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     model->progress.requests = (struct ls_requests){(int64_t)last[0], (int64_t)last[1], (int64_t)last[2]};
@@ -162,8 +133,9 @@ static ls_status mean_state(const ls_model *model, const float *before, float *n
     return status;
 }
 
-static const float *before_meeting(const struct ls_local_steps *local) {
-    return local->fragments ? ls_fragments_before(local->fragments) : local->state;
+static const float *before_meeting(const struct ls_fitting *fitting) {
+    const struct local_steps *local = fitting->kept;
+    return local->fragments ? ls_fragments_before(local->fragments) : fitting->stretch.state;
 }
 
 static ls_status hold_meeting(struct ls_fitting *fitting) {
@@ -179,20 +151,21 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
     ls_status status = ls_model_state_get(model, now);
     if (!status) status = check_rates(model);
     if (!status) status = ls_meeting_add_up(model, LS_ALL_REDUCE("meeting", numbers, numbers, COUNT, LS_FLOAT64));
-    if (!status) status = mean_state(model, before_meeting(fitting->local), now);
+    if (!status) status = mean_state(model, before_meeting(fitting), now);
     if (!status) status = ls_model_state_set(model, now);
     if (status) return status;
     take_numbers(fitting, numbers);
-    forget_meeting(fitting->local);
+    forget_fragments(fitting);
+    ls_fit_stretch_forget(&fitting->stretch);
     ls_track_end(track, begun, "meeting",
                  (struct ls_span_facts){.step = model->progress.step.iteration, .bytes = floats * sizeof(float)});
     return LS_OK;
 }
 
-ls_status ls_local_steps_end(struct ls_fitting *fitting, bool *met) {
+static ls_status meet_if_due(struct ls_fitting *fitting, bool *met) {
     const ls_model *model = fitting->model;
-    const struct ls_local_steps *local = fitting->local;
-    int64_t done = model->progress.step.iteration - local->moment.progress.step;
+    const struct local_steps *local = fitting->kept;
+    int64_t done = ls_fit_stretch_steps(fitting);
     bool last = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
     ls_status status = LS_OK;
     *met = last || done >= model->strategy->local.sync_every;
@@ -200,3 +173,33 @@ ls_status ls_local_steps_end(struct ls_fitting *fitting, bool *met) {
     if (!status && *met) status = ls_fail_context(hold_meeting(fitting), "a meeting of all workers");
     return status;
 }
+
+/* Its sums are this worker's; its requests go with a meeting. */
+static ls_status commit(ls_model *model, struct ls_loss_sums *sums) {
+    ls_step_report_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
+    return LS_OK;
+}
+
+static ls_status describe_meetings(FILE *out, const ls_strategy *strategy, const ls_checkpoint_options *checkpoint) {
+    const ls_local_sgd_options *local = &strategy->local;
+    (void)checkpoint;
+    (void)ls_plain_print(
+        out,
+        "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\nfragments=%d\n"
+        "fragment_delay=%d\nfragment_alpha=%.9g\n",
+        local->sync_every, (double)local->outer_learning_rate, (double)local->outer_momentum,
+        local->local_moments ? "yes" : "no", local->fragments ? local->fragments : 1, local->fragment_delay,
+        (double)local->fragment_alpha);
+    return LS_OK;
+}
+
+const struct ls_sync_ops ls_sync_local = {.apart = true,
+                                          .describe = describe_meetings,
+                                          .commit = commit,
+                                          .open_data = ls_iterator_open_pipeline,
+                                          .open = open_local,
+                                          .close = close_local,
+                                          .begin_step = begin_step,
+                                          .add = add_own,
+                                          .end_step = meet_if_due,
+                                          .go_back = ls_fit_stretch_go_back};
