@@ -22,7 +22,7 @@ GPU = ("src/base/*", "src/device/**", "tests/device/*", "tests/cuda/**", "tests/
 # Each test and what it guards.
 GUARDS = {
     "protocol/model": ("src/cluster/**", "tests/protocol/*"),
-    "protocol/store": ("src/store/*", "tests/protocol/*"),
+    "protocol/store": ("src/store/*", "src/shard/*", "tests/protocol/*"),
     "simulation/scenarios": (*CONTROL, "src/collective/**", "tests/simulation/*"),
     "collective/scale": COLLECTIVE,
     "end_to_end/learned": ("src/base/*", *("src/%s/**" % room for room in ("data", "device", "model", "gradients", "train")),

@@ -139,7 +139,7 @@ static void note_holder(const struct plan *plan, int rank, const int64_t *told) 
 }
 
 static ls_status look_at(struct plan *plan, const int64_t *division) {
-    int most = plan->handover->terms->replicas, copies = most < plan->servers ? most : plan->servers;
+    int copies = ls_layout_of(plan->handover->terms, plan->servers).copies;
     plan->layout = division[TELL_LAYOUT];
     plan->old = (int)division[TELL_SERVERS];
     plan->stays = plan->old == plan->servers;
@@ -219,12 +219,12 @@ static ls_status check_memory(const struct plan *plan) {
 /* Brings a range to all servers: from a worker's blob, or from what a server has of the division before. */
 static ls_status take_range(struct plan *plan, int blob, int root, struct ls_range range) {
     struct ls_handover *handover = plan->handover;
-    size_t buckets = handover->terms->bucket_count, count = range.end - range.begin;
+    size_t count = range.end - range.begin;
     LS_CLEANUP(ls_free_pointer) float *scratch = NULL;
     float *at = handover->blobs[blob] ? handover->blobs[blob] + range.begin : NULL;
     if (!count) return LS_OK;
     handover->moved += count * sizeof(float);
-    const float *own = plan->own ? ls_holding_find(plan->own, buckets, blob, range) : NULL;
+    const float *own = plan->own ? ls_holding_find(plan->own, blob, range) : NULL;
     if (!at) {
         at = scratch = ls_alloc_aligned(count * sizeof(float));
         if (!scratch) return ls_fail_memory("variables on their way to a parameter server", count * sizeof(float));
@@ -232,7 +232,7 @@ static ls_status take_range(struct plan *plan, int blob, int root, struct ls_ran
     }
     ls_status status =
         ls_group_broadcast(handover->group, LS_BROADCAST("to the parameter servers", at, count, LS_FLOAT32, root));
-    if (!status && plan->serves) ls_holding_put(plan->next, buckets, blob, range, at);
+    if (!status && plan->serves) ls_holding_put(plan->next, blob, range, at);
     return status;
 }
 
@@ -246,12 +246,12 @@ static ls_status take_from_worker(struct plan *plan, int blob) {
 
 /* A worker gives what no server holds: its variables, of asynchronous training those that it has read last. */
 static ls_status take_from_servers(struct plan *plan, int blob) {
-    const struct ls_terms_model *terms = plan->handover->terms;
+    const struct ls_layout before = ls_layout_of(plan->handover->terms, plan->old);
     ls_status status = LS_OK;
-    for (size_t b = 0; b < terms->bucket_count; b++)
+    for (size_t b = 0; b < before.terms->bucket_count; b++)
         for (int i = 0; i < plan->old && !status; i++) {
             int holder = plan->holders[i] < 0 ? plan->root : plan->holders[i];
-            status = take_range(plan, blob, holder, ls_stripes_of(terms, b, plan->old, i));
+            status = take_range(plan, blob, holder, ls_layout_range(&before, b, i));
         }
     return status;
 }

@@ -58,13 +58,14 @@ static const float *find_rows(const struct ls_table_move *move, size_t table, in
 }
 
 ls_status ls_handover_tables_from_servers(const struct ls_table_move *move, size_t *moved) {
+    const struct ls_layout before = ls_layout_of(move->terms, move->old);
     ls_status status = LS_OK;
     for (size_t t = 0; t < move->terms->table_count; t++)
         for (int b = 0; b <= move->terms->moments; b++)
             for (int owner = 0; owner < move->old && !status; owner++)
                 status = bring_all(move,
                                    (struct piece){t, b, move->holders[owner], owner, move->old,
-                                                  ls_table_owned(move->terms->tables[t].rows, move->old, owner),
+                                                  ls_layout_rows(&before, move->terms->tables[t].rows, owner),
                                                   find_rows(move, t, b, owner)},
                                    moved);
     return status;

@@ -1,7 +1,7 @@
 /* The rows of tables in a handover, in pieces: from the servers that have them, or from a worker. */
 #pragma once
 #include "collective/group.h"
-#include "store/holding.h"
+#include "shard/holding.h"
 
 struct ls_table_move {
     struct ls_group *group;

@@ -15,7 +15,7 @@
 #include "store/handover.h"
 #include "store/memory_check.h"
 #include "store/row_calls.h"
-#include "store/session_pushes.h"
+#include "store/session/session_pushes.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
 
@@ -190,7 +190,8 @@ static ls_status take_session(struct ls_keeper *keeper, struct ls_group *group) 
 /* ---- terms, the whole ---- */
 
 static ls_status prepare(struct ls_group *group, struct model *model) {
-    model->owned = ls_stripes_list(&model->terms, ls_group_serving(group), true);
+    const struct ls_layout layout = ls_layout_of(&model->terms, ls_group_serving(group));
+    model->owned = ls_layout_stripes(&layout, true);
     if (!model->owned) return ls_fail_memory("a model's buckets", model->terms.bucket_count * sizeof(*model->owned));
     if (model->terms.asynchronous) return LS_OK;
     return ls_store_norms_new(group, &model->terms, model->kept[0].holding, &model->norms);

@@ -1,7 +1,7 @@
 /* A server compares the bytes of its part of a model with the memory that it may have, before any of it is taken. */
 #pragma once
 #include "base/memory.h"
-#include "store/holding.h"
+#include "shard/holding.h"
 
 /* Words that a server tells all ranks, so that all end with one error. Zero: it fits. */
 struct ls_memory_need {

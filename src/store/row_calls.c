@@ -11,11 +11,6 @@
 #define PIECE      ((size_t)1 << 18) /* floats of a table on their way to rank 0 */
 #define MOST_WORDS ((size_t)1 << 31) /* of one worker's ids */
 
-static struct ls_row_servers servers_of(const struct ls_group *group, const struct ls_terms_model *terms) {
-    int servers = ls_group_serving(group);
-    return (struct ls_row_servers){servers, terms->replicas < servers ? terms->replicas : servers};
-}
-
 /* Elements to and from each rank. */
 struct counts {
     size_t *send, *receive;
@@ -66,31 +61,37 @@ static ls_status new_floats(const size_t *counts, const struct ls_group *group, 
 
 static ls_status ask(struct ls_group *group, const struct ls_terms_model *terms, const struct ls_row_leaf *leaves,
                      int count) {
-    const struct ls_row_servers among = servers_of(group, terms);
+    const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
     for (int l = 0; l < count; l++)
-        if (leaves[l].servers != among.servers)
+        if (leaves[l].servers != layout.holders)
             return ls_fail(LS_INTERNAL, "rows are listed for %d parameter servers, and there are %d", leaves[l].servers,
-                           among.servers);
-    int workers = ls_group_size(group) - among.servers;
+                           layout.holders);
+    int workers = ls_group_size(group) - layout.holders;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
     size_t sum = 0;
     ls_status status = new_counts(group, &counts);
-    for (int s = 0; s < among.servers && !status; s++)
-        sum += counts.send[workers + s] = ls_row_lists_encode(leaves, count, among, s, NULL);
+    for (int s = 0; s < layout.holders && !status; s++)
+        sum += counts.send[workers + s] = ls_row_lists_encode(leaves, count, &layout, s, NULL);
     LS_CLEANUP(ls_free_pointer) int32_t *words = ls_alloc_array(sum + 1, sizeof(*words));
     int32_t *at = words;
     if (!status && !words) status = ls_fail_memory("ids", sum * sizeof(*words));
-    for (int s = 0; s < among.servers && !status; s++) at += ls_row_lists_encode(leaves, count, among, s, at);
+    for (int s = 0; s < layout.holders && !status; s++) at += ls_row_lists_encode(leaves, count, &layout, s, at);
     if (!status) status = tell_sizes(group, &counts);
     return status ? status : move_words(group, &counts, words, NULL);
 }
 
-/* Copies between the floats of one owner and those of all leaves; to: the leaves get them. Returns how many. */
-static size_t move_owner(const struct ls_row_leaf *leaf, size_t width, float *rows, int owner, float *floats, bool to) {
-    const struct ls_row_span span = ls_row_lists_span(leaf, owner);
-    float *own = rows + span.first * width;
-    size_t count = span.count * width;
-    if (count) memcpy(to ? own : floats, to ? floats : own, count * sizeof(*rows));
+struct moved {
+    size_t width;
+    int owner;
+    bool takes; /* the leaf gets the owner's */
+};
+
+/* Copies between the floats of one owner and those of a leaf. Returns how many. */
+static size_t move_owner(const struct ls_row_leaf *leaf, float *rows, struct moved moved, float *floats) {
+    const struct ls_row_span span = ls_row_lists_span(leaf, moved.owner);
+    float *own = rows + span.first * moved.width;
+    size_t count = span.count * moved.width;
+    if (count) memcpy(moved.takes ? own : floats, moved.takes ? floats : own, count * sizeof(*rows));
     return count;
 }
 
@@ -100,56 +101,50 @@ static size_t width_of_all(const struct ls_terms_model *terms) {
     return width;
 }
 
-static void take_rows(const struct ls_terms_model *terms, struct ls_row_servers among, const struct ls_row_leaf *leaves,
-                      int count, float *at) {
-    for (int s = 0; s < among.servers; s++)
+/* takes: what the owners have given goes to the leaves. Else their gradients go to all holders. */
+static void move_rows(const struct ls_layout *layout, const struct ls_row_leaf *leaves, int count, float *at,
+                      bool takes) {
+    for (int s = 0; s < layout->holders; s++)
         for (int l = 0; l < count; l++)
-            for (size_t t = 0; t < terms->table_count; t++)
-                at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].rows[t], s, at, true);
-}
-
-static void list_gradients(const struct ls_terms_model *terms, struct ls_row_servers among,
-                           const struct ls_row_leaf *leaves, int count, float *at) {
-    for (int s = 0; s < among.servers; s++)
-        for (int l = 0; l < count; l++)
-            for (size_t t = 0; t < terms->table_count; t++)
-                for (int c = 0; c < among.copies; c++)
-                    at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].gradients[t],
-                                     (s + among.servers - c) % among.servers, at, false);
+            for (size_t t = 0; t < layout->terms->table_count; t++)
+                for (int c = 0; c < (takes ? 1 : layout->copies); c++)
+                    at += move_owner(
+                        &leaves[l], (takes ? leaves[l].rows : leaves[l].gradients)[t],
+                        (struct moved){(size_t)layout->terms->tables[t].width, ls_layout_before(layout, s, c), takes},
+                        at);
 }
 
 ls_status ls_row_calls_pull(struct ls_group *group, const struct ls_terms_model *terms,
                             const struct ls_row_leaf *leaves, int count) {
-    const struct ls_row_servers among = servers_of(group, terms);
-    int workers = ls_group_size(group) - among.servers;
+    const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
+    int workers = ls_group_size(group) - layout.holders;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
     LS_CLEANUP(ls_free_pointer) float *rows = NULL;
     ls_status status = ask(group, terms, leaves, count);
     if (!status) status = new_counts(group, &counts);
-    for (int s = 0; s < among.servers && !status; s++)
+    for (int s = 0; s < layout.holders && !status; s++)
         for (int l = 0; l < count; l++)
             counts.receive[workers + s] += ls_row_lists_span(&leaves[l], s).count * width_of_all(terms);
     if (!status) status = new_floats(counts.receive, group, &rows);
     if (!status) status = move_floats(group, &counts, rows, rows);
-    if (!status) take_rows(terms, among, leaves, count, rows);
+    if (!status) move_rows(&layout, leaves, count, rows, true);
     return status;
 }
 
 ls_status ls_row_calls_push(struct ls_group *group, const struct ls_terms_model *terms,
                             const struct ls_row_leaf *leaves, int count) {
-    const struct ls_row_servers among = servers_of(group, terms);
-    int workers = ls_group_size(group) - among.servers;
+    const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
+    int workers = ls_group_size(group) - layout.holders;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
     LS_CLEANUP(ls_free_pointer) float *rows = NULL;
     ls_status status = new_counts(group, &counts);
-    for (int i = 0; i < among.servers * among.copies && !status; i++)
+    for (int i = 0; i < layout.holders * layout.copies && !status; i++)
         for (int l = 0; l < count; l++)
-            counts.send[workers + i / among.copies] +=
-                ls_row_lists_span(&leaves[l], (i / among.copies + among.servers - i % among.copies) % among.servers)
-                    .count *
+            counts.send[workers + i / layout.copies] +=
+                ls_row_lists_span(&leaves[l], ls_layout_before(&layout, i / layout.copies, i % layout.copies)).count *
                 width_of_all(terms);
     if (!status) status = new_floats(counts.send, group, &rows);
-    if (!status) list_gradients(terms, among, leaves, count, rows);
+    if (!status) move_rows(&layout, leaves, count, rows, false);
     return status ? status : move_floats(group, &counts, rows, rows);
 }
 
@@ -164,9 +159,9 @@ void ls_row_calls_free(struct ls_row_step *step) {
 
 static ls_status hear(struct ls_group *group, const struct ls_terms_model *terms, const struct ls_holding *holding,
                       struct ls_row_step *step) {
-    const struct ls_row_servers among = servers_of(group, terms);
+    const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
-    int workers = ls_group_size(group) - among.servers;
+    int workers = ls_group_size(group) - layout.holders;
     int64_t limit = INT32_MAX;
     size_t sum = 0;
     for (size_t t = 0; t < terms->table_count; t++)
@@ -184,7 +179,8 @@ static ls_status hear(struct ls_group *group, const struct ls_terms_model *terms
     if (!step->words) return ls_fail_memory("ids", sum * sizeof(*step->words));
     status = move_words(group, &counts, NULL, step->words);
     if (status) return status;
-    return ls_row_lists_decode(step->words, counts.receive, workers, among, holding->server, limit, &step->lists);
+    const struct ls_row_words told = {step->words, counts.receive, workers, holding->server, limit};
+    return ls_row_lists_decode(&told, &layout, &step->lists);
 }
 
 static size_t give_slice(const struct ls_table *table, const struct ls_row_slice *slice, float *to) {
@@ -196,8 +192,8 @@ static size_t give_slice(const struct ls_table *table, const struct ls_row_slice
 
 ls_status ls_row_calls_give(struct ls_group *group, const struct ls_terms_model *terms,
                             const struct ls_holding *holding, struct ls_row_step *step) {
-    const struct ls_row_servers among = servers_of(group, terms);
-    int workers = ls_group_size(group) - among.servers;
+    const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
+    int workers = ls_group_size(group) - layout.holders;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
     LS_CLEANUP(ls_free_pointer) float *rows = NULL;
     ls_status status = hear(group, terms, holding, step);
@@ -205,13 +201,13 @@ ls_status ls_row_calls_give(struct ls_group *group, const struct ls_terms_model 
     if (status) return status;
     for (int w = 0; w < workers; w++)
         for (int l = step->lists.first[w]; l < step->lists.first[w + 1]; l++)
-            counts.send[w] += step->lists.slices[(size_t)l * (size_t)among.copies].count * width_of_all(terms);
+            counts.send[w] += step->lists.slices[(size_t)l * (size_t)layout.copies].count * width_of_all(terms);
     status = new_floats(counts.send, group, &rows);
     if (status) return status;
     float *at = rows;
     for (int l = 0; l < step->lists.leaves; l++)
         for (size_t t = 0; t < terms->table_count; t++)
-            at += give_slice(holding->tables[t], &step->lists.slices[(size_t)l * (size_t)among.copies], at);
+            at += give_slice(holding->tables[t], &step->lists.slices[(size_t)l * (size_t)layout.copies], at);
     status = move_floats(group, &counts, rows, rows);
     step->wanted = !status;
     return status;
@@ -248,9 +244,9 @@ static void point_to(const struct ls_terms_model *terms, size_t table, int copie
 static ls_status add_owners(const struct ls_table *table, struct ls_row_step *step, struct ls_table_update *update,
                             size_t *places) {
     ls_status status = LS_OK;
-    for (int c = 0; c < table->copies && !status; c++) {
+    for (int c = 0; c < table->layout.copies && !status; c++) {
         struct ls_row_sums sums = {NULL, NULL, 0};
-        status = ls_row_lists_add(&step->lists, table->copies, c, table->width, &sums);
+        status = ls_row_lists_add(&step->lists, table->layout.copies, c, table->width, &sums);
         for (size_t i = 0; i < sums.count; i++) places[update->count + i] = ls_table_place(table, sums.ids[i]);
         if (sums.count)
             memcpy(update->gradients + update->count * table->width, sums.gradients,
@@ -264,7 +260,8 @@ static ls_status add_owners(const struct ls_table *table, struct ls_row_step *st
 static ls_status apply_table(struct ls_table *table, struct ls_device *device, struct ls_row_step *step,
                              struct ls_table_update *update) {
     size_t most = 0;
-    for (size_t i = 0; i < (size_t)step->lists.leaves * (size_t)table->copies; i++) most += step->lists.slices[i].count;
+    for (size_t i = 0; i < (size_t)step->lists.leaves * (size_t)table->layout.copies; i++)
+        most += step->lists.slices[i].count;
     LS_CLEANUP(ls_free_pointer) size_t *places = ls_alloc_array(most + 1, sizeof(*places));
     LS_CLEANUP(ls_free_pointer) float *gradients = ls_alloc_aligned((most + 1) * table->width * sizeof(*gradients));
     if (!places || !gradients) return ls_fail_memory("sums of rows", most * table->width * sizeof(*gradients));
@@ -288,53 +285,62 @@ ls_status ls_row_calls_apply(const struct ls_terms_model *terms, struct ls_holdi
 
 /* ---- to rank 0 ---- */
 
-/* Places [begin, end) of every owner's rows: server s brings them to the s-th part of scratch. */
-static ls_status fetch_piece(struct ls_group *group, const struct ls_terms_table *terms, const float *from,
-                             size_t begin, size_t end, float *scratch) {
-    int servers = ls_group_serving(group);
-    size_t width = (size_t)terms->width, part = (end - begin) * width * sizeof(float);
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_stripe, owned, (size_t)servers, "a pull");
-    for (int s = 0; s < servers; s++) {
-        size_t count = ls_table_owned(terms->rows, servers, s), last = count < end ? count : end;
+/* Places [begin, end) of every owner's rows of a table: server s brings them to the s-th part of scratch. */
+struct fetching {
+    struct ls_layout layout;
+    const struct ls_terms_table *terms;
+    size_t begin, end;
+    float *scratch;
+};
+
+static ls_status fetch_piece(struct ls_group *group, const struct fetching *fetching, const float *from) {
+    size_t width = (size_t)fetching->terms->width, begin = fetching->begin;
+    size_t part = (fetching->end - begin) * width * sizeof(float);
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_stripe, owned, (size_t)fetching->layout.holders, "a pull");
+    for (int s = 0; s < fetching->layout.holders; s++) {
+        size_t count = ls_layout_rows(&fetching->layout, fetching->terms->rows, s);
+        size_t last = count < fetching->end ? count : fetching->end;
         owned[s] = (struct ls_stripe){(size_t)s * part, last > begin ? (last - begin) * width * sizeof(float) : 0};
     }
     const struct ls_pulled piece = {owned, (const unsigned char *)(from ? from + begin * width : NULL)};
-    const struct ls_pull pull = {"rows", &piece, 1, 0, (unsigned char *)scratch};
+    const struct ls_pull pull = {"rows", &piece, 1, 0, (unsigned char *)fetching->scratch};
     return ls_group_pull(group, &pull);
 }
 
-static void place_piece(const struct ls_terms_table *terms, int servers, size_t begin, size_t end, const float *scratch,
-                        float *to) {
-    size_t width = (size_t)terms->width;
-    for (int s = 0; s < servers; s++)
-        for (size_t i = begin; i < end && i < ls_table_owned(terms->rows, servers, s); i++)
-            memcpy(to + (i * (size_t)servers + (size_t)s) * width,
-                   scratch + ((size_t)s * (end - begin) + i - begin) * width, width * sizeof(*to));
+static void place_piece(const struct fetching *fetching, float *to) {
+    size_t width = (size_t)fetching->terms->width, servers = (size_t)fetching->layout.holders;
+    const float *at = fetching->scratch;
+    for (size_t s = 0; s < servers; s++)
+        for (size_t i = fetching->begin; i < fetching->end; i++, at += width)
+            if (i < ls_layout_rows(&fetching->layout, fetching->terms->rows, (int)s))
+                memcpy(to + (i * servers + s) * width, at, width * sizeof(*to));
 }
 
-static ls_status fetch_blob(struct ls_group *group, const struct ls_terms_table *terms, const float *from, float *to) {
-    int servers = ls_group_serving(group);
-    size_t each = ls_table_owned(terms->rows, servers, 0), step = PIECE / ((size_t)terms->width * (size_t)servers);
+static ls_status fetch_blob(struct ls_group *group, struct fetching *fetching, const float *from, float *to) {
+    size_t all = (size_t)fetching->layout.holders * (size_t)fetching->terms->width;
+    size_t each = ls_layout_rows(&fetching->layout, fetching->terms->rows, 0), step = PIECE / all;
     if (!step) step = 1;
-    LS_CLEANUP(ls_free_pointer) float *scratch = NULL;
-    if (to && !(scratch = ls_alloc_aligned(step * (size_t)servers * (size_t)terms->width * sizeof(float))))
-        return ls_fail_memory("rows", step * (size_t)servers * (size_t)terms->width * sizeof(float));
+    LS_CLEANUP(ls_free_pointer) float *scratch = to ? ls_alloc_aligned(step * all * sizeof(float)) : NULL;
+    if (to && !scratch) return ls_fail_memory("rows", step * all * sizeof(float));
     ls_status status = LS_OK;
-    for (size_t begin = 0; begin < each && !status; begin += step) {
-        size_t end = begin + step < each ? begin + step : each;
-        status = fetch_piece(group, terms, from, begin, end, scratch);
-        if (!status && to) place_piece(terms, servers, begin, end, scratch, to);
+    fetching->scratch = scratch;
+    for (fetching->begin = 0; fetching->begin < each && !status; fetching->begin = fetching->end) {
+        fetching->end = fetching->begin + step < each ? fetching->begin + step : each;
+        status = fetch_piece(group, fetching, from);
+        if (!status && to) place_piece(fetching, to);
     }
     return status;
 }
 
 ls_status ls_row_calls_fetch(struct ls_group *group, const struct ls_terms_model *terms,
                              const struct ls_holding *holding, float *tables) {
+    const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
     ls_status status = LS_OK;
     for (size_t t = 0; t < terms->table_count; t++)
         for (int b = 0; b <= terms->moments && !status; b++) {
             const struct ls_terms_table *table = &terms->tables[t];
-            status = fetch_blob(group, table, holding ? holding->tables[t]->blobs[b] : NULL, tables);
+            struct fetching fetching = {.layout = layout, .terms = table};
+            status = fetch_blob(group, &fetching, holding ? holding->tables[t]->blobs[b] : NULL, tables);
             if (tables) tables += (size_t)table->rows * (size_t)table->width;
         }
     return status;

@@ -1,7 +1,7 @@
 /* The calls that move rows of tables between workers and servers. */
 #pragma once
 #include "collective/group.h"
-#include "store/holding.h"
+#include "shard/holding.h"
 #include "store/row_lists.h"
 
 #define LS_STORE_ROWS "rows for the workers"

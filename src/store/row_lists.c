@@ -84,15 +84,13 @@ static size_t encode_slice(const struct ls_row_leaf *leaf, int owner, int32_t *w
     return 1 + span.count;
 }
 
-size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, struct ls_row_servers among, int server,
+size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, const struct ls_layout *layout, int server,
                            int32_t *words) {
     size_t made = 1;
     if (words) words[0] = count;
     for (int l = 0; l < count; l++)
-        for (int c = 0; c < among.copies; c++) {
-            int owner = (server + among.servers - c) % among.servers;
-            made += encode_slice(&leaves[l], owner, words ? words + made : NULL);
-        }
+        for (int c = 0; c < layout->copies; c++)
+            made += encode_slice(&leaves[l], ls_layout_before(layout, server, c), words ? words + made : NULL);
     return made;
 }
 
@@ -121,45 +119,46 @@ static ls_status check_slice(const struct ls_row_slice *slice, int worker, int s
     return LS_OK;
 }
 
-static ls_status count_leaves(const int32_t *words, const size_t *counts, int workers, int copies,
-                              struct ls_row_lists *lists) {
-    for (int w = 0; w < workers; words += counts[w++]) {
-        int64_t told = counts[w] ? words[0] : -1;
-        if (told < 0 || (uint64_t)told * (uint64_t)copies > counts[w] - 1)
-            return bad_list(w, "the number of replicas", told);
-        if (told > INT32_MAX - lists->leaves) return bad_list(w, "the number of replicas", told);
-        lists->leaves += (int)told;
+static ls_status count_leaves(const struct ls_row_words *told, int copies, struct ls_row_lists *lists) {
+    const int32_t *words = told->words;
+    for (int w = 0; w < told->workers; words += told->counts[w++]) {
+        int64_t count = told->counts[w] ? words[0] : -1;
+        if (count < 0 || (uint64_t)count * (uint64_t)copies > told->counts[w] - 1)
+            return bad_list(w, "the number of replicas", count);
+        if (count > INT32_MAX - lists->leaves) return bad_list(w, "the number of replicas", count);
+        lists->leaves += (int)count;
         lists->first[w + 1] = lists->leaves;
     }
     return LS_OK;
 }
 
-static ls_status read_slices(const int32_t *words, const size_t *counts, int workers, struct ls_row_servers among,
-                             int server, int64_t limit, struct ls_row_lists *lists) {
+static ls_status read_slices(const struct ls_row_words *told, const struct ls_layout *layout,
+                             struct ls_row_lists *lists) {
     struct ls_row_slice *slice = lists->slices;
-    for (int w = 0; w < workers; words += counts[w++]) {
-        const int32_t *at = words + 1, *end = words + counts[w];
-        int slices = (lists->first[w + 1] - lists->first[w]) * among.copies;
+    const int32_t *words = told->words;
+    for (int w = 0; w < told->workers; words += told->counts[w++]) {
+        const int32_t *at = words + 1, *end = words + told->counts[w];
+        int slices = (lists->first[w + 1] - lists->first[w]) * layout->copies;
         for (int i = 0; i < slices; i++, slice++) {
-            int owner = (server + among.servers - i % among.copies) % among.servers;
+            int owner = ls_layout_before(layout, told->server, i % layout->copies);
             ls_status status = read_slice(&at, end, w, slice);
-            if (!status) status = check_slice(slice, w, among.servers, owner, limit);
+            if (!status) status = check_slice(slice, w, layout->holders, owner, told->limit);
             if (status) return status;
         }
-        if (at != end) return bad_list(w, "the number of words", (int64_t)counts[w]);
+        if (at != end) return bad_list(w, "the number of words", (int64_t)told->counts[w]);
     }
     return LS_OK;
 }
 
-ls_status ls_row_lists_decode(const int32_t *words, const size_t *counts, int workers, struct ls_row_servers among,
-                              int server, int64_t limit, struct ls_row_lists *lists) {
-    struct ls_row_lists made = {.first = ls_alloc_array((size_t)workers + 1, sizeof(*made.first))};
-    if (!made.first) return ls_fail_memory("lists of rows", (size_t)workers * sizeof(*made.first));
-    ls_status status = count_leaves(words, counts, workers, among.copies, &made);
-    size_t slices = (size_t)made.leaves * (size_t)among.copies;
+ls_status ls_row_lists_decode(const struct ls_row_words *told, const struct ls_layout *layout,
+                              struct ls_row_lists *lists) {
+    struct ls_row_lists made = {.first = ls_alloc_array((size_t)told->workers + 1, sizeof(*made.first))};
+    if (!made.first) return ls_fail_memory("lists of rows", (size_t)told->workers * sizeof(*made.first));
+    ls_status status = count_leaves(told, layout->copies, &made);
+    size_t slices = (size_t)made.leaves * (size_t)layout->copies;
     if (!status && !(made.slices = ls_alloc_array(slices + 1, sizeof(*made.slices))))
         status = ls_fail_memory("lists of rows", slices * sizeof(*made.slices));
-    if (!status) status = read_slices(words, counts, workers, among, server, limit, &made);
+    if (!status) status = read_slices(told, layout, &made);
     return LS_HAND_OVER(status, lists, made, ls_row_lists_free(&made));
 }
 
@@ -191,38 +190,49 @@ static float *fold(const struct present *list, size_t begin, size_t end, int low
     return left;
 }
 
+/* Rows of one owner, which are width floats each. */
+struct adding {
+    const struct ls_row_lists *lists;
+    int copies, copy;
+    size_t width, count; /* of all leaves */
+};
+
+static const struct ls_row_slice *slice_of(const struct adding *adding, int leaf) {
+    return &adding->lists->slices[(size_t)leaf * (size_t)adding->copies + (size_t)adding->copy];
+}
+
 /* All rows of all leaves, sorted; at is the number in list, which stays in the order of leaves. */
-static ls_status list_entries(const struct ls_row_lists *lists, int copies, int copy, size_t width,
-                              struct entry *entries, struct present *list) {
+static ls_status list_entries(const struct adding *adding, struct entry *entries, struct present *list) {
     size_t made = 0;
     uint32_t largest = 0;
-    for (int leaf = 0; leaf < lists->leaves; leaf++) {
-        const struct ls_row_slice *slice = &lists->slices[(size_t)leaf * (size_t)copies + (size_t)copy];
+    for (int leaf = 0; leaf < adding->lists->leaves; leaf++) {
+        const struct ls_row_slice *slice = slice_of(adding, leaf);
         for (size_t i = 0; i < slice->count; i++, made++) {
             entries[made] = (struct entry){(uint32_t)slice->ids[i], (uint32_t)made};
-            list[made] = (struct present){leaf, slice->gradients + i * width};
+            list[made] = (struct present){leaf, slice->gradients + i * adding->width};
             if (entries[made].id > largest) largest = entries[made].id;
         }
     }
     return sort(entries, made, largest);
 }
 
-static void fold_entries(const struct entry *entries, size_t count, const struct present *list, int leaves,
-                         size_t width, struct ls_row_sums *sums, struct present *same) {
-    for (size_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && entries[end].id == entries[begin].id; end++)
+static void fold_entries(const struct adding *adding, const struct entry *entries, const struct present *list,
+                         struct ls_row_sums *sums, struct present *same) {
+    size_t width = adding->width;
+    for (size_t begin = 0, end; begin < adding->count; begin = end) {
+        for (end = begin; end < adding->count && entries[end].id == entries[begin].id; end++)
             same[end - begin] = list[entries[end].at];
         sums->ids[sums->count] = (int32_t)entries[begin].id;
-        memcpy(sums->gradients + sums->count++ * width, fold(same, 0, end - begin, 0, leaves, width),
+        memcpy(sums->gradients + sums->count++ * width, fold(same, 0, end - begin, 0, adding->lists->leaves, width),
                width * sizeof(float));
     }
 }
 
 ls_status ls_row_lists_add(const struct ls_row_lists *lists, int copies, int copy, size_t width,
                            struct ls_row_sums *sums) {
-    size_t count = 0;
-    for (int leaf = 0; leaf < lists->leaves; leaf++)
-        count += lists->slices[(size_t)leaf * (size_t)copies + (size_t)copy].count;
+    struct adding adding = {lists, copies, copy, width, 0};
+    for (int leaf = 0; leaf < lists->leaves; leaf++) adding.count += slice_of(&adding, leaf)->count;
+    size_t count = adding.count;
     LS_CLEANUP(ls_free_pointer) struct entry *entries = ls_alloc_array(count + 1, sizeof(*entries));
     LS_CLEANUP(ls_free_pointer) struct present *list = ls_alloc_array(count + 1, sizeof(*list));
     LS_CLEANUP(ls_free_pointer) struct present *same = ls_alloc_array((size_t)lists->leaves + 1, sizeof(*same));
@@ -231,12 +241,12 @@ ls_status ls_row_lists_add(const struct ls_row_lists *lists, int copies, int cop
     ls_status status = LS_OK;
     if (!entries || !list || !same || !made.ids || !made.gradients)
         status = ls_fail_memory("sums of rows", count * width * sizeof(float));
-    if (!status) status = list_entries(lists, copies, copy, width, entries, list);
+    if (!status) status = list_entries(&adding, entries, list);
     if (status) {
         ls_row_lists_free_sums(&made);
         return status;
     }
-    fold_entries(entries, count, list, lists->leaves, width, &made, same);
+    fold_entries(&adding, entries, list, &made, same);
     *sums = made;
     return LS_OK;
 }

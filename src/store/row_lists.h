@@ -2,6 +2,7 @@
  * and the sums of their gradients in the order of the tree. No I/O. */
 #pragma once
 #include "device/labels.h"
+#include "shard/layout.h"
 
 /* A replica's part of a step. All tables of a model have the same ids, those of its examples. */
 struct ls_row_leaf {
@@ -14,10 +15,6 @@ struct ls_row_leaf {
  * them. */
 ls_status ls_row_lists_unique(const struct ls_tensor *ids, int servers, struct ls_row_leaf *leaf, int32_t *places);
 
-/* The servers of a step, and how many hold each row: its owner, id mod servers, and copies - 1 behind it. */
-struct ls_row_servers {
-    int servers, copies;
-};
 /* The ids of one owner in a leaf: they stand together. */
 struct ls_row_span {
     size_t first, count;
@@ -26,7 +23,7 @@ struct ls_row_span ls_row_lists_span(const struct ls_row_leaf *leaf, int owner);
 /* Writes what a worker with so many leaves tells one server: the number of leaves, then for each of them and for each
  * owner whose rows the server holds, the server itself first, a number of ids, and these. words may be NULL. Returns
  * how many. */
-size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, struct ls_row_servers among, int server,
+size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, const struct ls_layout *layout, int server,
                            int32_t *words);
 
 /* Ids of a leaf that one owner has, as a server reads them. */
@@ -40,10 +37,16 @@ struct ls_row_lists {
     struct ls_row_slice *slices; /* [leaves][copies] */
     int *first;                  /* [workers + 1] leaves */
 };
-/* words: of all workers one behind the other, counts[w] of worker w, which lists goes on to point to. DATA_LOSS for
- * words that are none: an id is below limit, and the owner's. */
-ls_status ls_row_lists_decode(const int32_t *words, const size_t *counts, int workers, struct ls_row_servers among,
-                              int server, int64_t limit, struct ls_row_lists *lists);
+/* The words of workers to one server. Ids are below limit. */
+struct ls_row_words {
+    const int32_t *words; /* of all workers one behind the other */
+    const size_t *counts; /* [workers] of each */
+    int workers, server;
+    int64_t limit;
+};
+/* The lists go on to point to the words. DATA_LOSS for words that are none, and for an id that is not the owner's. */
+ls_status ls_row_lists_decode(const struct ls_row_words *told, const struct ls_layout *layout,
+                              struct ls_row_lists *lists);
 void ls_row_lists_free(struct ls_row_lists *lists);
 
 /* The rows that any leaf has of the owner number copy, ascending, and their gradients, added in the order of the tree

@@ -6,13 +6,14 @@
 #include "collective/collectives.h"
 #include "collective/servers/push.h"
 #include "store/row_calls.h"
-#include "store/session_pushes.h"
+#include "store/session/session_pushes.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
 
 struct ls_store {
     struct ls_group *group;
     struct ls_terms_model terms;
+    struct ls_layout layout;
     struct ls_stripe *owned; /* [buckets][servers] */
     struct ls_store_norms norms;
     const struct ls_row_leaf *leaves; /* [leaf_count] of the step under way; borrowed */
@@ -55,7 +56,8 @@ ls_status ls_store_open(const struct ls_store_config *config, struct ls_store **
     if (!status) status = tell_terms(made);
     if (!status && made->terms.asynchronous) status = ls_session_settle_run(NULL, made->group, NULL);
     if (!status) status = meet(made, config);
-    if (!status) made->owned = ls_stripes_list(&made->terms, ls_group_serving(made->group), true);
+    made->layout = ls_layout_of(&made->terms, ls_group_serving(made->group));
+    if (!status) made->owned = ls_layout_stripes(&made->layout, true);
     if (!status && !made->owned) status = ls_fail_memory("buckets", made->terms.bucket_count * sizeof(*made->owned));
     if (!status) status = ls_store_norms_new(made->group, &made->terms, NULL, &made->norms);
     return LS_HAND_OVER(status, store, made, ls_store_free(made));
@@ -72,13 +74,12 @@ void ls_store_free(struct ls_store *store) {
 ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first, const float *const *leaves,
                         ls_compression compression) {
     char name[64];
-    int servers = ls_group_serving(store->group), replicas = store->terms.replicas;
     const struct ls_range *range = &store->terms.buckets[bucket];
     ls_store_calls_name(store->terms.model, bucket, name);
     const struct ls_push push = {.name = name,
                                  .count = range->end - range->begin,
-                                 .owned = store->owned + bucket * (size_t)servers,
-                                 .copies = (replicas < servers ? replicas : servers) - 1,
+                                 .owned = store->owned + bucket * (size_t)store->layout.holders,
+                                 .copies = store->layout.copies - 1,
                                  .compression = compression,
                                  .first = first,
                                  .inputs = (const void *const *)leaves};
@@ -98,7 +99,7 @@ static ls_status take_moments(struct ls_store *store, float *moments, size_t str
 }
 
 int ls_store_servers(const struct ls_store *store) {
-    return ls_group_serving(store->group);
+    return store->layout.holders;
 }
 
 ls_status ls_store_pull_rows(struct ls_store *store, const struct ls_row_leaf *leaves, int count) {

@@ -21,8 +21,9 @@ int64_t ls_store_calls_model(const char *name) {
 /* Ranges of count buckets, the last of which is end - 1. It goes first. */
 static ls_status pull_buckets(const struct ls_store_pull *pull, size_t end, size_t count) {
     static const char *const names[1 + LS_MAX_MOMENTS] = {"variables", "moment 1", "moment 2", "moment 3"};
-    size_t servers = (size_t)ls_group_serving(pull->group);
-    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_stripes_list(pull->terms, (int)servers, false);
+    const struct ls_layout layout = ls_layout_of(pull->terms, ls_group_serving(pull->group));
+    size_t servers = (size_t)layout.holders;
+    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_layout_stripes(&layout, false);
     LS_CLEANUP(ls_free_pointer) struct ls_pulled *parts = ls_alloc_array(count, sizeof(*parts));
     if (!owned || !parts) return ls_fail_memory("a pull", count * servers * sizeof(*owned));
     for (size_t i = 0; i < count; i++) {

@@ -1,12 +1,11 @@
 /* The names of the calls between workers and servers, and the pull that both make. */
 #pragma once
 #include "collective/group.h"
-#include "store/holding.h"
+#include "shard/holding.h"
 
-#define LS_STORE_TERMS   "a model for the parameter servers"
-#define LS_STORE_STEP    "a step for the parameter servers"
-#define LS_STORE_SESSION "a session of asynchronous training"
-#define LS_STORE_FETCH   "moments for a checkpoint"
+#define LS_STORE_TERMS "a model for the parameter servers"
+#define LS_STORE_STEP  "a step for the parameter servers"
+#define LS_STORE_FETCH "moments for a checkpoint"
 /* The name of the push of a bucket: "model 1, bucket 3". */
 void ls_store_calls_name(int64_t model, size_t bucket, char text[64]);
 /* The model of such a name; -1 if it is none. */

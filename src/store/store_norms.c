@@ -31,10 +31,11 @@ static size_t *list_firsts(const struct ls_terms_model *terms) {
 static ls_status sort_chunks(const struct ls_store_norms *norms, const size_t *firsts, int kinds, const double *all,
                              double *sorted) {
     const struct ls_terms_model *terms = norms->terms;
+    const struct ls_layout layout = ls_layout_of(terms, norms->holding->servers);
     size_t most = terms->part_count + terms->bucket_count, width = (size_t)kinds;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_piece, pieces, most, "norms");
-    for (int s = 0; s < norms->holding->servers; s++) {
-        size_t count = ls_stripes_pieces_of(terms, norms->holding->servers, s, pieces);
+    for (int s = 0; s < layout.holders; s++) {
+        size_t count = ls_layout_pieces_of(&layout, s, pieces);
         for (size_t p = 0; p < count; p++) {
             const struct ls_piece *piece = &pieces[p];
             size_t chunks = ls_norm_chunks(piece->begin, piece->end - piece->begin);
@@ -76,10 +77,11 @@ ls_status ls_store_norms_new(struct ls_group *group, const struct ls_terms_model
                              const struct ls_holding *holding, struct ls_store_norms *norms) {
     size_t size = (size_t)ls_group_size(group);
     int servers = ls_group_serving(group), workers = (int)size - servers;
+    const struct ls_layout layout = ls_layout_of(terms, servers);
     *norms = (struct ls_store_norms){{join, norms}, group, terms, holding, ls_alloc_array(size, sizeof(size_t)), 0};
     if (!norms->counts) return ls_fail_memory("norms", size * sizeof(size_t));
     for (int s = 0; s < servers; s++) {
-        norms->counts[workers + s] = ls_stripes_chunks(terms, servers, s);
+        norms->counts[workers + s] = ls_layout_chunks(&layout, s);
         norms->total += norms->counts[workers + s];
     }
     return LS_OK;

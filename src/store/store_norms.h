@@ -3,7 +3,7 @@
 #pragma once
 #include "collective/group.h"
 #include "device/norm.h"
-#include "store/holding.h"
+#include "shard/holding.h"
 
 struct ls_store_norms {
     struct ls_norms norms;  /* for a server's op */

@@ -6,7 +6,7 @@
 #include "collective/servers/traffic.h"
 #include "model/plan.h"
 #include "resolver/cluster_view.h"
-#include "store/terms.h"
+#include "shard/terms.h"
 #include "train/model.h"
 
 struct ls_tools_planning {

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "store/memory_check.h"
-#include "store/stripes.h"
+#include "shard/layout.h"
 #include "train/fragments.h"
 #include "base/plain.h"
 
@@ -46,10 +46,11 @@ static struct kept kept_by(const struct ls_tools_planning *planning, int server)
     const struct ls_terms_model *terms = &planning->terms;
     struct kept kept = {.count = terms->part_count + terms->table_count};
     kept.of = ls_alloc_array(kept.count + 1, sizeof(*kept.of));
-    size_t count = ls_stripes_pieces_of(terms, planning->servers, server, NULL);
+    const struct ls_layout layout = ls_layout_of(terms, planning->servers);
+    size_t count = ls_layout_pieces_of(&layout, server, NULL);
     LS_CLEANUP(ls_free_pointer) struct ls_piece *pieces = ls_alloc_array(count + 1, sizeof(*pieces));
     if (!kept.of || !pieces) return kept;
-    (void)ls_stripes_pieces_of(terms, planning->servers, server, pieces);
+    (void)ls_layout_pieces_of(&layout, server, pieces);
     for (size_t i = 0; i < count; i++) {
         if (!kept.of[pieces[i].variable]) kept.variables++;
         kept.of[pieces[i].variable] += pieces[i].end - pieces[i].begin;
@@ -57,7 +58,7 @@ static struct kept kept_by(const struct ls_tools_planning *planning, int server)
     }
     for (size_t t = 0; t < terms->table_count; t++) {
         const struct ls_terms_table *table = &terms->tables[t];
-        size_t elements = ls_table_owned(table->rows, planning->servers, server) * (size_t)table->width;
+        size_t elements = ls_layout_rows(&layout, table->rows, server) * (size_t)table->width;
         kept.of[terms->part_count + t] = elements;
         kept.variables += elements > 0;
         kept.own += elements;

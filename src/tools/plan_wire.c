@@ -7,7 +7,7 @@
 #include "collective/servers/assist.h"
 #include "collective/group.h"
 #include "collective/tuner.h"
-#include "store/stripes.h"
+#include "shard/layout.h"
 #include "train/fragments.h"
 #include "train/meeting.h"
 #include "train/training_state.h"
@@ -116,7 +116,8 @@ static void count_pull(const struct ls_tools_planning *planning, const struct ls
 static ls_status count_servers(struct ls_tools_planning *planning) {
     const struct ls_terms_model *terms = &planning->terms;
     int servers = planning->servers, copies = planning->copies < servers ? planning->copies : servers;
-    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_stripes_list(terms, servers, true);
+    const struct ls_layout layout = ls_layout_of(terms, servers);
+    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_layout_stripes(&layout, true);
     ls_status status = owned ? LS_OK : ls_fail_memory("a plan", terms->bucket_count * sizeof(*owned));
     for (size_t b = 0; !status && b < terms->bucket_count; b++) {
         const struct ls_reduction push = {.size = planning->workers + servers,

@@ -2,7 +2,7 @@
  * of the variables, which its replicas share, and no moments. In a hybrid servers keep sparse tables alone, and a
  * worker has moments and updates its copy as a mirrored one. */
 #pragma once
-#include "store/terms.h"
+#include "shard/terms.h"
 #include "train/model.h"
 
 bool ls_stored_is(const ls_model *model);

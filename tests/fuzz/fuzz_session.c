@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "fuzz/fuzz.h"
-#include "store/session_replay.h"
-#include "store/tickets.h"
+#include "store/session/session_record.h"
+#include "store/session/tickets.h"
 
 enum { WORDS, HEAD, FAILURE, RECORD, INPUTS, WORKERS = 3, SERVERS = 2, TICKETS = 5, BEGIN = 10 };
 

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "fuzz/fuzz.h"
-#include "store/holding.h"
+#include "shard/holding.h"
 
 enum { SERVERS = 3, MOST = 1 << 20 /* elements that are divided */ };
 
@@ -20,10 +20,11 @@ static void check_terms(const struct ls_terms_model *terms, const int64_t *words
     size_t made = 0;
     require(!ls_terms_encode(terms, &again, &made) && made == count);
     require(!memcmp(again, words, 3 * sizeof(*words)));
+    const struct ls_layout layout = ls_layout_of(terms, SERVERS);
     for (size_t b = 0; b < terms->bucket_count; b++) {
         size_t at = 0;
         for (int s = 0; s < SERVERS; s++) {
-            struct ls_range range = ls_stripes_of(terms, b, SERVERS, s);
+            struct ls_range range = ls_layout_range(&layout, b, s);
             require(range.begin <= range.end && range.end <= terms->count);
             at += range.end - range.begin;
         }

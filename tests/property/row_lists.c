@@ -13,7 +13,7 @@
 enum { MOST_LEAVES = 20, MOST_WORKERS = 6, MOST_IDS = 300, MOST_SERVERS = 7, WIDTH = 3 };
 
 struct case_ {
-    struct ls_row_servers among;
+    struct ls_layout layout;
     int workers, first[MOST_WORKERS + 1];
     int64_t rows;
     bool integers;
@@ -34,7 +34,7 @@ static ls_status make_unique(struct case_ *one, int leaf) {
     for (size_t i = 0; i < one->counts[leaf]; i++) floats[i] = (float)one->ids[leaf][i];
     const struct ls_tensor ids = {one->integers ? (void *)one->ids[leaf] : floats,
                                   one->integers ? LS_INT32 : LS_FLOAT32, LS_SHAPE(1, (int64_t)one->counts[leaf]), 0};
-    return ls_row_lists_unique(&ids, one->among.servers, &one->leaves[leaf], one->places[leaf]);
+    return ls_row_lists_unique(&ids, one->layout.holders, &one->leaves[leaf], one->places[leaf]);
 }
 
 static void draw_leaf(struct draw *draw, struct case_ *one, int leaf) {
@@ -55,15 +55,15 @@ static void draw_case(uint64_t seed, struct case_ *one) {
     static const size_t most[] = {1, 5, 300, 70000, 1 << 24, INT32_MAX};
     struct draw draw = draw_from(seed, 0);
     memset(one, 0, sizeof(*one));
-    one->among.servers = 1 + (int)draw_below(&draw, MOST_SERVERS);
-    one->among.copies = 1 + (int)draw_below(&draw, (size_t)one->among.servers);
+    one->layout.holders = 1 + (int)draw_below(&draw, MOST_SERVERS);
+    one->layout.copies = 1 + (int)draw_below(&draw, (size_t)one->layout.holders);
     one->integers = draw_once_in(&draw, 2);
     one->rows = 1 + (int64_t)draw_below(&draw, most[draw_below(&draw, one->integers ? 6 : 5)]);
     one->workers = 1 + (int)draw_below(&draw, MOST_WORKERS);
     for (int w = 0; w < one->workers; w++)
         one->first[w + 1] = one->first[w] + (int)draw_below(&draw, MOST_LEAVES / MOST_WORKERS + 1);
     (void)snprintf(one->text, sizeof(one->text), "--seed %" PRIu64 ": %d leaves of %d workers, %d servers, %d copies",
-                   seed, one->first[one->workers], one->workers, one->among.servers, one->among.copies);
+                   seed, one->first[one->workers], one->workers, one->layout.holders, one->layout.copies);
     trial_note(one->text);
     for (int leaf = 0; leaf < one->first[one->workers]; leaf++) draw_leaf(&draw, one, leaf);
 }
@@ -94,7 +94,7 @@ static size_t count_rows(const struct case_ *one, int owner) {
     size_t count = 0;
     for (int leaf = 0; leaf < one->first[one->workers]; leaf++)
         for (size_t i = 0; i < one->leaves[leaf].count; i++) {
-            bool first = one->lists[leaf][i] % one->among.servers == owner;
+            bool first = one->lists[leaf][i] % one->layout.holders == owner;
             for (int before = 0; before < leaf && first; before++) first = !find_leaf(one, before, one->lists[leaf][i]);
             count += first;
         }
@@ -104,18 +104,18 @@ static size_t count_rows(const struct case_ *one, int owner) {
 /* ---- the comparison ---- */
 
 static void compare_owner(const struct case_ *one, const struct ls_row_lists *lists, int server, int copy) {
-    int owner = (server + one->among.servers - copy) % one->among.servers;
+    int owner = ls_layout_before(&one->layout, server, copy);
     float copied[MOST_LEAVES][MOST_IDS][WIDTH], right[WIDTH];
     struct ls_row_sums sums = {NULL, NULL, 0};
     for (int leaf = 0; leaf < lists->leaves; leaf++) {
-        struct ls_row_slice *slice = &lists->slices[leaf * one->among.copies + copy];
+        struct ls_row_slice *slice = &lists->slices[leaf * one->layout.copies + copy];
         if (slice->count != ls_row_lists_span(&one->leaves[leaf], owner).count)
             trial_fail("%s: leaf %d has %zu ids of server %d", one->text, leaf, slice->count, owner);
         for (size_t i = 0; i < slice->count; i++)
             memcpy(copied[leaf][i], find_leaf(one, leaf, slice->ids[i]), sizeof(right));
         slice->gradients = copied[leaf][0];
     }
-    check_status(one, ls_row_lists_add(lists, one->among.copies, copy, WIDTH, &sums));
+    check_status(one, ls_row_lists_add(lists, one->layout.copies, copy, WIDTH, &sums));
     if (sums.count != count_rows(one, owner))
         trial_fail("%s: %zu rows of server %d, not %zu", one->text, sums.count, owner, count_rows(one, owner));
     for (size_t i = 0; i < sums.count; i++) {
@@ -131,17 +131,18 @@ static void compare_server(const struct case_ *one, int server) {
     size_t counts[MOST_WORKERS], sum = 0;
     for (int w = 0; w < one->workers; w++)
         sum += counts[w] = ls_row_lists_encode(one->leaves + one->first[w], one->first[w + 1] - one->first[w],
-                                               one->among, server, NULL);
+                                               &one->layout, server, NULL);
     int32_t *words = ls_alloc_array(sum, sizeof(*words)), *at = words;
     struct ls_row_lists lists;
     for (int w = 0; w < one->workers; w++)
-        at +=
-            ls_row_lists_encode(one->leaves + one->first[w], one->first[w + 1] - one->first[w], one->among, server, at);
-    check_status(one, ls_row_lists_decode(words, counts, one->workers, one->among, server, one->rows, &lists));
+        at += ls_row_lists_encode(one->leaves + one->first[w], one->first[w + 1] - one->first[w], &one->layout, server,
+                                  at);
+    const struct ls_row_words told = {words, counts, one->workers, server, one->rows};
+    check_status(one, ls_row_lists_decode(&told, &one->layout, &lists));
     if (lists.leaves != one->first[one->workers] ||
         memcmp(lists.first, one->first, (size_t)(one->workers + 1) * sizeof(*lists.first)) != 0)
         trial_fail("%s: server %d reads other leaves", one->text, server);
-    for (int copy = 0; copy < one->among.copies; copy++) compare_owner(one, &lists, server, copy);
+    for (int copy = 0; copy < one->layout.copies; copy++) compare_owner(one, &lists, server, copy);
     ls_row_lists_free(&lists);
     ls_free(words);
 }
@@ -149,7 +150,7 @@ static void compare_server(const struct case_ *one, int server) {
 static long one_step(uint64_t seed) {
     static struct case_ one;
     draw_case(seed, &one);
-    for (int server = 0; server < one.among.servers; server++) compare_server(&one, server);
+    for (int server = 0; server < one.layout.holders; server++) compare_server(&one, server);
     return 1;
 }
 

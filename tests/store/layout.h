@@ -1,7 +1,7 @@
 /* A random model's variables and buckets, as a store has them. */
 #pragma once
 #include "property/draw.h"
-#include "store/terms.h"
+#include "shard/terms.h"
 
 /* Writes parts and ranges, of most_parts each, and the terms that lead to them. Variables begin at multiples of 16, as
  * a network's do, and one of three is small. Buckets are cut at variables. */

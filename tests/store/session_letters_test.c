@@ -13,10 +13,10 @@
 #include "collective/world.h"
 #include "device/device.h"
 #include "store/keeper.h"
-#include "store/session_worker.h"
+#include "store/session/session_worker.h"
 #include "store/store.h"
-#include "store/stripes.h"
-#include "store/tickets.h"
+#include "shard/layout.h"
+#include "store/session/tickets.h"
 
 enum { COUNT = 96, STATISTICS = 1, NUMBERS = 1, WORKERS = 2, MOST_SERVERS = 3, ROGUE = 1, TICKETS = 4 };
 
@@ -61,7 +61,8 @@ static const struct ls_terms_model terms = {.model = 1,
                                             .asynchronous = true};
 
 static size_t bytes_of(int servers, int server) {
-    struct ls_range range = ls_stripes_of(&terms, 0, servers, server);
+    const struct ls_layout layout = ls_layout_of(&terms, servers);
+    struct ls_range range = ls_layout_range(&layout, 0, server);
     return (range.end - range.begin) * sizeof(float);
 }
 

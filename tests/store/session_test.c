@@ -14,10 +14,10 @@
 #include "property/draw.h"
 #include "store/fleet.h"
 #include "store/layout.h"
-#include "store/session_replay.h"
-#include "store/session_worker.h"
+#include "store/session/session_record.h"
+#include "store/session/session_worker.h"
 #include "store/store.h"
-#include "store/tickets.h"
+#include "store/session/tickets.h"
 
 enum { CASES = SANITIZED ? 6 : 14, MOST_PARTS = 4, MOST_WORKERS = 5, MOST_SERVERS = 4, MOST_TICKETS = 40 };
 enum { STATISTICS = 5, NUMBERS = 2 };
@@ -253,9 +253,10 @@ static void apply(const struct trial *trial, struct oracle *oracle, float *gradi
 /* The variables as the ticket has read them, each stripe at its version. */
 static void compose(const struct trial *trial, const struct oracle *oracle, const long long *versions,
                     float *variables) {
+    const struct ls_layout layout = ls_layout_of(&trial->terms, oracle->servers);
     for (int s = 0; s < oracle->servers; s++)
         for (size_t b = 0; b < trial->terms.bucket_count; b++) {
-            struct ls_range range = ls_stripes_of(&trial->terms, b, oracle->servers, s);
+            struct ls_range range = ls_layout_range(&layout, b, s);
             memcpy(variables + range.begin, oracle->versions[versions[s]] + range.begin,
                    (range.end - range.begin) * sizeof(float));
         }

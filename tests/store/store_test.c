@@ -271,34 +271,6 @@ TEST(servers_give_the_bits_of_one_update) {
     for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i);
 }
 
-/* Stripes are all of a bucket and no element twice, cut at chunks; those of a large array are of one size. */
-TEST(stripes_divide_every_bucket) {
-    uint64_t seed = draw_first_seed();
-    for (uint64_t i = 0; i < 200; i++) {
-        struct trial trial = {.draw = draw_from(seed, i)};
-        draw_terms(&trial);
-        int servers = 1 + (int)draw_below(&trial.draw, 9);
-        for (size_t b = 0; b < trial.terms.bucket_count; b++) {
-            size_t elements = 0;
-            for (int s = 0; s < servers; s++) {
-                struct ls_range range = ls_stripes_of(&trial.terms, b, servers, s);
-                ck_assert(range.begin == trial.ranges[b].begin || range.begin == trial.ranges[b].end ||
-                          range.begin % 1024 == 0);
-                ck_assert_uint_le(range.begin, range.end);
-                elements += range.end - range.begin;
-            }
-            ck_assert_uint_eq(elements, trial.ranges[b].end - trial.ranges[b].begin);
-        }
-    }
-    struct ls_range large = {0, 5000000};
-    const struct ls_terms_model terms = {.count = large.end, .buckets = &large, .bucket_count = 1};
-    for (int servers = 1; servers <= 16; servers++)
-        for (int s = 0; s < servers; s++) {
-            struct ls_range range = ls_stripes_of(&terms, 0, servers, s);
-            ck_assert_double_le((double)(range.end - range.begin), 1.02 * (double)large.end / servers);
-        }
-}
-
 TEST(a_lost_moment_is_named) {
     struct trial trial;
     struct fleet fleet = {.count = 0};

@@ -1,5 +1,5 @@
 /* A line of text for each decision. */
-#include "store/session_record.h"
+#include "store/session/session_record.h"
 
 #include <errno.h>
 #include <stdio.h>

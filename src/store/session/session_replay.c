@@ -1,5 +1,5 @@
 /* A record in memory: its decisions in order, and how many reads each version still waits for. */
-#include "store/session_replay.h"
+#include "store/session/session_record.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/new.h"
 #include "base/read_file.h"
-#include "store/tickets.h"
+#include "store/session/tickets.h"
 #include "base/plain.h"
 
 struct decision {

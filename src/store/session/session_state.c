@@ -1,5 +1,5 @@
 /* One broadcast, where somebody lacks the state. */
-#include "store/session_state.h"
+#include "store/session/session.h"
 
 #include <string.h>
 

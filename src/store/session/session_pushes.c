@@ -1,10 +1,10 @@
 /* A push waits in its worker's place until it is decided. */
-#include "store/session_pushes.h"
+#include "store/session/session_pushes.h"
 
 #include <string.h>
 
 #include "base/new.h"
-#include "store/tickets.h"
+#include "store/session/tickets.h"
 
 void ls_session_pushes_drop(struct ls_staged *staged) {
     ls_free(staged->bytes);
@@ -63,7 +63,7 @@ ls_status ls_session_pushes_prepare(struct ls_session_pushes *server, int worker
 size_t ls_session_pushes_floats(const struct ls_session_target *target) {
     const struct ls_holding *holding = target->holding;
     size_t floats = 0;
-    for (size_t i = 0; i < (size_t)holding->replicas * target->terms->bucket_count; i++)
+    for (size_t i = 0; i < holding->held_count; i++)
         floats += holding->held[i].range.end - holding->held[i].range.begin;
     return floats;
 }
@@ -71,7 +71,7 @@ size_t ls_session_pushes_floats(const struct ls_session_target *target) {
 /* Copies the gradients to where the optimizer finds them; returns what follows them. */
 static const unsigned char *place_gradients(const struct ls_session_target *target, const unsigned char *bytes) {
     const struct ls_holding *holding = target->holding;
-    for (size_t i = 0; i < (size_t)holding->replicas * target->terms->bucket_count; i++) {
+    for (size_t i = 0; i < holding->held_count; i++) {
         const struct ls_held *held = &holding->held[i];
         size_t size = (held->range.end - held->range.begin) * sizeof(float);
         memcpy(holding->gradients + held->at, bytes, size);

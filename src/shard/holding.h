@@ -1,8 +1,8 @@
 /* One server's part of a model: the ranges that it owns, and copies of those of the servers before it, side by side in
  * blobs of its own. */
 #pragma once
-#include "store/stripes.h"
-#include "store/table.h"
+#include "shard/layout.h"
+#include "shard/table.h"
 
 struct ls_held {
     struct ls_range range; /* of the model's blob */
@@ -10,7 +10,8 @@ struct ls_held {
 };
 struct ls_holding {
     int servers, server, replicas;
-    struct ls_held *held;       /* [replicas][buckets] the own ranges first */
+    struct ls_held *held; /* [held_count]: [replicas][buckets], the own ranges first */
+    size_t held_count;
     size_t count;               /* elements of an own blob */
     struct ls_blob_part *parts; /* [part_count] pieces of variables, in the order of held */
     size_t *variables;          /* [part_count] whose they are */
@@ -24,9 +25,9 @@ struct ls_holding {
 ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding);
 void ls_holding_free(struct ls_holding *holding);
 /* Takes elements of blob number blob, from range of the model's, as far as they are held. */
-void ls_holding_put(struct ls_holding *holding, size_t buckets, int blob, struct ls_range range, const float *values);
+void ls_holding_put(struct ls_holding *holding, int blob, struct ls_range range, const float *values);
 /* The place of range in blob number blob; NULL if it is not held. */
-const float *ls_holding_find(const struct ls_holding *holding, size_t buckets, int blob, struct ls_range range);
+const float *ls_holding_find(const struct ls_holding *holding, int blob, struct ls_range range);
 /* Keeps what is there as what was before. */
 void ls_holding_keep(struct ls_holding *holding, int moments);
 /* Goes back to version: false if it has not got it. */

@@ -1,27 +1,25 @@
-/* One server's rows of a table: those that it owns, and copies of those of the servers before it. Row r is owned by
- * server r mod k. */
+/* The rows of a table that one server holds: its own, and copies of those of the servers before it. */
 #pragma once
 #include "device/device.h"
-#include "store/terms.h"
+#include "shard/layout.h"
 
 #define LS_TABLE_NOWHERE SIZE_MAX
 
 struct ls_table {
     int64_t rows;
     size_t width;
-    int servers, server, copies, moments; /* copies: owners whose rows are here */
-    size_t each;                          /* places of an owner's rows */
-    float *blobs[1 + LS_MAX_MOMENTS];     /* [copies][each][width] */
+    struct ls_layout layout; /* without terms */
+    int holder, moments;
+    size_t each;                      /* places of an owner's rows */
+    float *blobs[1 + LS_MAX_MOMENTS]; /* [copies][each][width] */
     /* rows that the newest step has changed, as they were before it */
     size_t touched, *places;
     float *before[1 + LS_MAX_MOMENTS]; /* [touched][width] */
 };
 /* The rows are zero. */
-ls_status ls_table_new(const struct ls_terms_table *terms, int moments, int servers, int server, int copies,
+ls_status ls_table_new(const struct ls_layout *layout, const struct ls_terms_table *terms, int holder,
                        struct ls_table **table);
 void ls_table_free(struct ls_table *table);
-/* Rows that a server of so many owns. */
-size_t ls_table_owned(int64_t rows, int servers, int server);
 /* Of a row; LS_TABLE_NOWHERE: it is not here. */
 size_t ls_table_place(const struct ls_table *table, int64_t row);
 /* The rows as they are before the first step: the same for any number of servers. */

@@ -1,5 +1,5 @@
 /* Terms are words of 8 bytes: a head, buckets, variables, tables. Floats go as their bits. */
-#include "store/terms.h"
+#include "shard/terms.h"
 
 #include <string.h>
 

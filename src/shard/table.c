@@ -1,22 +1,22 @@
 /* Places of rows, and a step: the touched rows are gathered side by side, which is both what the optimizer's op changes
  * and, in a second copy, what a step that is given up goes back to. */
-#include "store/table.h"
+#include "shard/table.h"
 
 #include <string.h>
 
 #include "base/new.h"
 
-ls_status ls_table_new(const struct ls_terms_table *terms, int moments, int servers, int server, int copies,
+ls_status ls_table_new(const struct ls_layout *layout, const struct ls_terms_table *terms, int holder,
                        struct ls_table **table) {
+    int moments = layout->terms->moments;
     LS_NEW(struct ls_table, made, "a table");
     *made = (struct ls_table){.rows = terms->rows,
                               .width = (size_t)terms->width,
-                              .servers = servers,
-                              .server = server,
-                              .copies = copies,
+                              .layout = {NULL, layout->holders, layout->copies},
+                              .holder = holder,
                               .moments = moments,
-                              .each = ls_table_owned(terms->rows, servers, 0)};
-    size_t size = (size_t)copies * made->each * made->width * sizeof(float);
+                              .each = ls_layout_rows(layout, terms->rows, 0)};
+    size_t size = (size_t)layout->copies * made->each * made->width * sizeof(float);
     bool there = true;
     for (int b = 0; b <= moments; b++) there = (made->blobs[b] = ls_alloc_aligned(size)) && there;
     if (there) {
@@ -35,24 +35,21 @@ void ls_table_free(struct ls_table *table) {
     ls_free(table);
 }
 
-size_t ls_table_owned(int64_t rows, int servers, int server) {
-    return server < rows ? (size_t)((rows - 1 - server) / servers + 1) : 0;
-}
-
 size_t ls_table_place(const struct ls_table *table, int64_t row) {
-    int behind = (table->server + table->servers - (int)(row % table->servers)) % table->servers;
-    return behind < table->copies ? (size_t)behind * table->each + (size_t)(row / table->servers) : LS_TABLE_NOWHERE;
+    const struct ls_layout *layout = &table->layout;
+    int copy = ls_layout_before(layout, table->holder, (int)(row % layout->holders));
+    return copy < layout->copies ? (size_t)copy * table->each + (size_t)(row / layout->holders) : LS_TABLE_NOWHERE;
 }
 
 void ls_table_draw(struct ls_table *table, const struct ls_fill *fill) {
     ls_table_keep(table);
-    for (int c = 0; c < table->copies; c++) {
-        int owner = (table->server + table->servers - c) % table->servers;
-        for (int64_t row = owner; row < table->rows; row += table->servers)
+    for (int c = 0; c < table->layout.copies; c++) {
+        int owner = ls_layout_before(&table->layout, table->holder, c);
+        for (int64_t row = owner; row < table->rows; row += table->layout.holders)
             ls_fill(fill, (uint64_t)row * table->width, table->blobs[0] + ls_table_place(table, row) * table->width,
                     table->width);
     }
-    size_t size = (size_t)table->copies * table->each * table->width * sizeof(float);
+    size_t size = (size_t)table->layout.copies * table->each * table->width * sizeof(float);
     for (int b = 1; b <= table->moments; b++) memset(table->blobs[b], 0, size);
 }
 
@@ -63,7 +60,7 @@ void ls_table_put(struct ls_table *table, int blob, int64_t row, const float *va
 }
 
 size_t ls_table_bytes(const struct ls_table *table) {
-    return (size_t)table->copies * table->each * table->width * (1 + (size_t)table->moments) * sizeof(float);
+    return (size_t)table->layout.copies * table->each * table->width * (1 + (size_t)table->moments) * sizeof(float);
 }
 
 /* ---- a step ---- */

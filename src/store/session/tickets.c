@@ -1,5 +1,5 @@
 /* A clock, a ticket and the turn of its question for each worker. */
-#include "store/tickets.h"
+#include "store/session/tickets.h"
 
 #include "base/memory.h"
 #include "base/status.h"

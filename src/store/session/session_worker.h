@@ -1,7 +1,6 @@
 /* A worker in a session of asynchronous training. One thread. */
 #pragma once
-#include "store/session_state.h"
-#include "store/session.h"
+#include "store/session/session.h"
 
 struct ls_session_worker;
 struct ls_session_worker_config {

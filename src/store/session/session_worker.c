@@ -1,19 +1,19 @@
 /* A worker asks the first server, and answers what it is told. */
-#include "store/session_worker.h"
+#include "store/session/session_worker.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/new.h"
 #include "collective/collectives.h"
-#include "store/store_calls.h"
-#include "store/stripes.h"
-#include "store/tickets.h"
+#include "shard/layout.h"
+#include "store/session/tickets.h"
 
 struct ls_session_worker {
     struct ls_session_worker_config config;
     struct ls_post *post;
     int rank, workers, servers;
+    struct ls_layout layout;
     int64_t ticket;    /* the present one */
     int64_t *versions; /* [servers] of the variables that it has read */
     int64_t *pins;     /* [servers] at which it is to read them, where pinned is set */
@@ -53,6 +53,7 @@ ls_status ls_session_worker_new(const struct ls_session_worker_config *config, s
                                        .rank = ls_group_rank(config->group),
                                        .workers = ls_group_size(config->group) - servers,
                                        .servers = servers,
+                                       .layout = ls_layout_of(config->terms, servers),
                                        .ticket = LS_NO_TICKET};
     made->versions = ls_alloc_array((size_t)servers, sizeof(*made->versions));
     made->pins = ls_alloc_array((size_t)servers, sizeof(*made->pins));
@@ -116,7 +117,7 @@ static size_t floats_of(const struct ls_session_worker *worker, int server) {
     const struct ls_terms_model *terms = worker->config.terms;
     size_t floats = server ? 0 : (size_t)worker->config.session->statistics;
     for (size_t b = 0; b < terms->bucket_count; b++) {
-        struct ls_range range = ls_stripes_of(terms, b, worker->servers, server);
+        struct ls_range range = ls_layout_range(&worker->layout, b, server);
         floats += range.end - range.begin;
     }
     return floats;
@@ -131,7 +132,7 @@ static ls_status take_variables(const struct ls_session_worker *worker, const st
     if (letter->size != LS_POST_HEAD + floats_of(worker, server) * sizeof(float))
         return refuse_letter(worker, letter, head);
     for (size_t b = 0; b < terms->bucket_count; b++) {
-        struct ls_range range = ls_stripes_of(terms, b, worker->servers, server);
+        struct ls_range range = ls_layout_range(&worker->layout, b, server);
         size_t size = (range.end - range.begin) * sizeof(float);
         if (size) memcpy(variables + range.begin, at, size);
         at += size;
@@ -248,7 +249,7 @@ static size_t copy_ranges(const struct ls_session_worker *worker, int owner, con
     const struct ls_terms_model *terms = worker->config.terms;
     size_t floats = 0;
     for (size_t b = 0; b < terms->bucket_count; b++) {
-        struct ls_range range = ls_stripes_of(terms, b, worker->servers, owner);
+        struct ls_range range = ls_layout_range(&worker->layout, b, owner);
         size_t count = range.end - range.begin;
         if (to && count) memcpy(to + floats, gradients + range.begin, count * sizeof(*to));
         floats += count;
@@ -258,10 +259,9 @@ static size_t copy_ranges(const struct ls_session_worker *worker, int owner, con
 
 /* Copies what the server owns, and then that of which it has a copy, as struct ls_holding lists it. */
 static size_t copy_held(const struct ls_session_worker *worker, int server, const float *gradients, float *to) {
-    int servers = worker->servers, replicas = worker->config.terms->replicas;
     size_t floats = 0;
-    for (int h = 0; h < (replicas < servers ? replicas : servers); h++)
-        floats += copy_ranges(worker, (server + servers - h) % servers, gradients, to ? to + floats : NULL);
+    for (int c = 0; c < worker->layout.copies; c++)
+        floats += copy_ranges(worker, ls_layout_before(&worker->layout, server, c), gradients, to ? to + floats : NULL);
     return floats;
 }
 

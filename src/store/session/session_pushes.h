@@ -3,8 +3,8 @@
  */
 #pragma once
 #include "base/log.h"
-#include "store/holding.h"
-#include "store/session_state.h"
+#include "shard/holding.h"
+#include "store/session/session.h"
 
 /* The variables that a session changes. */
 struct ls_session_target {

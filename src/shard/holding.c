@@ -1,5 +1,5 @@
 /* Ranges of the model's blob, one behind the other in blobs of the server. */
-#include "store/holding.h"
+#include "shard/holding.h"
 
 #include <string.h>
 
@@ -13,30 +13,29 @@ static size_t round_up(size_t count) {
 /* A range lies as far behind a multiple of LS_NORM_CHUNK as in the model's blob, so that chunks stay chunks. Counts the
  * elements; held may be NULL. */
 static void place_ranges(const struct ls_terms_model *terms, struct ls_holding *holding, struct ls_held *held) {
+    const struct ls_layout layout = ls_layout_of(terms, holding->servers);
     for (int h = 0; h < holding->replicas; h++)
         for (size_t b = 0; b < terms->bucket_count; b++) {
-            int owner = (holding->server + holding->servers - h) % holding->servers;
-            struct ls_range range = ls_stripes_of(terms, b, holding->servers, owner);
+            struct ls_range range = ls_layout_range(&layout, b, ls_layout_before(&layout, holding->server, h));
             size_t at = round_up(holding->count) + range.begin % LS_NORM_CHUNK;
             if (range.begin < range.end) holding->count = at + range.end - range.begin;
             if (held) *held++ = (struct ls_held){range, at};
         }
 }
 
-static size_t count_pieces(const struct ls_terms_model *terms, const struct ls_holding *holding) {
+static size_t count_pieces(const struct ls_layout *layout, const struct ls_holding *holding) {
     size_t count = 0;
-    for (size_t i = 0; i < (size_t)holding->replicas * terms->bucket_count; i++)
-        count += ls_stripes_pieces(terms, holding->held[i].range, NULL);
+    for (size_t i = 0; i < holding->held_count; i++) count += ls_layout_pieces(layout, holding->held[i].range, NULL);
     return count;
 }
 
-static void list_pieces(const struct ls_terms_model *terms, struct ls_holding *holding, struct ls_piece *pieces) {
+static void list_pieces(const struct ls_layout *layout, struct ls_holding *holding, struct ls_piece *pieces) {
     size_t made = 0;
-    for (size_t i = 0; i < (size_t)holding->replicas * terms->bucket_count; i++) {
+    for (size_t i = 0; i < holding->held_count; i++) {
         const struct ls_held *held = &holding->held[i];
-        size_t count = ls_stripes_pieces(terms, held->range, pieces);
+        size_t count = ls_layout_pieces(layout, held->range, pieces);
         for (size_t p = 0; p < count; p++, made++) {
-            holding->parts[made] = terms->parts[pieces[p].variable];
+            holding->parts[made] = layout->terms->parts[pieces[p].variable];
             holding->parts[made].offset = held->at + pieces[p].begin - held->range.begin;
             holding->parts[made].count = pieces[p].end - pieces[p].begin;
             holding->variables[made] = pieces[p].variable;
@@ -45,17 +44,18 @@ static void list_pieces(const struct ls_terms_model *terms, struct ls_holding *h
 }
 
 static ls_status describe_holding(const struct ls_terms_model *terms, struct ls_holding *holding) {
-    size_t ranges = (size_t)holding->replicas * terms->bucket_count;
-    holding->held = ls_alloc_array(ranges, sizeof(*holding->held));
-    if (!holding->held) return ls_fail_memory("a parameter server's ranges", ranges * sizeof(*holding->held));
+    const struct ls_layout layout = ls_layout_of(terms, holding->servers);
+    holding->held = ls_alloc_array(holding->held_count, sizeof(*holding->held));
+    if (!holding->held)
+        return ls_fail_memory("a parameter server's ranges", holding->held_count * sizeof(*holding->held));
     place_ranges(terms, holding, holding->held);
-    holding->part_count = count_pieces(terms, holding);
+    holding->part_count = count_pieces(&layout, holding);
     holding->parts = ls_alloc_array(holding->part_count + 1, sizeof(*holding->parts));
     holding->variables = ls_alloc_array(holding->part_count + 1, sizeof(*holding->variables));
     LS_CLEANUP(ls_free_pointer) struct ls_piece *pieces = ls_alloc_array(terms->part_count + 1, sizeof(*pieces));
     if (!holding->parts || !holding->variables || !pieces)
         return ls_fail_memory("a parameter server's variables", holding->part_count * sizeof(*holding->parts));
-    list_pieces(terms, holding, pieces);
+    list_pieces(&layout, holding, pieces);
     return LS_OK;
 }
 
@@ -79,30 +79,33 @@ static ls_status make_blobs(const struct ls_terms_model *terms, struct ls_holdin
 }
 
 static ls_status make_tables(const struct ls_terms_model *terms, struct ls_holding *holding) {
+    const struct ls_layout layout = ls_layout_of(terms, holding->servers);
     ls_status status = LS_OK;
     holding->tables = ls_alloc_array(terms->table_count + 1, sizeof(*holding->tables));
     if (!holding->tables) return ls_fail_memory("tables", terms->table_count * sizeof(*holding->tables));
     holding->table_count = terms->table_count;
     for (size_t t = 0; t < terms->table_count && !status; t++)
-        status = ls_table_new(&terms->tables[t], terms->moments, holding->servers, holding->server, holding->replicas,
-                              &holding->tables[t]);
+        status = ls_table_new(&layout, &terms->tables[t], holding->server, &holding->tables[t]);
     return status;
 }
 
 static struct ls_holding holding_of(const struct ls_terms_model *terms, int servers, int server) {
+    int copies = ls_layout_of(terms, servers).copies;
     return (struct ls_holding){.servers = servers,
                                .server = server,
-                               .replicas = terms->replicas < servers ? terms->replicas : servers,
+                               .replicas = copies,
+                               .held_count = (size_t)copies * terms->bucket_count,
                                .version = {-1, -1}};
 }
 
 size_t ls_holding_measure(const struct ls_terms_model *terms, int servers, int server) {
+    const struct ls_layout layout = ls_layout_of(terms, servers);
     struct ls_holding holding = holding_of(terms, servers, server);
     place_ranges(terms, &holding, NULL);
     size_t bytes = ls_holding_bytes(&holding, terms->moments);
     for (size_t t = 0; t < terms->table_count; t++) {
         const struct ls_terms_table *table = &terms->tables[t];
-        size_t rows = (size_t)holding.replicas * ls_table_owned(table->rows, servers, 0);
+        size_t rows = (size_t)holding.replicas * ls_layout_rows(&layout, table->rows, 0);
         bytes += rows * (size_t)table->width * (1 + (size_t)terms->moments) * sizeof(float);
     }
     return bytes;
@@ -129,8 +132,8 @@ void ls_holding_free(struct ls_holding *holding) {
     ls_free(holding);
 }
 
-void ls_holding_put(struct ls_holding *holding, size_t buckets, int blob, struct ls_range range, const float *values) {
-    for (size_t i = 0; i < (size_t)holding->replicas * buckets; i++) {
+void ls_holding_put(struct ls_holding *holding, int blob, struct ls_range range, const float *values) {
+    for (size_t i = 0; i < holding->held_count; i++) {
         const struct ls_held *held = &holding->held[i];
         size_t begin = held->range.begin > range.begin ? held->range.begin : range.begin;
         size_t end = held->range.end < range.end ? held->range.end : range.end;
@@ -140,8 +143,8 @@ void ls_holding_put(struct ls_holding *holding, size_t buckets, int blob, struct
     }
 }
 
-const float *ls_holding_find(const struct ls_holding *holding, size_t buckets, int blob, struct ls_range range) {
-    for (size_t i = 0; i < (size_t)holding->replicas * buckets; i++) {
+const float *ls_holding_find(const struct ls_holding *holding, int blob, struct ls_range range) {
+    for (size_t i = 0; i < holding->held_count; i++) {
         const struct ls_held *held = &holding->held[i];
         if (held->range.begin <= range.begin && range.end <= held->range.end)
             return holding->blobs[0][blob] + held->at + range.begin - held->range.begin;

@@ -1,10 +1,10 @@
 /* Every server tells how far it is, and the furthest its decisions and its session. */
-#include "store/session_pushes.h"
+#include "store/session/session_pushes.h"
 
 #include "base/float_bits.h"
 #include "base/new.h"
 #include "collective/collectives.h"
-#include "store/tickets.h"
+#include "store/session/tickets.h"
 
 /* A server that was left out of a generation may have decided in another order than those that were in it: then it
  * counts as one with nothing. The generation of the newest decision tells. */

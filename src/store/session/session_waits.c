@@ -1,5 +1,5 @@
 /* A time for each worker: since when it has its ticket, or waits for one. */
-#include "store/session_waits.h"
+#include "store/session/session_waits.h"
 
 #include "base/clock.h"
 #include "base/deadlines.h"

@@ -1,6 +1,6 @@
 /* A server's loop in a session: it answers letters until all workers have the last variables. The first server also
  * gives the tickets, and decides. */
-#include "store/session_pushes.h"
+#include "store/session/session_pushes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,9 @@
 #include "base/deadlines.h"
 #include "base/kept_error.h"
 #include "base/memory.h"
-#include "store/session_record.h"
-#include "store/session_replay.h"
-#include "store/session_waits.h"
-#include "store/tickets.h"
+#include "store/session/session_record.h"
+#include "store/session/session_waits.h"
+#include "store/session/tickets.h"
 
 /* A worker that reads, when there is a version. */
 struct reader {

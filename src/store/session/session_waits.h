@@ -1,7 +1,7 @@
 /* The log line of a session's first server that tells who holds up others. One thread. */
 #pragma once
 #include "base/log.h"
-#include "store/tickets.h"
+#include "store/session/tickets.h"
 
 struct ls_session_waits;
 /* interval: seconds between lines, and how long a worker waits before there is one; 0 logs none. */

@@ -1,5 +1,5 @@
 /* Sessions as words of 8 bytes, heads as little-endian bytes; and the rule of what is stale. */
-#include "store/session.h"
+#include "store/session/session.h"
 
 #include <endian.h>
 #include <math.h>
