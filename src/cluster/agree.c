@@ -13,7 +13,7 @@
 #include "cluster/exchange.h"
 
 static void free_texts(const struct ls_cluster *cluster, struct ls_bytes *texts) {
-    for (int i = 0; i < cluster->count; i++) {
+    for (int i = 0; i < cluster->group.count; i++) {
         ls_free(texts[i].data);
         texts[i] = (struct ls_bytes){NULL, 0};
     }
@@ -30,17 +30,18 @@ static ls_status compare_texts(const struct ls_cluster *cluster, const struct ls
     for (int i = 0; i <= index; i += index)
         if (!is_text(&texts[i]))
             return ls_fail(LS_INVALID_ARGUMENT, "%s (rank %d) sent a fingerprint that is no text",
-                           ls_cluster_task_name(cluster, i), cluster->members[i]);
+                           ls_cluster_task_name(cluster, i), cluster->group.members[i]);
     if (!ls_line_difference_find(texts[0].data, texts[index].data, &difference))
         return ls_fail(LS_INTERNAL, "the fingerprints of %s and %s differ, but their texts do not", first, other);
     return ls_fail(LS_INVALID_ARGUMENT,
                    "%s differs: '%s' on %s (rank %d), '%s' on %s (rank %d); start all workers alike", difference.field,
-                   difference.first, first, cluster->members[0], difference.second, other, cluster->members[index]);
+                   difference.first, first, cluster->group.members[0], difference.second, other,
+                   cluster->group.members[index]);
 }
 
 /* The first member whose digest is another one than the first's; 0: there is none. */
 static int find_different(const struct ls_cluster *cluster, const struct ls_bytes *digests) {
-    for (int i = 1; i < cluster->count; i++)
+    for (int i = 1; i < cluster->group.count; i++)
         if (digests[i].size != digests[0].size || memcmp(digests[i].data, digests[0].data, digests[0].size) != 0)
             return i;
     return 0;
@@ -57,7 +58,7 @@ static void let_all_see(struct ls_cluster *cluster, double timeout, struct ls_by
 /* The two whose digests differ send their texts, and all find the same difference. */
 static ls_status find_difference(struct ls_cluster *cluster, const char *name, struct ls_bytes text, int index,
                                  double timeout, struct ls_bytes *texts) {
-    bool concerned = cluster->place == 0 || cluster->place == index;
+    bool concerned = cluster->group.place == 0 || cluster->group.place == index;
     struct ls_bytes own = concerned ? text : (struct ls_bytes){NULL, 0};
     ls_status status = ls_cluster_exchange(cluster, name, own, timeout, texts);
     if (status) return status;
@@ -74,7 +75,7 @@ ls_status ls_agree_lines(struct ls_cluster *cluster, const char *name, const cha
     } text = {lines};
     struct ls_bytes own = {text.out, strlen(lines) + 1};
     char digest[65];
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->count, "fingerprints");
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->group.count, "fingerprints");
     ls_status status = ls_digest_sha256(own.data, own.size, digest);
     if (!status)
         status = ls_cluster_exchange(cluster, name, (struct ls_bytes){digest, sizeof(digest)}, timeout, received);

@@ -11,6 +11,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/failure.h"
 #include "cluster/outbox.h"
+#include "cluster/peer.h"
 #include "cluster/rpc/rpc_stream.h"
 
 #define HURRY_PAUSE (250 * LS_MILLISECOND) /* since the stranger before: a flood makes nobody dial more */
@@ -36,7 +37,7 @@ static void refuse_difference(struct ls_cluster *cluster, struct ls_peer *peer, 
     const struct ls_peer *own = cluster->peers[cluster->rank], *has = has_tls ? peer : own,
                          *lacks = has_tls ? own : peer;
     char text[LS_ERROR_SIZE];
-    peer->differs = !cluster->generation;
+    peer->end.differs = !cluster->generation;
     (void)snprintf(
         text, sizeof(text),
         "%s has TLS and %s has none: set LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_CA on all "
@@ -47,14 +48,14 @@ static void refuse_difference(struct ls_cluster *cluster, struct ls_peer *peer, 
 
 void ls_auth_tls_judge(struct ls_cluster *cluster, struct ls_peer *peer) {
     const struct ls_peer *own = cluster->peers[cluster->rank];
-    const char *why = peer->control.why;
-    if (peer->control.verdict == LS_DIAL_WITHOUT_TLS)
+    const char *why = peer->attempt.dial.why;
+    if (peer->attempt.dial.verdict == LS_DIAL_WITHOUT_TLS)
         refuse_difference(cluster, peer, false);
-    else if (peer->control.verdict == LS_DIAL_UNTRUSTED)
+    else if (peer->attempt.dial.verdict == LS_DIAL_UNTRUSTED)
         refuse_certificate(cluster, own->where, peer->where, why);
     else
         refuse_certificate(cluster, peer->where, own->where, why);
-    peer->control.verdict = LS_DIAL_UNKNOWN;
+    peer->attempt.dial.verdict = LS_DIAL_UNKNOWN;
 }
 
 void ls_auth_tls_failed(struct ls_cluster *cluster, struct ls_peer *peer, const char *reason) {
@@ -65,17 +66,17 @@ void ls_auth_tls_failed(struct ls_cluster *cluster, struct ls_peer *peer, const 
 void ls_auth_tls_differed(void *context) {
     struct ls_cluster *cluster = context;
     ls_monitor_lock(&cluster->monitor);
-    int64_t now = ls_now(), since = now - cluster->refusal.differed_at;
-    if (since > LS_TELL_TIMEOUT) cluster->refusal.differed = 0;
-    cluster->refusal.differed++;
-    cluster->refusal.differed_at = now;
+    int64_t now = ls_now(), since = now - cluster->end.refusal.differed_at;
+    if (since > LS_TELL_TIMEOUT) cluster->end.refusal.differed = 0;
+    cluster->end.refusal.differed++;
+    cluster->end.refusal.differed_at = now;
     if (!cluster->generation && since > HURRY_PAUSE)
-        for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_dial_hurry(&peer->control);
-    if (!cluster->generation && (cluster->refusal.status || since > HURRY_PAUSE)) ls_outbox_notify(cluster);
+        for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_dial_hurry(&peer->attempt.dial);
+    if (!cluster->generation && (cluster->end.refusal.status || since > HURRY_PAUSE)) ls_outbox_notify(cluster);
     ls_monitor_unlock(&cluster->monitor);
 }
 
 bool ls_auth_tls_has_told(const struct ls_cluster *cluster, int untold) {
     return !untold ||
-           (untold <= cluster->refusal.differed && ls_now() - cluster->refusal.differed_at <= LS_TELL_TIMEOUT);
+           (untold <= cluster->end.refusal.differed && ls_now() - cluster->end.refusal.differed_at <= LS_TELL_TIMEOUT);
 }

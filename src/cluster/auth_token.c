@@ -16,6 +16,7 @@
 #include "cluster/failure.h"
 #include "cluster/hello.h"
 #include "cluster/outbox.h"
+#include "cluster/peer.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_view.h"
 

@@ -59,7 +59,7 @@ static void control_connection(void *context, int fd) {
 
 static bool data_connection(void *context, int fd, const struct ls_preface *preface) {
     struct ls_cluster *cluster = context;
-    return ls_data_link_arrived(&cluster->data, fd, preface);
+    return ls_data_link_arrived(&cluster->net.data, fd, preface);
 }
 
 static void asked_for_addresses(void *context, int fd) {
@@ -118,7 +118,7 @@ static void close_all(const int *fds, int count) {
 
 static ls_status start_port(struct ls_cluster *cluster, const int *fds, int count) {
     ls_status status = ls_relay_new(&cluster->net.refusals, &cluster->net.relay);
-    cluster->data.relay = cluster->net.relay;
+    cluster->net.data.relay = cluster->net.relay;
     if (!status) status = start_rpc(cluster);
     if (!status) return start_listener(cluster, fds, count);
     close_all(fds, count);
@@ -145,7 +145,7 @@ static void raise_descriptor_limit(const struct ls_cluster *cluster) {
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed) return;
     limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
     bool enough = !setrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= needed;
-    if (!enough && cluster->rank < cluster->star.window)
+    if (!enough && cluster->rank < cluster->net.star.window)
         ls_log_warning(cluster->config.log,
                        "this worker may need %llu descriptors, and may have %llu: raise the limit (ulimit -n)",
                        (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
@@ -241,17 +241,17 @@ static struct ls_data_attempt present_attempt(const void *context) {
 static ls_status open_data(struct ls_cluster *cluster) {
     struct ls_connections *net = &cluster->net;
     struct ls_data_channel *channel;
-    cluster->data = (struct ls_data_links){.monitor = &cluster->monitor,
-                                           .tf_config = cluster->config.tf_config,
-                                           .settings = cluster->config.settings,
-                                           .credentials = &net->credentials,
-                                           .refusals = &net->refusals,
-                                           .moved = &net->moved,
-                                           .rank = cluster->rank,
-                                           .size = cluster->size,
-                                           .attempt = present_attempt,
-                                           .context = cluster};
-    return ls_data_channel_open(&cluster->data, 0, &channel);
+    cluster->net.data = (struct ls_data_links){.monitor = &cluster->monitor,
+                                               .tf_config = cluster->config.tf_config,
+                                               .settings = cluster->config.settings,
+                                               .credentials = &net->credentials,
+                                               .refusals = &net->refusals,
+                                               .moved = &net->moved,
+                                               .rank = cluster->rank,
+                                               .size = cluster->size,
+                                               .attempt = present_attempt,
+                                               .context = cluster};
+    return ls_data_channel_open(&cluster->net.data, 0, &channel);
 }
 
 static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
@@ -261,10 +261,10 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     cluster->rank = ls_cluster_view_rank(tf);
     cluster->workers = tf->num_workers;
     cluster->size = tf->num_workers + tf->num_servers;
-    cluster->next.follows = cluster->refusal.stranger = -1;
+    cluster->next.follows = cluster->end.refusal.stranger = -1;
     (void)snprintf(cluster->terms.options, sizeof(cluster->terms.options), "%s",
                    config->options ? config->options : "");
-    cluster->started = cluster->next.seeking_since = ls_now();
+    cluster->next.started = cluster->next.seeking_since = ls_now();
     cluster->net.wake = -1;
     cluster->net.moved = (struct ls_moved){.settings = config->settings, .tf_config = tf, .size = cluster->size};
     cluster->net.refusals.log = config->log;
@@ -273,16 +273,16 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
     cluster->roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->roster));
     cluster->next.present = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->next.present));
-    cluster->members = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->members));
+    cluster->group.members = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->group.members));
     cluster->proposal.roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.roster));
     cluster->proposal.hosts = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.hosts));
-    if (!cluster->peers || !cluster->roster || !cluster->next.present || !cluster->members ||
+    if (!cluster->peers || !cluster->roster || !cluster->next.present || !cluster->group.members ||
         !cluster->proposal.roster || !cluster->proposal.hosts)
         return ls_fail_memory("the ranks", (size_t)cluster->size * sizeof(*cluster->roster));
     cluster->elastic.ledger.size = cluster->proposal.ledger.size = cluster->size;
-    cluster->proposal.ledger.voters = cluster->count = cluster->workers;
-    cluster->place = cluster->rank;
-    for (int rank = 0; rank < cluster->size; rank++) cluster->members[rank] = rank;
+    cluster->proposal.ledger.voters = cluster->group.count = cluster->workers;
+    cluster->group.place = cluster->rank;
+    for (int rank = 0; rank < cluster->size; rank++) cluster->group.members[rank] = rank;
     if (!ls_peer_meet(cluster, cluster->rank)) return ls_fail_memory("a peer", sizeof(struct ls_peer));
     ls_star_reset(cluster);
     ls_status status = fill_terms(cluster);
@@ -316,12 +316,12 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_heartbeat_stop(cluster);
     ls_rpc_free(cluster->net.rpc);
     ls_relay_free(cluster->net.relay);
-    ls_data_channel_end(&cluster->data);
+    ls_data_channel_end(&cluster->net.data);
     ls_peer_free_all(cluster);
     ls_moved_release(&cluster->net.moved);
     ls_free(cluster->roster);
     ls_free(cluster->next.present);
-    ls_free(cluster->members);
+    ls_free(cluster->group.members);
     ls_free(cluster->proposal.roster);
     ls_free(cluster->proposal.hosts);
     ls_exchange_release(cluster);
@@ -337,17 +337,17 @@ void ls_cluster_free(struct ls_cluster *cluster) {
 }
 
 int ls_cluster_rank(const struct ls_cluster *cluster) {
-    return cluster->place;
+    return cluster->group.place;
 }
 
 int ls_cluster_size(const struct ls_cluster *cluster) {
-    return cluster->count;
+    return cluster->group.count;
 }
 
 static int count_local(const struct ls_cluster *cluster, int end) {
     int count = 0;
     for (int i = 0; i < end; i++)
-        count += cluster->proposal.hosts[cluster->members[i]] == cluster->proposal.hosts[cluster->rank];
+        count += cluster->proposal.hosts[cluster->group.members[i]] == cluster->proposal.hosts[cluster->rank];
     return count;
 }
 
@@ -390,23 +390,23 @@ bool ls_cluster_is_first(struct ls_cluster *cluster) {
 }
 
 int ls_cluster_local_rank(const struct ls_cluster *cluster) {
-    return count_local(cluster, cluster->place);
+    return count_local(cluster, cluster->group.place);
 }
 
 int ls_cluster_local_size(const struct ls_cluster *cluster) {
-    return count_local(cluster, cluster->count);
+    return count_local(cluster, cluster->group.count);
 }
 
 uint64_t ls_cluster_host(const struct ls_cluster *cluster, int rank) {
-    return cluster->proposal.hosts[cluster->members[rank]];
+    return cluster->proposal.hosts[cluster->group.members[rank]];
 }
 
 int ls_cluster_task(const struct ls_cluster *cluster, int rank) {
-    return cluster->members[rank];
+    return cluster->group.members[rank];
 }
 
 int ls_cluster_servers(const struct ls_cluster *cluster) {
-    return cluster->servers;
+    return cluster->group.servers;
 }
 
 int ls_cluster_listed_servers(const struct ls_cluster *cluster) {
@@ -432,13 +432,13 @@ bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
 }
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
-    if (rank < 0 || rank >= cluster->count + cluster->servers) return "";
-    return ls_cluster_view_member(cluster->config.tf_config, cluster->members[rank])->name;
+    if (rank < 0 || rank >= cluster->group.count + cluster->group.servers) return "";
+    return ls_cluster_view_member(cluster->config.tf_config, cluster->group.members[rank])->name;
 }
 
 ls_status ls_cluster_links(struct ls_cluster *cluster, uint32_t channel, const int *members, int count,
                            struct ls_link_source **source) {
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int, ranks, (size_t)count, "a source of links");
-    for (int i = 0; i < count; i++) ranks[i] = cluster->members[members ? members[i] : i];
-    return ls_data_source_new(&cluster->data, channel, ranks, count, source);
+    for (int i = 0; i < count; i++) ranks[i] = cluster->group.members[members ? members[i] : i];
+    return ls_data_source_new(&cluster->net.data, channel, ranks, count, source);
 }

@@ -2,56 +2,16 @@
  * gRPC, and data connections to those with whom its collectives exchange bytes. Losing a peer raises the abort flag,
  * naming it. */
 #pragma once
-#include <lockstep/lockstep.h>
-
-#include "base/activity.h"
-#include "base/log.h"
-#include "base/memory.h"
-#include "base/settings.h"
-#include "resolver/cluster_view.h"
-#include "collective/link/abort.h"
+#include "cluster/config.h"
 #include "collective/link/link_source.h"
 
-struct ls_cluster;
-struct ls_rendezvous;
-struct ls_relay;
-struct ls_cluster_config {
-    const struct ls_cluster_view *tf_config; /* borrowed; cluster_mode, type chief, worker or ps */
-    const struct ls_settings *settings;      /* borrowed */
-    const struct ls_log *log;                /* borrowed */
-    struct ls_abort *abort;                  /* borrowed; raised when a peer is lost or reports a failure */
-    double join_timeout;                     /* seconds */
-    struct ls_activity *activity;            /* borrowed: what probes are told of; NULL: nothing */
-    const char *version;                     /* compared between workers; NULL: ls_version() (tests give others) */
-    const char *options;                     /* borrowed: lines "field=value\n" that must be equal on all; NULL: none */
-    /* Compares a call of another member, as it said it to ls_stall_tell, with this process' own. An error says how they
-     * differ. Comes with the monitor held, in any thread. NULL: LS_OK. */
-    ls_status (*compare_call)(void *context, const void *call, size_t size);
-    /* Says each second whom a worker that is in no group waits for. Comes in the joining thread. NULL: nobody is told.
-     */
-    void (*waiting)(void *context, const char *missing);
-    bool hastens;                     /* elastic: a generation forms at once without processes that were seen to end */
-    bool needs_server;                /* a generation has one parameter server or more */
-    void *context;                    /* of these two */
-    struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */
-    void (*meet)(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay); /* takes who asks for them */
-    const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (quorum.h); NULL or empty: all are needed */
-};
 /* Serves; nobody is dialled before ls_join_form. */
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
+/* Stops the listener and the streams and frees everything. Without a word to anybody. */
+void ls_cluster_free(struct ls_cluster *cluster);
+/* Draws another incarnation: the process comes as another one. */
+ls_status ls_cluster_draw_incarnation(struct ls_cluster *cluster);
 
-/* A process' state, and the beginning of a generation (docs/protocol.md). */
-struct ls_standing {
-    bool holds; /* a state */
-    int64_t position;
-};
-struct ls_generation {
-    uint64_t number;
-    int64_t position;
-    int source; /* rank in it that gives the state */
-    bool copy;  /* whether some member lacks it; where nobody holds one, false */
-    bool lacks; /* whether this one does */
-};
 /* Of the generation that ls_join_form has given last, its members counted from 0 in the order of their tasks. With
  * all tasks these are TF_CONFIG's ranks; an elastic one may have fewer. */
 int ls_cluster_rank(const struct ls_cluster *cluster);

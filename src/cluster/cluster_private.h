@@ -7,7 +7,7 @@
 #include <poll.h>
 
 #include "base/status.h"
-#include "cluster/cluster.h"
+#include "cluster/config.h"
 #include "cluster/data/data.h"
 #include "cluster/quorum.h"
 #include "cluster/net/listener.h"
@@ -29,82 +29,7 @@ enum ls_phase {
     LS_PHASE_ENDED
 };
 
-struct ls_rpc_stream;
-
-struct ls_stored_share {
-    struct ls_stored_share *next;
-    uint64_t sequence;
-    char *name;
-    struct ls_bytes bytes;
-};
-
-/* The Report of a process that follows this worker. */
-struct ls_peer_report {
-    bool made;
-    struct ls_report has;
-    struct ls_ledger ledger; /* that came with it ... */
-    struct ls_closed closed; /* ... and whom it has seen to end */
-};
-
-/* A stream to a process that was lost: its end says whether that one has ended. */
-struct ls_peer_fading {
-    struct ls_rpc_stream *stream; /* NULL: none */
-    uint64_t incarnation;
-    int64_t until;
-};
-
-/* Of the lowest member: whether a joiner that knocks can be dialled. */
-struct ls_peer_knock {
-    struct ls_dial dial;
-    uint64_t incarnation; /* the joiner's */
-    bool in_vain;         /* it cannot, and that has been said */
-};
-
-/* Another process that says it is the same task. One that comes long after the one before begins anew. */
-struct ls_peer_rival {
-    uint64_t incarnation;
-    int64_t since, heard; /* its first Hello, and its last; 0: there is none */
-};
-
-/* One other worker, from when it is first met: it is to be dialled, or it has come. */
-struct ls_peer {
-    struct ls_peer *next; /* that was met, by rank; NULL: the last */
-    int rank;
-    const struct ls_task *task; /* borrowed */
-    const char *name;           /* "worker:2", the task's */
-    char where[320];            /* "worker:2 (host:port)" */
-    uint64_t host;              /* of its Hello: equal for workers on one host */
-    enum ls_transport transport;
-
-    /* The streams, and the process behind them. */
-    uint64_t incarnation;      /* of the process that out and in belong to; 0 when both are NULL */
-    uint64_t generation;       /* that it has entered; 0: a joiner */
-    struct ls_rpc_stream *out; /* this worker's stream to it; NULL when there is none */
-    struct ls_rpc_stream *in;  /* its stream to this worker, once its Hello was accepted */
-    bool accepted;             /* it accepted this worker's Hello on out */
-    bool attempt_over;         /* out has ended before it was accepted, for the reason why */
-    char why[LS_ERROR_SIZE];
-    struct ls_dial control; /* the forming thread's own, like the next */
-    int64_t hello_deadline;
-    struct ls_peer_rival rival;
-    int64_t silence; /* since it was last heard on in; counts only while this process runs */
-    bool silent;     /* for longer than the limit: its streams are of no use */
-    struct ls_peer_fading fading;
-    struct ls_peer_knock knock;
-
-    struct ls_peer_report report;
-    bool agreed;     /* it has accepted this worker's proposal */
-    bool left;       /* it has sent its Leave */
-    bool finished;   /* it waits in the exit barrier: its end is no loss */
-    bool told_over;  /* the answer to its Hello said that all have left; or another process has its task */
-    bool told_asked; /* that this worker was asked to stop */
-    bool told;       /* it knows of the difference that ends the join */
-    bool refused;    /* it has refused this worker for one; it may end without asking again */
-    bool differs;    /* only one of it and this worker has TLS: it is not dialled again */
-
-    uint64_t last_share; /* sequence of the last one received */
-    struct ls_stored_share *shares;
-};
+struct ls_peer;
 
 /* The next generation, as its convener has proposed it. */
 struct ls_proposal {
@@ -129,17 +54,6 @@ struct ls_failure {
     char message[LS_ERROR_SIZE];
 };
 
-/* The thread that beats, and when this process itself was away. */
-struct ls_heartbeat {
-    struct ls_monitor monitor; /* of stopping alone */
-    bool started, stopping;
-    pthread_t thread;
-    int64_t interval, limit;
-    int turns, spare_turns; /* beats; on spare streams each so many */
-    int64_t looked;         /* when silence was last counted, by the cluster's monitor like the rest */
-    int64_t absence, since; /* the last time in which this process did not run; what was counted after its end */
-};
-
 /* This worker's part of the Hello: stays from new to free. */
 struct ls_terms {
     const char *version;
@@ -152,6 +66,7 @@ struct ls_terms {
 
 /* From a loss, or the start, to the next generation. */
 struct ls_agreement {
+    int64_t started; /* once */
     int64_t seeking_since, forming_since;
     char cause[LS_ERROR_SIZE]; /* of the last loss; while joining, of the first that has given up */
     struct ls_report own;      /* what this worker has */
@@ -189,6 +104,7 @@ struct ls_join_refusal {
 
 /* The steps to the end. */
 struct ls_ending {
+    struct ls_join_refusal refusal;
     struct ls_failure fatal;     /* of a member that failed and said so: no recovery changes that */
     bool over;                   /* a member has left in order: all have committed the last position */
     bool passed_exit;            /* the caller's own */
@@ -197,15 +113,15 @@ struct ls_ending {
     char stopped[LS_ERROR_SIZE]; /* that who left in order stopped as one asked, and after which step; else empty */
 };
 
-/* Sockets, streams and their threads: stay from new to free. */
-struct ls_connections {
-    struct ls_credentials credentials;
-    struct ls_refusals refusals;
-    struct ls_rpc *rpc;
-    struct ls_relay *relay;
-    struct ls_listener *listener;
-    struct ls_moved moved;
-    int wake; /* eventfd that ends the forming thread's poll */
+/* The thread that beats, and when this process itself was away. */
+struct ls_heartbeat {
+    struct ls_monitor monitor; /* of stopping alone */
+    bool started, stopping;
+    pthread_t thread;
+    int64_t interval, limit;
+    int turns, spare_turns; /* beats; on spare streams each so many */
+    int64_t looked;         /* when silence was last counted, by the cluster's monitor like the rest */
+    int64_t absence, since; /* the last time in which this process did not run; what was counted after its end */
 };
 
 /* The choice of the peers that this worker dials. */
@@ -219,6 +135,20 @@ struct ls_star {
     int64_t step_at; /* when ls_star_step has to come again */
     int leader;      /* a survivor that leads, as a Beat said; -1: none */
     int sought;      /* a convener dials all below this rank */
+};
+
+/* Sockets, streams and their threads: stay from new to free. */
+struct ls_connections {
+    struct ls_credentials credentials;
+    struct ls_refusals refusals;
+    struct ls_rpc *rpc;
+    struct ls_relay *relay;
+    struct ls_listener *listener;
+    struct ls_moved moved;
+    struct ls_data_links data;
+    struct ls_heartbeat heartbeat;
+    struct ls_star star;
+    int wake; /* eventfd that ends the forming thread's poll */
 };
 
 /* The coordinator's answer in an exchange. */
@@ -239,16 +169,6 @@ struct ls_awaited {
     char text[LS_ERROR_SIZE];
 };
 
-/* The numbered exchanges of a generation. */
-struct ls_exchanges {
-    uint64_t begun;
-    bool broken; /* one of them has failed, and the abort flag says why */
-    struct ls_exchange_answer answer;
-    struct ls_awaited awaited;
-    bool finished;  /* somebody waits in the exit barrier, ... */
-    uint64_t calls; /* ... after so many collectives, the fewest of all */
-};
-
 #define LS_STALLS_TOLD 8
 /* The stalls that the coordinator has said to all, the newest. */
 struct ls_stalls_told {
@@ -256,10 +176,27 @@ struct ls_stalls_told {
     int count; /* ever in this generation */
 };
 
+/* The numbered exchanges of a generation. */
+struct ls_exchanges {
+    uint64_t begun;
+    bool broken; /* one of them has failed, and the abort flag says why */
+    struct ls_exchange_answer answer;
+    struct ls_awaited awaited;
+    struct ls_stalls_told stalls;
+    bool finished;  /* somebody waits in the exit barrier, ... */
+    uint64_t calls; /* ... after so many collectives, the fewest of all */
+};
+
+/* A generation as its caller sees it. */
+struct ls_membership {
+    int *members;     /* [count + servers] ranks, workers first */
+    int count, place; /* the workers among them; its own index */
+    int servers;      /* and the parameter servers */
+};
+
 struct ls_cluster {
     struct ls_cluster_config config;
     struct ls_monitor monitor;
-    int64_t started;
     int rank, size;
     int workers; /* of the size, the lowest ranks; the others are parameter servers */
     uint64_t incarnation;
@@ -267,33 +204,21 @@ struct ls_cluster {
     struct ls_peer **peers; /* [size] by rank: those that it has met, and itself with rank and task only; else NULL */
     struct ls_peer *first_peer; /* that it has met, without itself */
     struct ls_connections net;
-    struct ls_data_links data;
-    struct ls_heartbeat heartbeat;
-    struct ls_star star;
     enum ls_phase phase;
 
     /* The generation that it has entered, ... */
     uint64_t generation; /* 0: none yet */
     uint64_t *roster;    /* [size] incarnations of that generation; 0: not on it */
     struct ls_exchanges exchanges;
-    struct ls_stalls_told stalls;
     struct ls_failure failure;
     /* ... the next one, ... */
     struct ls_agreement next;
     struct ls_proposal proposal;
     struct ls_elastic_view elastic;
-    struct ls_join_refusal refusal;
     /* ... either as the caller sees it, ... */
-    int *members;     /* [count + servers] ranks of the generation that the caller forms or is in: workers first */
-    int count, place; /* the workers among them; its own index */
-    int servers;      /* and the parameter servers */
+    struct ls_membership group;
     /* ... and the end of all. */
     struct ls_ending end;
 };
 
 #define LS_EXIT_EXCHANGE "exit" /* the exchange that is the exit barrier */
-
-/* cluster.c */
-ls_status ls_cluster_draw_incarnation(struct ls_cluster *cluster);
-/* Stops the listener and the streams and frees everything. Without a word to anybody. */
-void ls_cluster_free(struct ls_cluster *cluster);

@@ -73,7 +73,7 @@ static void reject(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
 static bool store_share(struct ls_peer *peer, const struct ls_share *share) {
     struct ls_stored_share *stored = ls_alloc(sizeof(*stored));
     if (!stored) return false;
-    *stored = (struct ls_stored_share){.next = peer->shares, .sequence = share->sequence};
+    *stored = (struct ls_stored_share){.next = peer->shares.list, .sequence = share->sequence};
     stored->name = ls_strdup(share->name);
     stored->bytes = (struct ls_bytes){ls_alloc(share->size), share->size};
     if (!stored->name || !stored->bytes.data) {
@@ -81,8 +81,8 @@ static bool store_share(struct ls_peer *peer, const struct ls_share *share) {
         return false;
     }
     if (share->size) memcpy(stored->bytes.data, share->payload, share->size);
-    peer->shares = stored;
-    peer->last_share = share->sequence;
+    peer->shares.list = stored;
+    peer->shares.last = share->sequence;
     return true;
 }
 
@@ -95,10 +95,10 @@ static bool is_present(const struct ls_cluster *cluster, uint64_t generation) {
 
 /* A peer is at most one exchange ahead: it needs this worker's share to go further. */
 static bool receive_share(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_share *share) {
-    if (share->sequence != peer->last_share + 1 || share->sequence > cluster->exchanges.begun + 1) return false;
+    if (share->sequence != peer->shares.last + 1 || share->sequence > cluster->exchanges.begun + 1) return false;
     if (!store_share(peer, share)) return false;
-    peer->finished = strcmp(share->name, LS_EXIT_EXCHANGE) == 0;
-    if (peer->finished) ls_exchange_note_exit(cluster, peer->rank, share->payload, share->size);
+    peer->end.finished = strcmp(share->name, LS_EXIT_EXCHANGE) == 0;
+    if (peer->end.finished) ls_exchange_note_exit(cluster, peer->rank, share->payload, share->size);
     ls_outbox_notify(cluster);
     return true;
 }
@@ -112,7 +112,7 @@ static void raise_reported(struct ls_cluster *cluster, const struct ls_peer *pee
     char text[LS_ERROR_SIZE + 64];
     if (leave->lost && leave->root != cluster->rank && ls_peer_is_member(cluster, leave->root) &&
         cluster->peers[leave->root])
-        cluster->peers[leave->root]->silent = true;
+        cluster->peers[leave->root]->silence.over = true;
     struct ls_failure failure = {.status = status, .root = leave->root, .lost = leave->lost};
     (void)snprintf(failure.message, sizeof(failure.message), "%s", leave->message);
     if (leave->root == peer->rank)
@@ -152,7 +152,7 @@ static void note_given_up(struct ls_cluster *cluster, const struct ls_peer *peer
 static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_leave *leave) {
     bool member = cluster->generation && peer->generation == cluster->generation;
     if (!cluster->generation && is_refusal(leave->code)) {
-        peer->told = true;
+        peer->end.told = true;
         ls_failure_refuse_join(cluster, leave->code, leave->message);
     } else if (!cluster->generation && leave->code == LS_DEADLINE_EXCEEDED) {
         note_given_up(cluster, peer, leave->message);
@@ -160,9 +160,9 @@ static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, cons
         /* The training does without it. A group that forms hears of it when its stream ends. */
         if (cluster->phase == LS_PHASE_MEMBER) ls_loss_declare(cluster, peer, leave->message);
     } else if (member) {
-        peer->left = true;
+        peer->end.left = true;
         if (!leave->code) ls_failure_note_over(cluster, leave->message);
-        bool misses_nothing = peer->finished && leave->code == LS_CANCELLED;
+        bool misses_nothing = peer->end.finished && leave->code == LS_CANCELLED;
         if (leave->code && !misses_nothing && cluster->phase < LS_PHASE_LEAVING)
             receive_failure(cluster, peer, leave, status_of(leave));
     }
@@ -183,7 +183,7 @@ static void receive_stop(struct ls_cluster *cluster, const struct ls_peer *peer,
 }
 
 static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
-    if (message->incarnation != peer->incarnation || peer->left) return false;
+    if (message->incarnation != peer->incarnation || peer->end.left) return false;
     ls_peer_heard(peer);
     peer->generation = message->generation;
     switch (message->kind) {

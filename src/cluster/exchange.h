@@ -1,6 +1,6 @@
 /* Exchange. */
 #pragma once
-#include "cluster/cluster.h"
+#include "cluster/config.h"
 
 struct ls_peer;
 struct ls_message;

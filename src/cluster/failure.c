@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "cluster/outbox.h"
+#include "cluster/peer.h"
 #include "base/plain.h"
 
 #define LATELY 3 /* limits of silence: a busy host hears late what came while this process was stopped */
@@ -22,14 +23,14 @@ bool ls_failure_is_absence(const struct ls_heartbeat *heartbeat, int64_t gap) {
 
 /* The time that this process was away lately; 0: it was not. */
 static int64_t absence_of(const struct ls_cluster *cluster) {
-    const struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    const struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     int64_t gap = ls_now() - heartbeat->looked;
     if (ls_failure_is_absence(heartbeat, gap)) return gap; /* this thread has not even run since */
     return heartbeat->since < heartbeat->limit ? heartbeat->absence : 0;
 }
 
 bool ls_failure_was_absent(const struct ls_cluster *cluster) {
-    const struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    const struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     return absence_of(cluster) || (heartbeat->absence && heartbeat->since < LATELY * heartbeat->limit);
 }
 
@@ -63,10 +64,10 @@ void ls_failure_stop(struct ls_cluster *cluster, int root, const char *message) 
 }
 
 void ls_failure_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text) {
-    if (cluster->refusal.status || cluster->generation) return;
-    cluster->refusal.status = status;
-    cluster->refusal.deadline = ls_now() + LS_TELL_TIMEOUT;
-    (void)snprintf(cluster->refusal.text, sizeof(cluster->refusal.text), "%s", text);
+    if (cluster->end.refusal.status || cluster->generation) return;
+    cluster->end.refusal.status = status;
+    cluster->end.refusal.deadline = ls_now() + LS_TELL_TIMEOUT;
+    (void)snprintf(cluster->end.refusal.text, sizeof(cluster->end.refusal.text), "%s", text);
     ls_outbox_notify(cluster);
 }
 

@@ -52,7 +52,7 @@ static void answer_fenced(struct ls_cluster *cluster, struct ls_rpc_stream *stre
 
 /* A worker that was never met is not waited for. */
 static void tell_over(struct ls_cluster *cluster, int rank) {
-    if (cluster->peers[rank]) cluster->peers[rank]->told_over = true;
+    if (cluster->peers[rank]) cluster->peers[rank]->end.told_over = true;
 }
 
 /* A member that lost its streams, because it or this process was frozen, and seeks the others. */
@@ -83,16 +83,16 @@ static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *s
     int rank = hello->hello.rank;
     struct ls_peer *peer = rank < cluster->size && rank != cluster->rank ? cluster->peers[rank] : NULL;
     bool alone = !cluster->generation && !has_company(cluster);
-    bool last = cluster->size == 2 || (cluster->refusal.stranger >= 0 && cluster->refusal.stranger != rank);
+    bool last = cluster->size == 2 || (cluster->end.refusal.stranger >= 0 && cluster->end.refusal.stranger != rank);
     bool reached = peer && peer->accepted && peer->incarnation == hello->incarnation;
     if (reached || (alone && last)) {
         ls_hello_refuse_worker(cluster, stream, rank, LS_INVALID_ARGUMENT, text);
         return;
     }
-    if (alone) cluster->refusal.stranger = rank;
+    if (alone) cluster->end.refusal.stranger = rank;
     ls_hello_refuse(cluster, stream, LS_INVALID_ARGUMENT, text);
     ls_refusals_note(&cluster->net.refusals, LS_REFUSED_DIFFERENT, ls_rpc_stream_caller(stream)->address, text);
-    if (peer && !peer->out) ls_dial_reset(&peer->control);
+    if (peer && !peer->out) ls_dial_reset(&peer->attempt.dial);
     ls_outbox_notify(cluster);
 }
 
@@ -204,7 +204,7 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
                    "two processes say that they are %s (rank %d): give each its own task index in "
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
-    bool lives = peer->silence <= cluster->heartbeat.limit / 2; /* else it is about to be found lost */
+    bool lives = peer->silence.lasts <= cluster->net.heartbeat.limit / 2; /* else it is about to be found lost */
     bool twice = lives && now - rival->since > LS_RIVAL_TIMEOUT;
     if (twice && ls_peer_is_any_survivor(cluster))
         ls_hello_refuse(cluster, stream, LS_INVALID_ARGUMENT, text);
@@ -236,7 +236,7 @@ static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_r
     is_alive(cluster, peer);
     peer->in = stream;
     peer->generation = message->generation;
-    if (!peer->out && !peer->control.tls) ls_dial_reset(&peer->control); /* it is there now */
+    if (!peer->out && !peer->attempt.dial.tls) ls_dial_reset(&peer->attempt.dial); /* it is there now */
     ls_peer_heard(peer);
     ls_rpc_stream_set_user(stream, peer);
     ls_listener_trust(cluster->net.listener, ls_rpc_stream_caller(stream)->fd);
@@ -259,8 +259,9 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *str
                         ""); /* the asking side, this process too, sees whom it has reached */
     } else if (differs(cluster, &message->hello, text) || misplaced(cluster, &message->hello, text)) {
         answer_different(cluster, stream, message, text);
-    } else if (cluster->refusal.status) {
-        ls_hello_refuse_worker(cluster, stream, message->hello.rank, cluster->refusal.status, cluster->refusal.text);
+    } else if (cluster->end.refusal.status) {
+        ls_hello_refuse_worker(cluster, stream, message->hello.rank, cluster->end.refusal.status,
+                               cluster->end.refusal.text);
     } else if (ls_servers_has(cluster, message->hello.rank) && !ls_servers_takes(cluster, message->hello.rank)) {
         ls_hello_refuse(cluster, stream, LS_FAILED_PRECONDITION,
                         "the workers train without parameter servers (LOCKSTEP_PS is off there)");
@@ -333,18 +334,18 @@ static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const str
 void ls_handshake_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
     if (!ls_auth_token_trusts(cluster, peer, message)) return;
     if (message->reply.verdict == LS_VERDICT_REFUSED) {
-        peer->refused = message->reply.code != LS_UNAUTHENTICATED; /* strangers are refused without being heard */
+        peer->end.refused = message->reply.code != LS_UNAUTHENTICATED; /* strangers are refused without being heard */
         ls_failure_refuse_join(cluster, message->reply.code, message->reply.message);
         ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else if (reached_another(cluster, peer, message)) {
-        ls_hello_end_attempt(cluster, peer, cluster->refusal.text);
+        ls_hello_end_attempt(cluster, peer, cluster->end.refusal.text);
     } else if (message->reply.verdict == LS_VERDICT_FENCED) {
         ls_hello_end_attempt(cluster, peer, message->reply.message);
         ls_propose_fence(cluster, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_OVER) {
         bool serves = ls_servers_has(cluster, cluster->rank);
-        peer->left = serves || (cluster->generation && message->generation == cluster->generation);
-        if (peer->left) note_over(cluster, message);
+        peer->end.left = serves || (cluster->generation && message->generation == cluster->generation);
+        if (peer->end.left) note_over(cluster, message);
         ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_RETRY) {
         ls_hello_end_attempt(cluster, peer, message->reply.message);

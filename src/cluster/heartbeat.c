@@ -40,7 +40,7 @@ static int beat(struct ls_cluster *cluster, bool *busy) {
     int sent = 0;
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
-    bool spare = cluster->heartbeat.turns++ % cluster->heartbeat.spare_turns == 0;
+    bool spare = cluster->net.heartbeat.turns++ % cluster->net.heartbeat.spare_turns == 0;
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_BEAT);
     message.leader = ls_propose_leader(cluster);
     if (!beats(cluster) || ls_message_encode(&message, &data, &size)) return 0;
@@ -58,7 +58,7 @@ static int beat(struct ls_cluster *cluster, bool *busy) {
 
 /* A worker that has said that it goes may be silent. */
 static bool is_watched(const struct ls_peer *peer) {
-    return peer->in && !peer->left && !peer->finished && !peer->silent;
+    return peer->in && !peer->end.left && !peer->end.finished && !peer->silence.over;
 }
 
 /* Returns true if this worker listens to several others, and hears none of them. */
@@ -66,7 +66,7 @@ static bool is_alone(const struct ls_cluster *cluster) {
     int watched = 1; /* the silent one */
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!is_watched(peer)) continue;
-        if (peer->silence <= cluster->heartbeat.limit / 2) return false;
+        if (peer->silence.lasts <= cluster->net.heartbeat.limit / 2) return false;
         watched++;
     }
     return watched > 1;
@@ -74,7 +74,7 @@ static bool is_alone(const struct ls_cluster *cluster) {
 
 /* "silent for 3.1 s: frozen (its host answers)" */
 static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls_peer *peer, char *text, size_t size) {
-    double seconds = (double)peer->silence / (double)LS_SECOND, unanswered = ls_rpc_stream_unanswered(peer->out);
+    double seconds = (double)peer->silence.lasts / (double)LS_SECOND, unanswered = ls_rpc_stream_unanswered(peer->out);
     const char *what = "frozen or cut off";
     if (unanswered >= 0)
         what =
@@ -89,10 +89,10 @@ static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls
  * address has moved, while the peer dialled anew. A running group hears that from the peer, to which this one is
  * silent. */
 static void find_dead(struct ls_cluster *cluster) {
-    if (cluster->phase >= LS_PHASE_MEMBER || cluster->heartbeat.since <= cluster->heartbeat.limit) return;
+    if (cluster->phase >= LS_PHASE_MEMBER || cluster->net.heartbeat.since <= cluster->net.heartbeat.limit) return;
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!ls_peer_connected(peer) ||
-            ls_rpc_stream_unanswered(peer->out) * (double)LS_SECOND <= (double)cluster->heartbeat.limit)
+            ls_rpc_stream_unanswered(peer->out) * (double)LS_SECOND <= (double)cluster->net.heartbeat.limit)
             continue;
         ls_loss_drop(cluster, peer, "its host does not take what is sent to it");
     }
@@ -100,12 +100,12 @@ static void find_dead(struct ls_cluster *cluster) {
 
 static void find_silent(struct ls_cluster *cluster, int64_t counted) {
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (is_watched(peer)) peer->silence += counted;
+        if (is_watched(peer)) peer->silence.lasts += counted;
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         char how[256];
-        bool within = !ls_star_counts(cluster, peer) || peer->silence <= cluster->heartbeat.limit;
+        bool within = !ls_star_counts(cluster, peer) || peer->silence.lasts <= cluster->net.heartbeat.limit;
         if (!is_watched(peer) || within) continue;
-        peer->silent = true;
+        peer->silence.over = true;
         describe_heartbeat(cluster, peer, how, sizeof(how));
         if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank)) {
             ls_loss_drop(cluster, peer, how);
@@ -117,7 +117,7 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
 }
 
 static void look_heartbeat(struct ls_cluster *cluster) {
-    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     int64_t now = ls_now(), gap = now - heartbeat->looked, most = 2 * heartbeat->interval;
     int64_t counted = gap < most ? gap : most;
     heartbeat->since += counted;
@@ -140,7 +140,7 @@ static int64_t turn(struct ls_cluster *cluster) {
     if (!beat(cluster, &busy)) ls_rpc_nudge(cluster->net.rpc);
     if (served) look_heartbeat(cluster);
     if (ls_star_coordinates(cluster)) ls_elastic_admit(cluster);
-    int64_t pause = busy ? cluster->heartbeat.interval / 4 : cluster->heartbeat.interval;
+    int64_t pause = busy ? cluster->net.heartbeat.interval / 4 : cluster->net.heartbeat.interval;
     ls_monitor_unlock(&cluster->monitor);
     return pause;
 }
@@ -156,7 +156,7 @@ static bool rest(struct ls_heartbeat *heartbeat, int64_t until) {
 
 static void *live(void *argument) {
     struct ls_cluster *cluster = argument;
-    for (int64_t pause = 0; rest(&cluster->heartbeat, ls_now() + pause);) pause = turn(cluster);
+    for (int64_t pause = 0; rest(&cluster->net.heartbeat, ls_now() + pause);) pause = turn(cluster);
     return NULL;
 }
 
@@ -165,14 +165,14 @@ static void *live(void *argument) {
 static int find_crowd(const struct ls_cluster *cluster) {
     size_t room = 2;
     int most = 0;
-    while (room < 2 * (size_t)cluster->count) room *= 2;
+    while (room < 2 * (size_t)cluster->group.count) room *= 2;
     struct ls_crowd {
         uint64_t host; /* 0: none */
         int count;
     } *crowds = ls_alloc_array(room, sizeof(*crowds));
-    if (!crowds) return cluster->count;
-    for (int i = 0; i < cluster->count; i++) {
-        uint64_t host = cluster->proposal.hosts[cluster->members[i]];
+    if (!crowds) return cluster->group.count;
+    for (int i = 0; i < cluster->group.count; i++) {
+        uint64_t host = cluster->proposal.hosts[cluster->group.members[i]];
         size_t at = host & (room - 1);
         while (crowds[at].host && crowds[at].host != host) at = (at + 1) & (room - 1);
         crowds[at].host = host;
@@ -193,13 +193,13 @@ static double find_stretch(int crowd) {
 
 static void set_pace(struct ls_cluster *cluster, int crowd) {
     const struct ls_settings *settings = cluster->config.settings;
-    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     double stretch = find_stretch(crowd), interval = settings->heartbeat_interval * stretch;
     if (interval > settings->heartbeat_limit / 4 && stretch > 1) interval = settings->heartbeat_limit / 4;
     heartbeat->interval = (int64_t)(interval * (double)LS_SECOND);
     heartbeat->limit = (int64_t)(settings->heartbeat_limit * stretch * (double)LS_SECOND);
     heartbeat->spare_turns = 1 + (int)(heartbeat->limit / (4 * heartbeat->interval));
-    if (stretch > 1 && cluster->place == 0)
+    if (stretch > 1 && cluster->group.place == 0)
         ls_log_debug(cluster->config.log, "%d workers share a host: one that is silent is lost after %.0f s, not %g s",
                      crowd, (double)heartbeat->limit / (double)LS_SECOND, settings->heartbeat_limit);
 }
@@ -220,12 +220,12 @@ static int count_neighbours(const struct ls_cluster *cluster) {
 
 void ls_heartbeat_prepare(struct ls_cluster *cluster) {
     set_pace(cluster, count_neighbours(cluster));
-    cluster->heartbeat.spare_turns = 1;
-    cluster->heartbeat.looked = ls_now();
+    cluster->net.heartbeat.spare_turns = 1;
+    cluster->net.heartbeat.looked = ls_now();
 }
 
 ls_status ls_heartbeat_start(struct ls_cluster *cluster) {
-    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     ls_status status = ls_monitor_init(&heartbeat->monitor);
     if (status) return status;
     status = ls_thread_start(&heartbeat->thread, "ls-liveness", live, cluster);
@@ -235,7 +235,7 @@ ls_status ls_heartbeat_start(struct ls_cluster *cluster) {
 }
 
 void ls_heartbeat_stop(struct ls_cluster *cluster) {
-    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     if (!heartbeat->started) return;
     ls_monitor_lock(&heartbeat->monitor);
     heartbeat->stopping = true;

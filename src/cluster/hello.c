@@ -71,7 +71,7 @@ void ls_hello_refuse(struct ls_cluster *cluster, struct ls_rpc_stream *stream, l
 }
 
 static void set_told(struct ls_cluster *cluster, int rank) {
-    if (rank < cluster->size && cluster->peers[rank]) cluster->peers[rank]->told = true;
+    if (rank < cluster->size && cluster->peers[rank]) cluster->peers[rank]->end.told = true;
 }
 
 void ls_hello_refuse_worker(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,

@@ -50,7 +50,7 @@ static int64_t later(int64_t a, int64_t b) {
 /* Streams that are of no use in the next generation: of who was lost. */
 static void sever_lost(struct ls_cluster *cluster) {
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
-        bool lost = peer->silent || (ls_peer_is_member(cluster, peer->rank) && !ls_peer_connected(peer));
+        bool lost = peer->silence.over || (ls_peer_is_member(cluster, peer->rank) && !ls_peer_connected(peer));
         if (peer->incarnation && lost) ls_peer_lose(cluster, peer, "it was lost, and is dialled again");
     }
 }
@@ -72,7 +72,7 @@ static void seek(struct ls_cluster *cluster) {
     cluster->exchanges.broken = false;
     if (newer || cluster->phase == LS_PHASE_FENCED) return;
     ls_propose_renew(proposal, 0);
-    ls_data_channel_drop(&cluster->data);
+    ls_data_channel_drop(&cluster->net.data);
     cluster->phase = cluster->generation ? LS_PHASE_SEEKING : LS_PHASE_JOINING;
     ls_propose_again(cluster);
 }
@@ -121,7 +121,7 @@ static int64_t deadline_of(const struct ls_cluster *cluster) {
 
 /* When the wait for others ends; an attempt and a refusal have deadlines of their own. */
 static int64_t waiting_deadline(const struct ls_cluster *cluster) {
-    return cluster->refusal.status || ls_propose_is_attempting(cluster) ? LS_NEVER : deadline_of(cluster);
+    return cluster->end.refusal.status || ls_propose_is_attempting(cluster) ? LS_NEVER : deadline_of(cluster);
 }
 
 /* The wait of the one that this worker follows, as that one has told it. */
@@ -226,7 +226,7 @@ static ls_status report_join(struct forming *forming) {
     int64_t now = ls_now();
     ls_monitor_lock(&cluster->monitor);
     int64_t deadline = waiting_deadline(cluster);
-    bool spoken = speaks(cluster), ending = cluster->refusal.status != LS_OK;
+    bool spoken = speaks(cluster), ending = cluster->end.refusal.status != LS_OK;
     bool due = now >= deadline || now >= forming->next_report, told = is_to_tell(forming);
     if (due || told) describe_wait(cluster, deadline, text);
     tell_followers(forming, deadline);
@@ -241,13 +241,15 @@ static ls_status report_join(struct forming *forming) {
 
 /* It knows: it was told, or it has refused this worker itself and cannot be reached any more. */
 static bool knows(const struct ls_peer *peer) {
-    return peer->told || (peer->refused && !peer->out && strcmp(peer->control.why, peer->why) != 0);
+    return peer->end.told ||
+           (peer->end.refused && !peer->out && strcmp(peer->attempt.dial.why, peer->attempt.why) != 0);
 }
 
 /* A difference ends the join once everybody who can be reached soon is connected, or told already. */
 static bool refused(const struct ls_cluster *cluster) {
     int untold = 0;
-    if (!cluster->refusal.status || ls_now() >= cluster->refusal.deadline) return cluster->refusal.status != LS_OK;
+    if (!cluster->end.refusal.status || ls_now() >= cluster->end.refusal.deadline)
+        return cluster->end.refusal.status != LS_OK;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
         untold += ls_star_wants(cluster, peer) && !knows(peer) && !peer->accepted;
     return ls_auth_tls_has_told(cluster, untold);
@@ -263,7 +265,7 @@ static void expire(struct ls_cluster *cluster, bool (*is_done)(const struct ls_p
 }
 
 static bool has_agreed(const struct ls_peer *peer) {
-    return peer->agreed;
+    return peer->report.agreed;
 }
 
 static int64_t forming_deadline(const struct ls_cluster *cluster) {
@@ -272,7 +274,7 @@ static int64_t forming_deadline(const struct ls_cluster *cluster) {
 
 /* The reason from outside that ends the wait. */
 static ls_status obstacle(const struct ls_cluster *cluster) {
-    if (refused(cluster)) return ls_fail(cluster->refusal.status, "%s", cluster->refusal.text);
+    if (refused(cluster)) return ls_fail(cluster->end.refusal.status, "%s", cluster->end.refusal.text);
     if (*cluster->end.stop) return ls_fail(LS_CANCELLED, "%s", cluster->end.stop);
     if (cluster->end.over) return ls_fail(LS_CANCELLED, "the others have finished, and left in order");
     if (cluster->end.fatal.status) return ls_fail(cluster->end.fatal.status, "%s", cluster->end.fatal.message);
@@ -302,12 +304,12 @@ static ls_status look_join(struct forming *forming, int64_t *until, bool *ready)
     if (cluster->phase == LS_PHASE_FORMING && ls_now() >= forming_deadline(cluster)) expire(cluster, ls_peer_connected);
     ls_mesh_step(cluster);
     ls_servers_look_for_workers(cluster);
-    if (!cluster->refusal.status) ls_propose(cluster);
+    if (!cluster->end.refusal.status) ls_propose(cluster);
     *ready = cluster->phase == LS_PHASE_FORMING && !cluster->proposal.failed && ls_mesh_complete(cluster);
     *until = earlier(ls_mesh_poll(cluster, &forming->slots), waiting_deadline(cluster));
     if (cluster->phase == LS_PHASE_CONVENING) *until = earlier(*until, next_chance(cluster));
     if (cluster->phase == LS_PHASE_FORMING) *until = earlier(*until, forming_deadline(cluster));
-    if (cluster->refusal.status) *until = earlier(*until, cluster->refusal.deadline);
+    if (cluster->end.refusal.status) *until = earlier(*until, cluster->end.refusal.deadline);
     return cluster->proposal.failed ? LS_OK : obstacle(cluster);
 }
 
@@ -317,14 +319,14 @@ static void take_proposal(struct ls_cluster *cluster, struct ls_generation *gene
     proposal->taken = true;
     int count = 0;
     for (int rank = 0; rank < cluster->size; rank++) {
-        if (rank == cluster->workers) cluster->count = count;
+        if (rank == cluster->workers) cluster->group.count = count;
         if (!proposal->roster[rank]) continue;
-        if (rank == cluster->rank) cluster->place = count;
+        if (rank == cluster->rank) cluster->group.place = count;
         if (rank == proposal->source) source = count;
-        cluster->members[count++] = rank;
+        cluster->group.members[count++] = rank;
     }
-    if (cluster->size == cluster->workers) cluster->count = count;
-    cluster->servers = count - cluster->count;
+    if (cluster->size == cluster->workers) cluster->group.count = count;
+    cluster->group.servers = count - cluster->group.count;
     ls_heartbeat_pace(cluster);
     *generation = (struct ls_generation){
         .number = proposal->number,

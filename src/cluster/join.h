@@ -1,7 +1,7 @@
 /* Forming a generation, the first or the one after a loss. */
 #pragma once
 #include "cluster/cluster.h"
-#include "cluster/cluster_private.h"
+#include "cluster/peer.h"
 
 /* A generation is accepted by all who hold its state and have its links: form, take the links, copy the state, accept.
  * When one of these fails and ls_join_may_recover says so, all begin again with form, as after a loss. While it

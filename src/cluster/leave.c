@@ -32,8 +32,8 @@ static void say_asked(struct ls_cluster *cluster, struct ls_failure *failure) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_LEAVE);
     message.leave = (struct ls_leave){failure->status, cluster->rank, false, failure->message};
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
-        if (peer->accepted && !peer->told_asked) ls_outbox_send(peer->out, &message);
-        peer->told_asked = peer->accepted;
+        if (peer->accepted && !peer->end.told_asked) ls_outbox_send(peer->out, &message);
+        peer->end.told_asked = peer->accepted;
     }
 }
 
@@ -94,7 +94,7 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
         if (knocks && !leave->code) ls_hello_answer_over(cluster, peer->in);
         if (!peer->out) continue;
         if (peer->accepted) {
-            if (!peer->told_asked) ls_outbox_send(peer->out, &message);
+            if (!peer->end.told_asked) ls_outbox_send(peer->out, &message);
             ls_rpc_stream_finish(peer->out);
         } else {
             ls_rpc_stream_drop(peer->out);
@@ -107,7 +107,7 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
 static int unread(const struct ls_cluster *cluster) {
     int count = ls_rpc_streams_finishing(cluster->net.rpc);
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (peer->silent && peer->out) count--;
+        if (peer->silence.over && peer->out) count--;
     return count;
 }
 
@@ -116,8 +116,8 @@ static int unread(const struct ls_cluster *cluster) {
  * not have heard from it that all have finished. */
 static bool is_sought(const struct ls_cluster *cluster) {
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (ls_peer_is_member(cluster, peer->rank) && ls_star_counts(cluster, peer) && !peer->left &&
-            !peer->told_over && (!peer->silent || !ls_star_coordinates(cluster)))
+        if (ls_peer_is_member(cluster, peer->rank) && ls_star_counts(cluster, peer) && !peer->end.left &&
+            !peer->end.told_over && (!peer->silence.over || !ls_star_coordinates(cluster)))
             return true;
     return false;
 }
@@ -158,7 +158,7 @@ ls_status ls_leave_outcome(struct ls_cluster *cluster) {
 /* Once one has left in order, all have come here: a later loss takes nothing with it. */
 ls_status ls_leave_pass_exit(struct ls_cluster *cluster) {
     if (cluster->end.passed_exit) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->count, "the exits");
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->group.count, "the exits");
     double timeout = cluster->config.settings->exit_timeout;
     uint64_t calls = ls_abort_counted(cluster->config.abort);
     ls_status status =
@@ -167,7 +167,7 @@ ls_status ls_leave_pass_exit(struct ls_cluster *cluster) {
     if (status == LS_DEADLINE_EXCEEDED)
         return ls_fail_context(status, "finished, but others have not (LOCKSTEP_EXIT_TIMEOUT sets the limit)");
     if (status) return status;
-    for (int i = 0; i < cluster->count; i++) ls_free(received[i].data);
+    for (int i = 0; i < cluster->group.count; i++) ls_free(received[i].data);
     cluster->end.passed_exit = true;
     return LS_OK;
 }

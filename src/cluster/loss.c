@@ -38,7 +38,8 @@ void ls_loss_of_stream(struct ls_cluster *cluster, struct ls_peer *peer, const c
         cluster->next.unseen = ls_failure_was_absent(cluster);
         ls_propose_fail(cluster, text);
     }
-    if (cluster->phase == LS_PHASE_MEMBER && member && ls_star_counts(cluster, peer) && !peer->left && !peer->finished)
+    if (cluster->phase == LS_PHASE_MEMBER && member && ls_star_counts(cluster, peer) && !peer->end.left &&
+        !peer->end.finished)
         ls_loss_declare(cluster, peer, how);
     ls_outbox_notify(cluster);
 }

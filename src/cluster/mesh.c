@@ -26,16 +26,16 @@ static ls_status open_stream(struct ls_cluster *cluster, int fd, struct ls_peer 
     ls_status status = ls_rpc_stream_open(cluster->net.rpc, fd, peer->task->address, &peer->out);
     if (status) return status;
     ls_rpc_stream_set_user(peer->out, peer);
-    peer->hello_deadline = ls_now() + LS_HELLO_TIMEOUT;
+    peer->attempt.deadline = ls_now() + LS_HELLO_TIMEOUT;
     ls_auth_token_open(cluster, peer->out);
     return LS_OK;
 }
 
 static void dial_control(struct ls_cluster *cluster, struct ls_peer *peer) {
-    int fd = ls_moved_dial(&cluster->net.moved, peer->rank, &peer->control);
+    int fd = ls_moved_dial(&cluster->net.moved, peer->rank, &peer->attempt.dial);
     if (fd >= 0 && open_stream(cluster, fd, peer))
-        ls_dial_fail(&peer->control, ls_error());
-    else if (fd < 0 && peer->control.verdict)
+        ls_dial_fail(&peer->attempt.dial, ls_error());
+    else if (fd < 0 && peer->attempt.dial.verdict)
         ls_auth_tls_judge(cluster, peer);
 }
 
@@ -44,16 +44,16 @@ static void give_up_attempt(struct ls_peer *peer) {
     ls_rpc_stream_drop(peer->out);
     peer->out = NULL;
     if (!peer->in) ls_peer_adopt(peer, 0);
-    ls_dial_fail(&peer->control, "no answer (connected, but it does not reply)");
+    ls_dial_fail(&peer->attempt.dial, "no answer (connected, but it does not reply)");
 }
 
 static void step_control(struct ls_cluster *cluster, struct ls_peer *peer) {
-    if (peer->attempt_over) {
-        ls_dial_fail(&peer->control, peer->why);
-        peer->attempt_over = false;
+    if (peer->attempt.over) {
+        ls_dial_fail(&peer->attempt.dial, peer->attempt.why);
+        peer->attempt.over = false;
     }
-    if (peer->out && !peer->accepted && ls_now() >= peer->hello_deadline) give_up_attempt(peer);
-    if (!peer->out && !peer->differs && ls_star_wants(cluster, peer)) dial_control(cluster, peer);
+    if (peer->out && !peer->accepted && ls_now() >= peer->attempt.deadline) give_up_attempt(peer);
+    if (!peer->out && !peer->end.differs && ls_star_wants(cluster, peer)) dial_control(cluster, peer);
 }
 
 /* While the host of a lost process answers, its kernel will say when the process ends. */
@@ -67,7 +67,7 @@ static void step_fading(const struct ls_cluster *cluster, struct ls_peer *peer) 
 }
 
 void ls_mesh_step(struct ls_cluster *cluster) {
-    cluster->star.step_at = ls_star_step(cluster);
+    cluster->net.star.step_at = ls_star_step(cluster);
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         step_fading(cluster, peer);
         step_control(cluster, peer);
@@ -84,7 +84,7 @@ static bool is_needed(const struct ls_cluster *cluster, const struct ls_peer *pe
     if (ls_propose_is_own(cluster)) return true;
     if (cluster->phase != LS_PHASE_FORMING) return ls_star_is_deputy(cluster, peer);
     if (peer->rank == cluster->next.follows) return true;
-    bool counts = cluster->elastic.least && cluster->workers <= cluster->star.window + 1;
+    bool counts = cluster->elastic.least && cluster->workers <= cluster->net.star.window + 1;
     return counts && ls_star_is_deputy(cluster, peer) && ls_now() < deputies_until(cluster);
 }
 
@@ -113,10 +113,10 @@ static int64_t earlier(int64_t a, int64_t b) {
 static int64_t fill_slot(const struct ls_cluster *cluster, const struct ls_peer *peer, struct pollfd *slot) {
     int64_t until = LS_NEVER;
     *slot = (struct pollfd){.fd = -1};
-    if (!peer->out && !peer->differs && ls_star_wants(cluster, peer))
-        until = ls_dial_poll(&peer->control, slot);
+    if (!peer->out && !peer->end.differs && ls_star_wants(cluster, peer))
+        until = ls_dial_poll(&peer->attempt.dial, slot);
     else if (peer->out && !peer->accepted)
-        until = peer->hello_deadline;
+        until = peer->attempt.deadline;
     if (peer->fading.stream) until = earlier(until, peer->fading.until);
     return until;
 }
@@ -129,7 +129,7 @@ static bool add_slot(struct ls_mesh_slots *slots, int fd) {
 }
 
 int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slots) {
-    int64_t until = cluster->star.step_at;
+    int64_t until = cluster->net.star.step_at;
     slots->count = 0;
     if (cluster->phase == LS_PHASE_FORMING && ls_now() < deputies_until(cluster))
         until = earlier(until, deputies_until(cluster));

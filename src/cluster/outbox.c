@@ -2,6 +2,7 @@
  */
 #include "cluster/message.h"
 #include "cluster/outbox.h"
+#include "cluster/peer.h"
 
 #include <sys/eventfd.h>
 

@@ -14,7 +14,7 @@
 #include "resolver/cluster_view.h"
 
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index) {
-    return cluster->peers[cluster->members[index]];
+    return cluster->peers[cluster->group.members[index]];
 }
 
 /* All find the lowest of them first. */
@@ -30,7 +30,7 @@ static void secure_dials(const struct ls_cluster *cluster, struct ls_peer *peer)
     const struct ls_connections *net = &cluster->net;
     char name[LS_CERTIFICATE_NAME];
     ls_certificate_name(ls_cluster_view_type_name(peer->task->type), peer->task->index, name);
-    ls_dial_secure(&peer->control, net->credentials.identity, net->relay, name);
+    ls_dial_secure(&peer->attempt.dial, net->credentials.identity, net->relay, name);
 }
 
 struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
@@ -41,7 +41,7 @@ struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
     peer->task = ls_cluster_view_member(cluster->config.tf_config, rank);
     peer->name = peer->task->name;
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, peer->task->address);
-    ls_dial_init(&peer->control);
+    ls_dial_init(&peer->attempt.dial);
     ls_dial_init(&peer->knock.dial);
     secure_dials(cluster, peer);
     cluster->peers[rank] = peer;
@@ -57,19 +57,19 @@ void ls_peer_share_free(struct ls_stored_share *share) {
 }
 
 void ls_peer_renew(struct ls_peer *peer) {
-    peer->left = peer->finished = peer->agreed = false;
-    peer->last_share = 0;
-    while (peer->shares) {
-        struct ls_stored_share *share = peer->shares;
-        peer->shares = share->next;
+    peer->end.left = peer->end.finished = peer->report.agreed = false;
+    peer->shares.last = 0;
+    while (peer->shares.list) {
+        struct ls_stored_share *share = peer->shares.list;
+        peer->shares.list = share->next;
         ls_peer_share_free(share);
     }
 }
 
 static void forget(struct ls_peer *peer) {
-    peer->silent = peer->report.made = false;
+    peer->silence.over = peer->report.made = false;
     peer->generation = 0;
-    peer->silence = 0;
+    peer->silence.lasts = 0;
     peer->rival = (struct ls_peer_rival){0};
     ls_quorum_release(&peer->report.ledger);
     ls_closed_release(&peer->report.closed);
@@ -78,7 +78,7 @@ static void forget(struct ls_peer *peer) {
 
 static void free_peer(struct ls_peer *peer) {
     forget(peer);
-    ls_dial_reset(&peer->control);
+    ls_dial_reset(&peer->attempt.dial);
     ls_dial_reset(&peer->knock.dial);
     ls_free(peer);
 }
@@ -102,8 +102,8 @@ void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation) {
 void ls_peer_end_out(struct ls_peer *peer, const char *why) {
     peer->out = NULL;
     peer->accepted = false;
-    peer->attempt_over = true;
-    (void)snprintf(peer->why, sizeof(peer->why), "%s", why);
+    peer->attempt.over = true;
+    (void)snprintf(peer->attempt.why, sizeof(peer->attempt.why), "%s", why);
 }
 
 void ls_peer_sever(struct ls_peer *peer, const char *why) {
@@ -120,7 +120,7 @@ void ls_peer_end_fading(struct ls_peer *peer) {
 }
 
 bool ls_peer_shows_end(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return !ls_credentials_has_tls(&cluster->net.credentials) || peer->silence < LS_HELLO_TIMEOUT;
+    return !ls_credentials_has_tls(&cluster->net.credentials) || peer->silence.lasts < LS_HELLO_TIMEOUT;
 }
 
 void ls_peer_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
@@ -143,19 +143,19 @@ bool ls_peer_is_survivor(const struct ls_peer *peer) {
 }
 
 const char *ls_peer_reason(const struct ls_peer *peer) {
-    if (!peer->accepted) return peer->control.why[0] ? peer->control.why : "no answer yet";
+    if (!peer->accepted) return peer->attempt.dial.why[0] ? peer->attempt.dial.why : "no answer yet";
     if (!peer->in) return "reached, but it has not connected to this worker yet";
     return "it is another process than the one that was asked";
 }
 
 struct ls_stored_share *ls_peer_find_share(const struct ls_peer *peer, uint64_t sequence) {
-    struct ls_stored_share *share = peer->shares;
+    struct ls_stored_share *share = peer->shares.list;
     while (share && share->sequence != sequence) share = share->next;
     return share;
 }
 
 struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequence) {
-    for (struct ls_stored_share **at = &peer->shares; *at; at = &(*at)->next) {
+    for (struct ls_stored_share **at = &peer->shares.list; *at; at = &(*at)->next) {
         struct ls_stored_share *share = *at;
         if (share->sequence != sequence) continue;
         *at = share->next;
@@ -165,7 +165,7 @@ struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequen
 }
 
 void ls_peer_heard(struct ls_peer *peer) {
-    peer->silence = 0;
+    peer->silence.lasts = 0;
 }
 
 bool ls_peer_is_member(const struct ls_cluster *cluster, int rank) {

@@ -1,6 +1,106 @@
-/* One other worker. */
+/* One other worker: what is known of its process, its streams and its shares. */
 #pragma once
-#include "cluster/cluster_private.h"
+#include "base/status.h"
+#include "cluster/config.h"
+#include "cluster/message.h"
+#include "cluster/net/dial.h"
+
+struct ls_cluster;
+struct ls_rpc_stream;
+
+struct ls_stored_share {
+    struct ls_stored_share *next;
+    uint64_t sequence;
+    char *name;
+    struct ls_bytes bytes;
+};
+
+/* The shares of a process in exchanges. */
+struct ls_peer_shares {
+    uint64_t last; /* sequence of the last one received */
+    struct ls_stored_share *list;
+};
+
+/* An attempt to make the own stream; the forming thread's, but over and why. */
+struct ls_peer_attempt {
+    struct ls_dial dial;
+    int64_t deadline; /* of the answer to Hello */
+    bool over;        /* the stream has ended before it was accepted, for the reason why */
+    char why[LS_ERROR_SIZE];
+};
+
+/* A process that is not heard. Its silence counts only while this one runs. */
+struct ls_peer_silence {
+    int64_t lasts;
+    bool over; /* the limit: its streams are of no use */
+};
+
+/* The words of a process and of this worker about an end. */
+struct ls_peer_end {
+    bool left;       /* it has sent its Leave */
+    bool finished;   /* it waits in the exit barrier: its end is no loss */
+    bool told_over;  /* the answer to its Hello said that all have left; or another process has its task */
+    bool told_asked; /* that this worker was asked to stop */
+    bool told;       /* it knows of the difference that ends the join */
+    bool refused;    /* it has refused this worker for one; it may end without asking again */
+    bool differs;    /* only one of it and this worker has TLS: it is not dialled again */
+};
+
+/* The Report of a process that follows this worker. */
+struct ls_peer_report {
+    bool made;
+    bool agreed; /* it has accepted this worker's proposal */
+    struct ls_report has;
+    struct ls_ledger ledger; /* that came with it ... */
+    struct ls_closed closed; /* ... and whom it has seen to end */
+};
+
+/* A stream to a process that was lost: its end says whether that one has ended. */
+struct ls_peer_fading {
+    struct ls_rpc_stream *stream; /* NULL: none */
+    uint64_t incarnation;
+    int64_t until;
+};
+
+/* Of the lowest member: whether a joiner that knocks can be dialled. */
+struct ls_peer_knock {
+    struct ls_dial dial;
+    uint64_t incarnation; /* the joiner's */
+    bool in_vain;         /* it cannot, and that has been said */
+};
+
+/* Another process that says it is the same task. One that comes long after the one before begins anew. */
+struct ls_peer_rival {
+    uint64_t incarnation;
+    int64_t since, heard; /* its first Hello, and its last; 0: there is none */
+};
+
+/* One other worker, from when it is first met: it is to be dialled, or it has come. */
+struct ls_peer {
+    struct ls_peer *next; /* that was met, by rank; NULL: the last */
+    int rank;
+    const struct ls_task *task; /* borrowed */
+    const char *name;           /* "worker:2", the task's */
+    char where[320];            /* "worker:2 (host:port)" */
+    uint64_t host;              /* of its Hello: equal for workers on one host */
+    enum ls_transport transport;
+
+    /* The streams, and the process behind them. */
+    uint64_t incarnation;      /* of the process that out and in belong to; 0 when both are NULL */
+    uint64_t generation;       /* that it has entered; 0: a joiner */
+    struct ls_rpc_stream *out; /* this worker's stream to it; NULL when there is none */
+    struct ls_rpc_stream *in;  /* its stream to this worker, once its Hello was accepted */
+    bool accepted;             /* it accepted this worker's Hello on out */
+    struct ls_peer_attempt attempt;
+    struct ls_peer_rival rival;
+    struct ls_peer_silence silence;
+    struct ls_peer_fading fading;
+    struct ls_peer_knock knock;
+
+    struct ls_peer_report report;
+    struct ls_peer_end end;
+    struct ls_peer_shares shares;
+};
 
 /* The member with that index in the generation that the caller forms or is in: this worker, or one that it has met. */
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cluster/cluster_private.h"
+#include "cluster/peer.h"
 
 static const char *phase_name(enum ls_phase phase) {
     static const char *const names[] = {"joining", "seeking", "convening", "fenced", "forming",
@@ -45,7 +46,7 @@ static void print_answer(FILE *out, struct ls_cluster *cluster) {
                   cluster->terms.version, LS_PROTOCOL_VERSION, cluster->peers[cluster->rank]->name, cluster->rank,
                   cluster->size, phase_name(phase), (unsigned long long)generation);
     print_activity(out, cluster->config.activity);
-    (void)fprintf(out, "now=%lld\nstarted=%lld\nresident=%lld\n", (long long)ls_now(), (long long)cluster->started,
+    (void)fprintf(out, "now=%lld\nstarted=%lld\nresident=%lld\n", (long long)ls_now(), (long long)cluster->next.started,
                   resident());
     (void)fprintf(out, "%send=1\n", cluster->config.tf_config->canonical);
 }

@@ -191,7 +191,7 @@ static void begin_forming(struct ls_cluster *cluster) {
     ls_exchange_renew(cluster);
     cluster->end.over = false;
     *cluster->end.stopped = '\0';
-    ls_data_channel_drop(&cluster->data);
+    ls_data_channel_drop(&cluster->net.data);
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_renew(peer);
     ls_outbox_notify(cluster);
 }
@@ -279,7 +279,7 @@ void ls_propose_fence(struct ls_cluster *cluster, const char *why) {
 }
 
 void ls_propose_forget(struct ls_cluster *cluster, struct ls_peer *peer) {
-    if (!peer->in) peer->report.made = peer->agreed = false;
+    if (!peer->in) peer->report.made = peer->report.agreed = false;
     if (cluster->next.follows == peer->rank && !ls_peer_connected(peer)) cluster->next.follows = -1;
 }
 
@@ -370,7 +370,7 @@ void ls_propose_begin(struct ls_cluster *cluster) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_BEGIN);
     message.number = cluster->proposal.number;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (cluster->proposal.roster[peer->rank] && !peer->agreed) return;
+        if (cluster->proposal.roster[peer->rank] && !peer->report.agreed) return;
     enter(cluster);
     ls_reached("begin");
     message.generation = cluster->generation;
@@ -385,7 +385,7 @@ bool ls_propose_receive(struct ls_cluster *cluster, struct ls_peer *peer, const 
     case LS_MESSAGE_PROPOSE:
         return cluster->phase >= LS_PHASE_MEMBER || receive_proposal(cluster, peer, &message->propose);
     case LS_MESSAGE_ACCEPT:
-        if (named && ls_propose_is_own(cluster)) peer->agreed = true;
+        if (named && ls_propose_is_own(cluster)) peer->report.agreed = true;
         ls_outbox_notify(cluster);
         return true;
     case LS_MESSAGE_BEGIN:

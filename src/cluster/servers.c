@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/plain.h"
+#include "cluster/peer.h"
 
 #define DESERTED 3 /* limits of silence in which nobody listens at any worker's address */
 
@@ -66,7 +67,7 @@ bool ls_servers_are_settled(struct ls_cluster *cluster, bool enough) {
 static bool is_deserted(const struct ls_cluster *cluster) {
     for (int rank = 0; rank < cluster->workers; rank++) {
         const struct ls_peer *peer = cluster->peers[rank];
-        if (!peer || peer->in || peer->out || !peer->control.absent) return false;
+        if (!peer || peer->in || peer->out || !peer->attempt.dial.absent) return false;
     }
     return true;
 }

@@ -9,11 +9,12 @@
 #include "base/status.h"
 #include "cluster/failure.h"
 #include "cluster/outbox.h"
+#include "cluster/peer.h"
 #include "cluster/star.h"
 
 /* Remembers the collective; false: it was told already. */
 static bool note_stall(struct ls_cluster *cluster, uint64_t sequence) {
-    struct ls_stalls_told *told = &cluster->stalls;
+    struct ls_stalls_told *told = &cluster->exchanges.stalls;
     if (told->generation != cluster->generation) *told = (struct ls_stalls_told){.generation = cluster->generation};
     int known = told->count < LS_STALLS_TOLD ? told->count : LS_STALLS_TOLD;
     for (int i = 0; i < known; i++)

@@ -44,7 +44,7 @@ static bool is_within(const struct ls_cluster *cluster, int rank, int width) {
 }
 
 bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return is_within(cluster, peer->rank, cluster->star.window) && !ls_servers_has(cluster, peer->rank);
+    return is_within(cluster, peer->rank, cluster->net.star.window) && !ls_servers_has(cluster, peer->rank);
 }
 
 /* Returns true if it follows nobody but itself. */
@@ -53,17 +53,17 @@ static bool is_alone(const struct ls_cluster *cluster) {
 }
 
 static bool is_probed(const struct ls_cluster *cluster, int rank) {
-    const struct ls_star *star = &cluster->star;
+    const struct ls_star *star = &cluster->net.star;
     return rank < star->reach && rank % star->stride == 0 && is_alone(cluster);
 }
 
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return peer->in || peer->rank == cluster->star.leader || peer->rank < cluster->star.sought ||
-           is_within(cluster, peer->rank, cluster->star.width) || is_probed(cluster, peer->rank);
+    return peer->in || peer->rank == cluster->net.star.leader || peer->rank < cluster->net.star.sought ||
+           is_within(cluster, peer->rank, cluster->net.star.width) || is_probed(cluster, peer->rank);
 }
 
 void ls_star_reset(struct ls_cluster *cluster) {
-    struct ls_star *star = &cluster->star;
+    struct ls_star *star = &cluster->net.star;
     bool joins = !cluster->generation;
     int64_t window = cluster->config.settings->control_window;
     star->window = star->width = window < cluster->size ? (int)window : cluster->size;
@@ -83,7 +83,7 @@ static int widest(const struct ls_cluster *cluster) {
 }
 
 static void widen(struct ls_cluster *cluster) {
-    struct ls_star *star = &cluster->star;
+    struct ls_star *star = &cluster->net.star;
     int reach = widest(cluster);
     if (cluster->phase >= LS_PHASE_FORMING || !is_alone(cluster) || !reach) return;
     if (star->width < WIDEST * star->window) star->width *= 2;
@@ -109,14 +109,14 @@ static int find_sought(const struct ls_cluster *cluster) {
 
 /* Meets those that are wanted by their rank alone; one for which there is no memory, another time. */
 static void meet_wanted(struct ls_cluster *cluster) {
-    const struct ls_star *star = &cluster->star;
+    const struct ls_star *star = &cluster->net.star;
     for (int rank = 0; rank < cluster->size && (rank < star->sought || is_within(cluster, rank, star->width)); rank++)
         (void)ls_peer_meet(cluster, rank);
     for (int rank = 0; rank < star->reach && is_alone(cluster); rank += star->stride) (void)ls_peer_meet(cluster, rank);
 }
 
 int64_t ls_star_step(struct ls_cluster *cluster) {
-    struct ls_star *star = &cluster->star;
+    struct ls_star *star = &cluster->net.star;
     star->sought = find_sought(cluster);
     if (ls_now() >= star->widen_at) {
         widen(cluster);
@@ -127,12 +127,13 @@ int64_t ls_star_step(struct ls_cluster *cluster) {
 }
 
 void ls_star_hear(struct ls_cluster *cluster, int leader) {
-    int known = cluster->star.leader;
+    int known = cluster->net.star.leader;
     bool possible = leader >= 0 && leader < cluster->size && leader != cluster->rank && leader != known;
-    bool better = known < 0 || leader < known || *cluster->peers[known]->control.why; /* that one cannot be reached */
+    bool better =
+        known < 0 || leader < known || *cluster->peers[known]->attempt.dial.why; /* that one cannot be reached */
     if (!possible || !better || cluster->phase >= LS_PHASE_FORMING) return;
     if (!ls_peer_meet(cluster, leader)) return;
-    cluster->star.leader = leader;
+    cluster->net.star.leader = leader;
     ls_outbox_notify(cluster);
 }
 
@@ -141,7 +142,7 @@ static bool stays(const struct ls_cluster *cluster, const struct ls_peer *peer) 
     int lower = peer->rank < cluster->rank ? peer->rank : cluster->rank, members = 0;
     if (!cluster->roster[peer->rank] || ls_star_counts(cluster, peer)) return true;
     for (int rank = 0; rank < lower; rank++) members += cluster->roster[rank] != 0;
-    return members < cluster->star.window;
+    return members < cluster->net.star.window;
 }
 
 void ls_star_prune(struct ls_cluster *cluster) {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cluster/cluster_private.h"
+#include "cluster/peer.h"
 #include "cluster/worker.h"
 #include "harness.h"
 

@@ -43,7 +43,7 @@ static bool is_all_in(const struct task *task) {
     const struct fleet *fleet = task->fleet;
     int count = 0;
     for (int rank = 0; rank < fleet->config.size; rank++) count += is_in(&fleet->tasks[rank], task->generation);
-    return is_in(task, task->generation) && count == task->cluster->count;
+    return is_in(task, task->generation) && count == task->cluster->group.count;
 }
 
 /* Two generations that are whole at one time could both commit: the promise LINE. */
