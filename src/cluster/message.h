@@ -1,4 +1,4 @@
-/* The messages of the control streams as plain structs. Only message_encode.c and message_decode.c know protobuf
+/* The messages of the control streams as plain structs. Only message.c knows protobuf
  * (proto/cluster.proto says what each field means). */
 #pragma once
 #include <lockstep/lockstep.h>
