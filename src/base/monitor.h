@@ -3,6 +3,8 @@
 #include <lockstep/lockstep.h>
 #include <pthread.h>
 
+#include "base/memory.h"
+
 /* A mutex and the condition that it guards; the fields that it guards stand beside it. */
 struct ls_monitor {
     pthread_mutex_t mutex;
@@ -12,6 +14,13 @@ ls_status ls_monitor_init(struct ls_monitor *monitor);
 void ls_monitor_destroy(struct ls_monitor *monitor);
 void ls_monitor_lock(struct ls_monitor *monitor);
 void ls_monitor_unlock(struct ls_monitor *monitor);
+/* Holds the monitor to the end of the block. */
+#define LS_HOLD(monitor)                                                                                               \
+    LS_CLEANUP(ls_monitor_leave) struct ls_monitor *ls_held = (monitor);                                               \
+    ls_monitor_lock(ls_held)
+static inline void ls_monitor_leave(struct ls_monitor **held) {
+    ls_monitor_unlock(*held);
+}
 void ls_monitor_broadcast(struct ls_monitor *monitor);
 /* Waits for a change until deadline (LS_NEVER: for ever); false when the deadline has passed. */
 bool ls_monitor_wait(struct ls_monitor *monitor, int64_t deadline);

@@ -65,7 +65,7 @@ void ls_auth_tls_failed(struct ls_cluster *cluster, struct ls_peer *peer, const 
 
 void ls_auth_tls_differed(void *context) {
     struct ls_cluster *cluster = context;
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     int64_t now = ls_now(), since = now - cluster->end.refusal.differed_at;
     if (since > LS_TELL_TIMEOUT) cluster->end.refusal.differed = 0;
     cluster->end.refusal.differed++;
@@ -73,7 +73,6 @@ void ls_auth_tls_differed(void *context) {
     if (!cluster->generation && since > HURRY_PAUSE)
         for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_dial_hurry(&peer->attempt.dial);
     if (!cluster->generation && (cluster->end.refusal.status || since > HURRY_PAUSE)) ls_outbox_notify(cluster);
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 bool ls_auth_tls_has_told(const struct ls_cluster *cluster, int untold) {

@@ -52,9 +52,8 @@ static ls_status check_config(const struct ls_cluster_config *config) {
 
 static void control_connection(void *context, int fd) {
     struct ls_cluster *cluster = context;
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     ls_rpc_serve(cluster->net.rpc, fd);
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 static bool data_connection(void *context, int fd, const struct ls_preface *preface) {
@@ -91,10 +90,8 @@ static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int 
                                         .probe = ls_probe_server_answer,
                                         .meet = cluster->config.rendezvous ? asked_for_addresses : NULL,
                                         .differed = ls_auth_tls_differed};
-    ls_monitor_lock(&cluster->monitor); /* who is let in meanwhile is to find it */
-    ls_status status = ls_listener_new(&config, &cluster->net.listener);
-    ls_monitor_unlock(&cluster->monitor);
-    return status;
+    LS_HOLD(&cluster->monitor); /* who is let in meanwhile is to find it */
+    return ls_listener_new(&config, &cluster->net.listener);
 }
 
 #define LONGEST_CLUSTER 16384 /* bytes of TF_CONFIG's tasks that a Hello has: some 500 workers */
@@ -356,37 +353,29 @@ bool ls_cluster_has_convened(const struct ls_cluster *cluster) {
 }
 
 bool ls_cluster_has_lost_server(struct ls_cluster *cluster) {
-    ls_monitor_lock(&cluster->monitor);
-    bool lost = cluster->failure.lost && ls_servers_has(cluster, cluster->failure.root);
-    ls_monitor_unlock(&cluster->monitor);
-    return lost;
+    LS_HOLD(&cluster->monitor);
+    return cluster->failure.lost && ls_servers_has(cluster, cluster->failure.root);
 }
 
 bool ls_cluster_has_entered(struct ls_cluster *cluster) {
-    ls_monitor_lock(&cluster->monitor);
-    bool entered = cluster->generation;
-    ls_monitor_unlock(&cluster->monitor);
-    return entered;
+    LS_HOLD(&cluster->monitor);
+    return cluster->generation;
 }
 
 bool ls_cluster_has_worker(struct ls_cluster *cluster) {
-    bool has = false;
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        has = has || (!ls_servers_has(cluster, peer->rank) && (peer->accepted || peer->in));
-    ls_monitor_unlock(&cluster->monitor);
-    return has;
+        if (!ls_servers_has(cluster, peer->rank) && (peer->accepted || peer->in)) return true;
+    return false;
 }
 
 bool ls_cluster_is_first(struct ls_cluster *cluster) {
-    bool first = true;
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
         if (peer->rank < cluster->rank && ls_peer_is_member(cluster, peer->rank) && peer->accepted &&
             !(cluster->failure.lost && cluster->failure.root == peer->rank)) /* another one may have told of it */
-            first = false;
-    ls_monitor_unlock(&cluster->monitor);
-    return first;
+            return false;
+    return true;
 }
 
 int ls_cluster_local_rank(const struct ls_cluster *cluster) {
@@ -414,9 +403,8 @@ int ls_cluster_listed_servers(const struct ls_cluster *cluster) {
 }
 
 void ls_cluster_await_servers(struct ls_cluster *cluster, bool all) {
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     cluster->next.all_servers = all;
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 int ls_cluster_tasks(const struct ls_cluster *cluster) {

@@ -136,21 +136,18 @@ static void look_heartbeat(struct ls_cluster *cluster) {
  * event that is served. Returns when to come again, in nanoseconds. */
 static int64_t turn(struct ls_cluster *cluster) {
     bool served = ls_rpc_is_served(cluster->net.rpc), busy = false;
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     if (!beat(cluster, &busy)) ls_rpc_nudge(cluster->net.rpc);
     if (served) look_heartbeat(cluster);
     if (ls_star_coordinates(cluster)) ls_elastic_admit(cluster);
-    int64_t pause = busy ? cluster->net.heartbeat.interval / 4 : cluster->net.heartbeat.interval;
-    ls_monitor_unlock(&cluster->monitor);
-    return pause;
+    return busy ? cluster->net.heartbeat.interval / 4 : cluster->net.heartbeat.interval;
 }
 
 /* Returns false if the thread is to end. */
 static bool rest(struct ls_heartbeat *heartbeat, int64_t until) {
-    ls_monitor_lock(&heartbeat->monitor);
+    LS_HOLD(&heartbeat->monitor);
     while (!heartbeat->stopping && ls_monitor_wait(&heartbeat->monitor, until)) continue;
     bool stopping = heartbeat->stopping;
-    ls_monitor_unlock(&heartbeat->monitor);
     return !stopping;
 }
 

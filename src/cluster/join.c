@@ -415,27 +415,22 @@ static bool offer(struct ls_cluster *cluster) {
 }
 
 ls_status ls_join_accept(struct ls_cluster *cluster) {
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     if (offer(cluster)) wait_for_begin(cluster);
-    ls_status status = cluster->phase == LS_PHASE_MEMBER ? LS_OK : displaced(cluster);
-    ls_monitor_unlock(&cluster->monitor);
-    return status;
+    return cluster->phase == LS_PHASE_MEMBER ? LS_OK : displaced(cluster);
 }
 
 ls_status ls_join_offer(struct ls_cluster *cluster) {
-    ls_monitor_lock(&cluster->monitor);
-    ls_status status = offer(cluster) ? LS_OK : displaced(cluster);
-    ls_monitor_unlock(&cluster->monitor);
-    return status;
+    LS_HOLD(&cluster->monitor);
+    return offer(cluster) ? LS_OK : displaced(cluster);
 }
 
 ls_status ls_join_watch(struct ls_cluster *cluster) {
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     bool stands = cluster->phase == LS_PHASE_MEMBER || (cluster->phase == LS_PHASE_READY && !cluster->proposal.failed);
     ls_status status = cluster->end.over ? LS_OK : obstacle(cluster);
     if (cluster->end.over) status = ls_fail(LS_CANCELLED, "the others have finished, and left in order");
     if (!status && !stands) status = displaced(cluster);
-    ls_monitor_unlock(&cluster->monitor);
     return status;
 }
 

@@ -49,9 +49,8 @@ static void end_calls(struct ls_cluster *cluster, struct ls_failure *failure) {
 void ls_leave_cancel(struct ls_cluster *cluster) {
     struct ls_failure failure = {.status = LS_CANCELLED, .root = cluster->rank};
     describe_asked(cluster, failure.message);
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     end_calls(cluster, &failure);
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 /* While a generation forms, or is about to, only a stop keeps it from forming. */
@@ -59,29 +58,25 @@ void ls_leave_abort(struct ls_cluster *cluster, const char *reason) {
     struct ls_failure failure = {.root = cluster->rank};
     (void)snprintf(failure.message, sizeof(failure.message), "%s (rank %d) aborted: %.900s",
                    cluster->peers[cluster->rank]->name, cluster->rank, reason);
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     bool forms = cluster->phase < LS_PHASE_MEMBER || cluster->failure.lost;
     failure.status = forms ? LS_CANCELLED : LS_ABORTED;
     end_calls(cluster, &failure);
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 void ls_leave_tell_failure(struct ls_cluster *cluster, ls_status status, const char *text) {
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STOP);
     message.stop = (struct ls_stop){cluster->rank, text, status};
     bool first = cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
     if (first) ls_outbox_send_all(cluster, &message, ls_outbox_accepted);
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 bool ls_leave_is_cancelled(struct ls_cluster *cluster) {
     int64_t deadline = ls_now() + LS_LAST_WORD_TIMEOUT;
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     while (!*cluster->end.stop && !cluster->failure.status && ls_monitor_wait(&cluster->monitor, deadline)) continue;
-    bool cancelled = *cluster->end.stop;
-    ls_monitor_unlock(&cluster->monitor);
-    return cancelled;
+    return *cluster->end.stop;
 }
 
 /* ---- Leaving ---------------------------------------------------------------------------------------------------- */
@@ -136,23 +131,18 @@ void ls_leave_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
 }
 
 bool ls_leave_is_over(struct ls_cluster *cluster) {
-    ls_monitor_lock(&cluster->monitor);
-    bool over = cluster->end.over;
-    ls_monitor_unlock(&cluster->monitor);
-    return over;
+    LS_HOLD(&cluster->monitor);
+    return cluster->end.over;
 }
 
 void ls_leave_note_stopped(struct ls_cluster *cluster, const char *text) {
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     (void)snprintf(cluster->end.stopped, sizeof(cluster->end.stopped), "%s", text);
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 ls_status ls_leave_outcome(struct ls_cluster *cluster) {
-    ls_monitor_lock(&cluster->monitor);
-    ls_status status = *cluster->end.stopped ? ls_fail(LS_CANCELLED, "%s", cluster->end.stopped) : LS_OK;
-    ls_monitor_unlock(&cluster->monitor);
-    return status;
+    LS_HOLD(&cluster->monitor);
+    return *cluster->end.stopped ? ls_fail(LS_CANCELLED, "%s", cluster->end.stopped) : LS_OK;
 }
 
 /* Once one has left in order, all have come here: a later loss takes nothing with it. */

@@ -1,12 +1,11 @@
 /* This worker's messages to others, and the word to its own threads that something has changed. With the monitor held.
  */
-#include "cluster/message.h"
 #include "cluster/outbox.h"
-#include "cluster/peer.h"
 
 #include <sys/eventfd.h>
 
 #include "base/memory.h"
+#include "cluster/peer.h"
 
 void ls_outbox_notify(struct ls_cluster *cluster) {
     ls_monitor_broadcast(&cluster->monitor);

@@ -44,7 +44,7 @@ static void coordinate_stall(struct ls_cluster *cluster, const struct ls_stall *
 
 void ls_stall_tell(struct ls_cluster *cluster, uint64_t sequence, const void *call, size_t size) {
     struct ls_stall stall = {sequence, call, size};
-    ls_monitor_lock(&cluster->monitor);
+    LS_HOLD(&cluster->monitor);
     if (cluster->phase == LS_PHASE_MEMBER && ls_star_coordinates(cluster)) {
         coordinate_stall(cluster, &stall);
     } else if (cluster->phase == LS_PHASE_MEMBER) {
@@ -52,7 +52,6 @@ void ls_stall_tell(struct ls_cluster *cluster, uint64_t sequence, const void *ca
         message.stall = stall;
         ls_outbox_send(cluster->peers[ls_star_coordinator(cluster)]->out, &message);
     }
-    ls_monitor_unlock(&cluster->monitor);
 }
 
 void ls_stall_receive(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_stall *stall) {

@@ -160,13 +160,12 @@ static ls_status take_link(struct ls_link_source *base, int place, struct ls_lin
     struct ls_data_links *links = source->links;
     ls_status status = LS_OK;
     *link = NULL;
-    ls_monitor_lock(links->monitor);
+    LS_HOLD(links->monitor);
     const struct end end = end_of(source, place);
     if (!end.connection)
         status = ls_fail_memory("a connection", sizeof(*end.connection));
     else if (is_open(source))
         status = find_link(&end, link);
-    ls_monitor_unlock(links->monitor);
     return status;
 }
 
@@ -175,7 +174,7 @@ static int64_t poll_link(struct ls_link_source *base, int place, struct pollfd *
     struct ls_data_links *links = source->links;
     int64_t until = LS_NEVER;
     *slot = (struct pollfd){.fd = source->channel->wake, .events = POLLIN};
-    ls_monitor_lock(links->monitor);
+    LS_HOLD(links->monitor);
     const struct end end = end_of(source, place);
     if (!end.connection) {
         until = ls_now(); /* take says that there is no memory */
@@ -187,18 +186,16 @@ static int64_t poll_link(struct ls_link_source *base, int place, struct pollfd *
         until = end.connection->deadline;
         slot->fd = end.connection->fd;
     }
-    ls_monitor_unlock(links->monitor);
     return until;
 }
 
 static void describe_link(struct ls_link_source *base, int place, char *text, size_t size) {
     const struct data_source *source = source_of(base);
-    ls_monitor_lock(source->links->monitor);
+    LS_HOLD(source->links->monitor);
     const struct end end = end_of(source, place);
     const char *why = end.connection && end.connection->dial.why[0] ? end.connection->dial.why : "no answer yet";
     (void)snprintf(text, size, "%s (%s): %s", end.task->name, end.task->address,
                    end.dials ? why : "it has not connected to this worker yet");
-    ls_monitor_unlock(source->links->monitor);
 }
 
 static void close_source(struct ls_link_source *base) {
@@ -212,9 +209,8 @@ static const struct ls_link_source_ops source_ops = {clear_news, take_link, poll
 /* Number 0 is opened once a process, and stays. */
 static ls_status open_channel(struct ls_data_links *links, uint32_t number, struct ls_data_channel **channel) {
     if (number) return ls_data_channel_open(links, number, channel);
-    ls_monitor_lock(links->monitor);
+    LS_HOLD(links->monitor);
     *channel = ls_data_channel_find(links, 0);
-    ls_monitor_unlock(links->monitor);
     return LS_OK;
 }
 

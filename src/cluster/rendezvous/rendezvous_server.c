@@ -348,9 +348,8 @@ void ls_rendezvous_server_take(struct ls_rendezvous *rendezvous, int fd, struct 
     struct ls_meet_caller *caller = ls_meet_caller_new(fd, relayed ? relay : NULL);
     if (!caller) return;
     ls_status status = check_certificate(rendezvous, relay, caller);
-    ls_monitor_lock(&rendezvous->monitor);
+    LS_HOLD(&rendezvous->monitor);
     take_caller(rendezvous, caller, status);
-    ls_monitor_unlock(&rendezvous->monitor);
 }
 
 /* ---- rank 0 itself ---- */

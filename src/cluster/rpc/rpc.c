@@ -186,21 +186,19 @@ static void finish_arrival(struct ls_rpc_tag *tag, bool success) {
     if (success) accept_call(rpc);
     grpc_call_details_destroy(&rpc->arrived_details);
     grpc_metadata_array_destroy(&rpc->arrived_metadata);
-    ls_monitor_lock(rpc->config.monitor);
+    LS_HOLD(rpc->config.monitor);
     atomic_fetch_add(&rpc->started, 1);
     rpc->arriving = false;
     if (!rpc->stopping) request_call(rpc);
     ls_rpc_end_queue(rpc);
-    ls_monitor_unlock(rpc->config.monitor);
 }
 
 static void finish_shutdown(struct ls_rpc_tag *tag, bool success) {
     struct ls_rpc *rpc = RPC_OF(tag, shutdown_tag);
     (void)success;
-    ls_monitor_lock(rpc->config.monitor);
+    LS_HOLD(rpc->config.monitor);
     rpc->server_down = true;
     ls_rpc_end_queue(rpc);
-    ls_monitor_unlock(rpc->config.monitor);
 }
 
 /* A connection has one call at a time (MAX_CONCURRENT_STREAMS), and one without a call is closed after LS_IDLE_TIMEOUT.

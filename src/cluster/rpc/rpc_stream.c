@@ -262,11 +262,10 @@ static void dispatch_stream(struct ls_rpc_stream *stream, enum operation operati
 static void finish_rpc_stream(struct ls_rpc_tag *tag, bool success) {
     const struct stream_tag *own = (const struct stream_tag *)(const void *)tag;
     struct ls_rpc *rpc = own->stream->rpc;
-    ls_monitor_lock(rpc->config.monitor);
+    LS_HOLD(rpc->config.monitor);
     dispatch_stream(own->stream, own->operation, success);
     ls_rpc_end_queue(rpc);
     ls_monitor_broadcast(rpc->config.monitor);
-    ls_monitor_unlock(rpc->config.monitor);
 }
 
 void ls_rpc_streams_sweep(struct ls_rpc *rpc) {
