@@ -22,8 +22,11 @@ struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *bui
 struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node);
 const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder);
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op);
-/* Appends all ops of config to an empty plan; data of tensors in buffers is not set. */
 /* A statistic of a batch normalization's node, less the bias that is folded into it. */
 struct ls_tensor ls_plan_builder_moving_mean(const struct ls_plan_builder *builder, const struct ls_node *node,
                                              int index);
+/* Appends all ops of config to an empty plan; data of tensors in buffers is not set. */
 ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan);
+/* The loss and metrics of the last layer's outputs. gradient, absent in an evaluation, is where the loss has theirs. */
+ls_status ls_plan_loss_append(struct ls_plan_builder *builder, const struct ls_tensor *outputs,
+                              const struct ls_tensor *gradient);
