@@ -19,10 +19,9 @@
 /* Of one value: what a node gives, or the network's features. */
 struct value {
     struct ls_tensor forward, gradient;
-    struct ls_tensor again; /* made once more in backward, where forward's was not kept */
-    struct ls_tensor kept;  /* what the node that gives it leaves to its backward */
-    struct ls_tensor mean;  /* the moving mean less the bias that is folded into the node */
-    bool trainable;         /* something up to here has variables: its gradient is needed */
+    struct ls_tensor again;              /* made once more in backward, where forward's was not kept */
+    struct ls_tensor kept[LS_MOST_KEPT]; /* what the node that gives it leaves to its backward */
+    bool trainable;                      /* something up to here has variables: its gradient is needed */
 };
 
 struct ls_plan_builder {
@@ -81,8 +80,8 @@ static struct ls_tensor new_values(struct ls_plan_builder *builder, const ls_sha
     return ls_plan_builder_tensor(builder, builder->type, shape);
 }
 
-struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node) {
-    return &value_of(builder, (int)node->index)->kept;
+struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node, int index) {
+    return &value_of(builder, (int)node->index)->kept[index];
 }
 
 static struct ls_tensor variable_in(const struct ls_plan_builder *builder, float *blob, int index) {
@@ -121,12 +120,6 @@ struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder
 struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
                                                   int index) {
     return variable_in(builder, builder->config->gradients, node->first_statistic + index);
-}
-
-struct ls_tensor ls_plan_builder_moving_mean(const struct ls_plan_builder *builder, const struct ls_node *node,
-                                             int index) {
-    const struct value *value = value_of(builder, (int)node->index);
-    return ls_tensor_exists(&value->mean) ? value->mean : ls_plan_builder_statistic(builder, node, index);
 }
 
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op) {
@@ -193,44 +186,14 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
     return node->type->forward(builder, node, &at);
 }
 
-/* A folded convolution's only bias is its last variable, and the norm's moving mean its first statistic. */
-static struct ls_tensor bias_of(const struct ls_plan_builder *builder, const struct ls_node *norm, float *blob) {
-    const struct ls_node *node = node_at(builder, (size_t)norm->folded);
-    return variable_in(builder, blob, node->first_variable + node->variable_count - 1);
-}
-
-static ls_status append_scaled(struct ls_plan_builder *builder, const struct ls_tensor *x, float factor,
-                               const struct ls_tensor *y) {
-    struct ls_op op = {.kind = LS_OP_SCALE, .alpha = factor};
-    op.tensors[LS_ARG_X] = *x;
-    op.tensors[LS_ARG_Y] = *y;
-    return ls_plan_builder_append(builder, &op);
-}
-
-/* The change of the moving mean is (1 - momentum) (batch mean + bias - mean), and the batch's mean has no bias: here is
- * mean - bias. All at the beginning, so that runs of ops over parts of the batch stay whole. */
-static ls_status fold_mean(struct ls_plan_builder *builder, const struct ls_node *norm) {
-    struct ls_tensor bias = bias_of(builder, norm, builder->config->parameters);
-    struct ls_tensor mean = ls_plan_builder_tensor(builder, LS_FLOAT32, &bias.shape);
-    ls_status status = append_scaled(builder, &bias, -1, &mean);
-    struct ls_op op = {.kind = LS_OP_ADD};
-    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = value_of(builder, (int)norm->index)->mean = mean;
-    op.tensors[LS_ARG_W] = ls_plan_builder_statistic(builder, norm, 0);
-    return status ? status : ls_plan_builder_append(builder, &op);
-}
-
-static ls_status clear_bias_gradient(struct ls_plan_builder *builder, const struct ls_node *norm) {
-    const struct ls_tensor bias = bias_of(builder, norm, builder->config->parameters);
-    const struct ls_tensor gradient = bias_of(builder, norm, builder->config->gradients);
-    return append_scaled(builder, &bias, 0, &gradient);
-}
-
-static ls_status for_folded(struct ls_plan_builder *builder,
-                            ls_status (*append)(struct ls_plan_builder *, const struct ls_node *)) {
+/* Ops that nodes have in a training before all others: at the beginning, so that runs of ops over parts of the batch
+ * stay whole. */
+static ls_status append_begins(struct ls_plan_builder *builder, bool backward) {
     ls_status status = LS_OK;
     for (size_t i = 0; !status && builder->config->training && i < ls_network_layer_count(builder->config->network);
          i++)
-        if (node_at(builder, i)->folded != LS_NO_NODE) status = append(builder, node_at(builder, i));
+        if (node_at(builder, i)->type->begin)
+            status = node_at(builder, i)->type->begin(builder, node_at(builder, i), backward);
     return status;
 }
 
@@ -274,7 +237,7 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_tensor parameters = {config->parameters, LS_FLOAT32, variables, 0};
     ls_status status = append_features(builder);
     if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
-    if (!status) status = for_folded(builder, fold_mean);
+    if (!status) status = append_begins(builder, false);
     for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
     builder->of = NULL;
@@ -360,7 +323,7 @@ static ls_status backward(struct ls_plan_builder *builder, const struct ls_node 
 
 static ls_status append_backward(struct ls_plan_builder *builder) {
     ls_status status = convert(builder, &builder->plan->output_gradient, builder->type, &last_value(builder)->gradient);
-    if (!status) status = for_folded(builder, clear_bias_gradient);
+    if (!status) status = append_begins(builder, true);
     for (size_t i = ls_network_layer_count(builder->config->network); !status && i-- > 0;) {
         const struct ls_node *node = node_at(builder, i);
         if (node->owner == (int)i && value_of(builder, node->last)->trainable) status = backward(builder, node);

@@ -2,8 +2,8 @@
  * outputs' shape, or where they are classes that shape without the last axis. A loss of one of several classes judges
  * each position by itself, and an example's is the mean over its positions. Mirrors reduction "sum_over_batch_size" of
  * keras.losses. */
-#include "model/network.h"
 #include "model/plan_builder.h"
+#include "model/network.h"
 
 /* A weight for each row; absent where all count as 1. */
 static struct ls_tensor weights_of(const struct ls_plan_config *config) {

@@ -218,13 +218,13 @@ ls_status ls_plan_run_followed(struct ls_plan *plan, const struct ls_plan_follow
                    &before);
 }
 
-ls_status ls_plan_forward(struct ls_plan *plan) {
+ls_status ls_plan_run_forward(struct ls_plan *plan) {
     sigset_t before;
     begin_run(plan, &before);
     return end_run(run_steps(plan, 0, plan->turn, NULL, NULL), &before);
 }
 
-ls_status ls_plan_backward(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
+ls_status ls_plan_run_backward(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     sigset_t before;
     begin_run(plan, &before);
     return end_run(run_steps(plan, plan->turn, plan->count, ready, context), &before);

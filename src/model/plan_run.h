@@ -18,7 +18,7 @@ ls_status ls_plan_run_followed(struct ls_plan *plan, const struct ls_plan_follow
 /* Why a device cannot run the plan as one graph, once; NULL after that, and where it can. */
 const char *ls_plan_run_refusal(struct ls_plan *plan);
 /* Each alone, op by op. Between the two no plan of the same arena may run. */
-ls_status ls_plan_forward(struct ls_plan *plan);
-ls_status ls_plan_backward(struct ls_plan *plan, ls_ready_fn *ready, void *context);
+ls_status ls_plan_run_forward(struct ls_plan *plan);
+ls_status ls_plan_run_backward(struct ls_plan *plan, ls_ready_fn *ready, void *context);
 /* The exchanges of a run, and nothing else: the part of a replica that has no examples in this step. */
 ls_status ls_plan_run_idle(const struct ls_plan *plan);

@@ -288,9 +288,9 @@ START_TEST(forward_and_backward_run_each_alone) {
     struct ls_plan *plan = new_plan(&config);
     struct seen seen = {.replica = &halves};
     spoil_gradients(&halves);
-    assert_ok(ls_plan_forward(plan));
+    assert_ok(ls_plan_run_forward(plan));
     ck_assert(halves.sums.loss == whole.sums.loss && !all_numbers(halves.gradients, halves.blob));
-    assert_ok(ls_plan_backward(plan, see, &seen));
+    assert_ok(ls_plan_run_backward(plan, see, &seen));
     ck_assert_int_eq(seen.count, 5);
     ck_assert_uint_eq(seen.offsets[4], 0);
     for (int v = 0; v < ls_network_variable_count(halves.network); v++) {
@@ -316,12 +316,12 @@ START_TEST(a_plan_without_a_loss_takes_the_outputs_gradient) {
     bare.sums = NULL;
     config.step = bare.step = &step;
     struct ls_plan *judged = new_plan(&config), *plan = new_plan(&bare);
-    assert_ok(ls_plan_forward(judged));
-    assert_ok(ls_plan_forward(plan));
+    assert_ok(ls_plan_run_forward(judged));
+    assert_ok(ls_plan_run_forward(plan));
     ck_assert_int_eq(memcmp(ls_plan_outputs(judged), ls_plan_outputs(plan), 3 * 3 * sizeof(float)), 0);
     memcpy(ls_plan_output_gradient(plan), ls_plan_output_gradient(judged), 3 * 3 * sizeof(float));
-    assert_ok(ls_plan_backward(judged, NULL, NULL));
-    assert_ok(ls_plan_backward(plan, NULL, NULL));
+    assert_ok(ls_plan_run_backward(judged, NULL, NULL));
+    assert_ok(ls_plan_run_backward(plan, NULL, NULL));
     ck_assert_int_eq(memcmp(with.gradients, without.gradients, with.blob * sizeof(float)), 0);
     ls_plan_free(judged);
     ls_plan_free(plan);
