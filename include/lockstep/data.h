@@ -217,8 +217,8 @@ LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
 LS_API ls_status ls_dataset_label(const ls_dataset *dataset, int64_t example, int32_t *label);
 /* The path of an example's own file, NULL where it has none. example is from 0 to below ls_dataset_count. Borrowed. */
 LS_API const char *ls_dataset_example_path(const ls_dataset *dataset, int64_t example);
-/* The classes that targets of arrays are for sparse_categorical_crossentropy, where they are numbers, one an example, whole and
- * from 0; else 0. */
+/* The classes that targets of arrays are for sparse_categorical_crossentropy, where they are numbers, all whole and from 0;
+ * else 0. Several an example are for a model that has outputs for each position. */
 LS_API int ls_dataset_whole_classes(const ls_dataset *dataset);
 /* The split that it reads: the other of TEST and VALIDATION where the source has none of its own. */
 LS_API ls_split ls_dataset_split(const ls_dataset *dataset);

@@ -57,11 +57,13 @@ typedef struct ls_layer {
     float scale, offset;   /* of rescaling: y = x scale + offset */
     int input_dim;         /* of embedding: ids are from 0 to below it; at most 2^24 unless they are integers */
     bool sparse;           /* of embedding: see ls_embedding */
+    bool per_position;     /* of dense: see ls_dense */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
 } ls_layer;
 
 /* ls_dense(units), ls_dense(units, activation), ls_dense(units, activation, .kernel_initializer = ...): inputs of more
- * than one axis are flattened first. Kernel (in, units), bias (units). */
+ * than one axis are flattened first. Kernel (in, units), bias (units). With .per_position = true the last axis alone is
+ * taken, as Keras' Dense does: (n, in) becomes (n, units). */
 #define ls_dense(...) ((ls_layer){.kind = LS_LAYER_DENSE, .units = __VA_ARGS__})
 #define ls_flatten() ((ls_layer){.kind = LS_LAYER_FLATTEN})
 #define ls_activation(...) ((ls_layer){.kind = LS_LAYER_ACTIVATION, .activation = __VA_ARGS__})

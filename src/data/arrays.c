@@ -85,9 +85,10 @@ static ls_status check_given(const ls_arrays *given) {
 
 static void count_numbers(struct arrays *arrays) {
     const ls_arrays *given = &arrays->given;
-    bool go_on = ls_target_width(&arrays->source.targets) == 1;
-    for (int64_t i = 0; i < given->count && go_on; i++)
-        go_on = ls_class_count_number(&arrays->source.whole, i, given->targets[i]);
+    int64_t width = ls_target_width(&arrays->source.targets);
+    bool go_on = true;
+    for (int64_t i = 0; i < given->count * width && go_on; i++)
+        go_on = ls_class_count_number(&arrays->source.whole, i / width, given->targets[i]);
 }
 
 static ls_status fill_arrays(struct arrays *arrays) {

@@ -34,7 +34,7 @@ struct ls_source_ops {
 };
 /* Numbers, one an example, as classes: whole, and from 0. */
 struct ls_whole_numbers {
-    int classes;     /* 0: one of them is none, or there are several an example */
+    int classes;     /* 0: one of them is none */
     int64_t example; /* the first that is none */
     float value;     /* 0 where numbers were not looked at */
 };

@@ -201,11 +201,12 @@ static ls_status take_labels(const struct place *place, struct arrays *arrays) {
 }
 
 static void count_numbers(struct arrays *arrays) {
-    bool go_on = arrays->y.count == arrays->source.count;
+    int64_t width = ls_target_width(&arrays->source.targets);
+    bool go_on = true;
     for (int64_t i = 0; i < arrays->y.count && go_on; i++) {
         float value;
         ls_npy_floats(&arrays->y, i, 1, false, &value);
-        go_on = ls_class_count_number(&arrays->source.whole, i, value);
+        go_on = ls_class_count_number(&arrays->source.whole, i / width, value);
     }
 }
 

@@ -368,9 +368,13 @@ const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipelin
 }
 
 void ls_pipeline_take_classes(struct ls_pipeline *pipeline) {
-    if (!pipeline->targets.numbers || ls_target_width(&pipeline->targets) != 1) return;
+    if (!pipeline->targets.numbers) return;
     pipeline->takes_classes = true;
     pipeline->targets.numbers = false;
+}
+
+bool ls_pipeline_weighs_classes(const struct ls_pipeline *pipeline) {
+    return pipeline->class_weight;
 }
 
 static void apply_class_weight(const struct ls_pipeline *pipeline, int64_t rows, const struct ls_targets *targets) {
@@ -382,7 +386,7 @@ ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica
     const struct ls_read_rows place = {features, ls_targets_place(targets, pipeline->takes_classes)};
     ls_status status = ls_read_ahead_take(pipeline->ahead, 0, local_replica, place);
     if (!status && pipeline->takes_classes)
-        status = ls_targets_make_classes(targets, ls_pipeline_rows(pipeline, local_replica));
+        status = ls_targets_make_classes(&pipeline->targets, targets, ls_pipeline_rows(pipeline, local_replica));
     if (!status) apply_class_weight(pipeline, ls_pipeline_rows(pipeline, local_replica), targets);
     return status;
 }
@@ -396,7 +400,7 @@ ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int lo
     *features = found.features;
     const struct ls_targets read = ls_targets_place(targets, pipeline->takes_classes);
     ls_targets_copy(&pipeline->dataset->targets, &found.targets, rows, &read);
-    if (pipeline->takes_classes) status = ls_targets_make_classes(targets, rows);
+    if (pipeline->takes_classes) status = ls_targets_make_classes(&pipeline->targets, targets, rows);
     if (!status) apply_class_weight(pipeline, rows, targets);
     return status;
 }

@@ -40,7 +40,9 @@ int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
 const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipeline);
 /* The values of the bytes that rows lie as; NULL: they are floats. */
 const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipeline);
-/* Numbers, one an example, become labels; INVALID_ARGUMENT of the reading that finds one which is no class. */
+/* True if a class has a weight. */
+bool ls_pipeline_weighs_classes(const struct ls_pipeline *pipeline);
+/* Numbers become labels; INVALID_ARGUMENT of the reading that finds one which is no class. */
 void ls_pipeline_take_classes(struct ls_pipeline *pipeline);
 /* Reads the present step's examples of one replica: features (rows, shape...), targets, host memory. Any thread. */
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,

@@ -10,7 +10,7 @@
 #include "data/class_count.h"
 
 int64_t ls_target_width(const struct ls_target_kind *kind) {
-    return kind->numbers ? ls_shape_count(&kind->shape) : 1;
+    return ls_shape_count(&kind->shape);
 }
 
 ls_status ls_targets_new(const struct ls_target_kind *kind, int64_t rows, struct ls_targets *targets) {
@@ -19,7 +19,7 @@ ls_status ls_targets_new(const struct ls_target_kind *kind, int64_t rows, struct
     if (kind->numbers)
         made.numbers = ls_alloc_array(count, width * sizeof(float));
     else
-        made.labels = ls_alloc_array(count, sizeof(*made.labels));
+        made.labels = ls_alloc_array(count, width * sizeof(*made.labels));
     if (kind->weighted) made.weights = ls_alloc_array(count, sizeof(*made.weights));
     *targets = made;
     if ((made.numbers || made.labels) && (made.weights || !kind->weighted)) return LS_OK;
@@ -36,7 +36,7 @@ void ls_targets_free(struct ls_targets *targets) {
 
 struct ls_targets ls_targets_at(const struct ls_targets *targets, const struct ls_target_kind *kind, int64_t row) {
     return (struct ls_targets){
-        .labels = targets->labels ? targets->labels + row : NULL,
+        .labels = targets->labels ? targets->labels + row * ls_target_width(kind) : NULL,
         .numbers = targets->numbers ? targets->numbers + row * ls_target_width(kind) : NULL,
         .weights = targets->weights ? targets->weights + row : NULL,
     };
@@ -44,11 +44,11 @@ struct ls_targets ls_targets_at(const struct ls_targets *targets, const struct l
 
 void ls_targets_copy(const struct ls_target_kind *kind, const struct ls_targets *from, int64_t rows,
                      const struct ls_targets *to) {
-    size_t count = (size_t)rows;
+    size_t count = (size_t)rows, width = (size_t)ls_target_width(kind);
     if (kind->numbers)
-        memcpy(to->numbers, from->numbers, count * (size_t)ls_target_width(kind) * sizeof(float));
+        memcpy(to->numbers, from->numbers, count * width * sizeof(float));
     else
-        memcpy(to->labels, from->labels, count * sizeof(*to->labels));
+        memcpy(to->labels, from->labels, count * width * sizeof(*to->labels));
     if (kind->weighted) memcpy(to->weights, from->weights, count * sizeof(*to->weights));
 }
 
@@ -57,16 +57,17 @@ struct ls_targets ls_targets_place(const struct ls_targets *targets, bool become
     return (struct ls_targets){.numbers = (float *)(void *)targets->labels, .weights = targets->weights};
 }
 
-ls_status ls_targets_make_classes(const struct ls_targets *targets, int64_t rows) {
+ls_status ls_targets_make_classes(const struct ls_target_kind *kind, const struct ls_targets *targets, int64_t rows) {
     struct ls_whole_numbers whole = {0};
-    for (int64_t r = 0; r < rows; r++) {
+    int64_t width = ls_target_width(kind);
+    for (int64_t i = 0; i < rows * width; i++) {
         float number;
-        memcpy(&number, &targets->labels[r], sizeof(number));
-        if (!ls_class_count_number(&whole, r, number))
+        memcpy(&number, &targets->labels[i], sizeof(number));
+        if (!ls_class_count_number(&whole, i / width, number))
             return ls_fail(LS_INVALID_ARGUMENT,
-                           "row %lld has target %g, which is no class: classes are whole numbers from 0", (long long)r,
-                           (double)number);
-        targets->labels[r] = (int32_t)number;
+                           "row %lld has target %g, which is no class: classes are whole numbers from 0",
+                           (long long)(i / width), (double)number);
+        targets->labels[i] = (int32_t)number;
     }
     return LS_OK;
 }

@@ -1,7 +1,13 @@
 /* The limits of labels, and the error. */
 #include "device/labels.h"
 
+#include "base/shape.h"
 #include "base/status.h"
+
+struct ls_labels_extent ls_labels_extent(const ls_shape *outputs) {
+    int64_t rows = outputs->dims[0], classes = outputs->dims[outputs->rank - 1];
+    return (struct ls_labels_extent){rows, ls_shape_count(outputs) / rows / classes, classes};
+}
 
 static int64_t classes_of_metric(ls_metric_kind kind) {
     if (kind == LS_METRIC_MEAN_SQUARED_ERROR || kind == LS_METRIC_MEAN_ABSOLUTE_ERROR) return 0;

@@ -2,6 +2,12 @@
 #pragma once
 #include "device/op.h"
 
+/* Rows, the positions of each, and the classes at each: a loss, a metric or one-hot rows take positions one by one. */
+struct ls_labels_extent {
+    int64_t rows, positions, classes;
+};
+/* Of outputs (rows, positions..., classes). */
+struct ls_labels_extent ls_labels_extent(const ls_shape *outputs);
 /* Of a loss, a metric or one-hot rows, where a row has so many outputs; 0: any number will do. */
 int64_t ls_labels_classes(const struct ls_op *op, int64_t outputs);
 /* INVALID_ARGUMENT naming the first row whose label is none of the classes. */

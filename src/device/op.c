@@ -106,11 +106,30 @@ static ls_status check_activation_backward(const struct ls_op *op) {
                               {LS_ARG_DX, "dx", type, false, shape});
 }
 
-static ls_status check_loss(const struct ls_op *op) {
-    ls_status status = ls_op_check_leading(op, LS_ARG_LOGITS, "logits", 2);
-    if (status) return status;
-    int64_t rows = op->tensors[LS_ARG_LOGITS].shape.dims[0], classes = op->tensors[LS_ARG_LOGITS].shape.dims[1];
+/* Outputs or one-hot rows (rows, positions..., classes). */
+static ls_status check_judged(const struct ls_op *op, int place, const char *name) {
+    return ls_op_check_leading(op, place, name, op->tensors[place].shape.rank < 2 ? 2 : 0);
+}
+
+static ls_shape without_classes(ls_shape shape) {
+    shape.rank--;
+    return shape;
+}
+
+/* A loss and a metric compare outputs with labels. */
+static ls_status check_compared(const struct ls_op *op) {
+    const ls_shape outputs = op->tensors[LS_ARG_LOGITS].shape;
     bool sparse = op->tensors[LS_ARG_LABELS].dtype == LS_INT32;
+    return LS_CHECK_ARGUMENTS(
+        op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, outputs},
+        {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false, sparse ? without_classes(outputs) : outputs},
+        {LS_ARG_WEIGHTS, "weights", LS_FLOAT32, true, LS_SHAPE(outputs.dims[0])},
+        {LS_ARG_DLOGITS, "dlogits", LS_FLOAT32, true, outputs});
+}
+
+static ls_status check_loss(const struct ls_op *op) {
+    ls_status status = check_judged(op, LS_ARG_LOGITS, "logits");
+    if (status) return status;
     if (!(op->alpha >= 0 && op->alpha < 1))
         return ls_fail(LS_INVALID_ARGUMENT, "%s: label smoothing %g must be at least 0 and below 1",
                        ls_op_name(op->kind), (double)op->alpha);
@@ -120,35 +139,26 @@ static ls_status check_loss(const struct ls_op *op) {
     if (op->tensors[LS_ARG_DLOGITS].data && !op->scale)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: scale is missing, but dlogits asks for gradients",
                        ls_op_name(op->kind));
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, LS_SHAPE(rows, classes)},
-                              {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
-                               sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)},
-                              {LS_ARG_WEIGHTS, "weights", LS_FLOAT32, true, LS_SHAPE(rows)},
-                              {LS_ARG_DLOGITS, "dlogits", LS_FLOAT32, true, LS_SHAPE(rows, classes)});
+    return check_compared(op);
 }
 
 static ls_status check_metric(const struct ls_op *op) {
-    ls_status status = ls_op_check_leading(op, LS_ARG_LOGITS, "logits", 2);
+    ls_status status = check_judged(op, LS_ARG_LOGITS, "logits");
     if (status) return status;
-    int64_t rows = op->tensors[LS_ARG_LOGITS].shape.dims[0], classes = op->tensors[LS_ARG_LOGITS].shape.dims[1];
-    bool sparse = op->tensors[LS_ARG_LABELS].dtype == LS_INT32;
     if (!op->value) return ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
     if (op->metric.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || op->metric.kind > LS_METRIC_MEAN_ABSOLUTE_ERROR ||
         op->metric.kind == LS_METRIC_MEAN_LOSS)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: metric %d is none that this op has", ls_op_name(op->kind),
                        (int)op->metric.kind);
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, LS_SHAPE(rows, classes)},
-                              {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
-                               sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)},
-                              {LS_ARG_WEIGHTS, "weights", LS_FLOAT32, true, LS_SHAPE(rows)});
+    return check_compared(op);
 }
 
 static ls_status check_one_hot(const struct ls_op *op) {
-    ls_status status = ls_op_check_leading(op, LS_ARG_ONE_HOT, "y", 2);
+    ls_status status = check_judged(op, LS_ARG_ONE_HOT, "y");
+    const ls_shape shape = op->tensors[LS_ARG_ONE_HOT].shape;
     if (status) return status;
-    int64_t rows = op->tensors[LS_ARG_ONE_HOT].shape.dims[0], classes = op->tensors[LS_ARG_ONE_HOT].shape.dims[1];
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_LABELS, "labels", LS_INT32, false, LS_SHAPE(rows)},
-                              {LS_ARG_ONE_HOT, "y", LS_FLOAT32, false, LS_SHAPE(rows, classes)});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_LABELS, "labels", LS_INT32, false, without_classes(shape)},
+                              {LS_ARG_ONE_HOT, "y", LS_FLOAT32, false, shape});
 }
 
 static ls_status check_parts(const struct ls_op *op) {

@@ -71,10 +71,11 @@
     ROW(CROP, "crop", ls_op_layers_check_pad, ls_cpu_crop)                                                             \
     /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */                                    \
     ROW(DROPOUT, "dropout", ls_op_layers_check_elements, ls_cpu_dropout)                                               \
-    /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale, loss sum and number       \
-     * right; dlogits may be NULL (evaluation). Labels are smoothed by alpha. weights(R) unless NULL: a row's          \
-     * loss and dlogits are multiplied by its weight. So are the next six, where a single output (C = 1) has the       \
-     * label itself as its target, and (R,C) floats may be any numbers: */                                             \
+    /* logits(R,...,C), labels(R,...) int32 or (R,...,C) float one-hot -> dlogits(R,...,C) scaled by *scale, loss sum  \
+     * and number right; dlogits may be NULL (evaluation). The axes between are positions: a row's loss is the mean    \
+     * over its positions. Labels are smoothed by alpha. weights(R) unless NULL: a row's loss and dlogits are          \
+     * multiplied by its weight. So are the next six, where a single output (C = 1) has the label itself as its        \
+     * target, and (R,...,C) floats may be any numbers: */                                                             \
     ROW(SOFTMAX_CROSSENTROPY, "softmax crossentropy", check_loss, ls_cpu_loss)                                         \
     /* the logits are probabilities */                                                                                 \
     ROW(CROSSENTROPY, "crossentropy", check_loss, ls_cpu_loss)                                                         \
@@ -90,7 +91,7 @@
     ROW(HUBER, "huber", check_loss, ls_cpu_loss)                                                                       \
     /* logits, labels, weights as for a loss; op->metric's sum over the rows -> *value */                              \
     ROW(METRIC, "metric", check_metric, ls_cpu_metric)                                                                 \
-    /* labels(R) int32 -> y(R,C) rows with a 1 at the label */                                                         \
+    /* labels(R,...) int32 -> y(R,...,C) rows with a 1 at the label */                                                 \
     ROW(ONE_HOT, "one-hot", check_one_hot, ls_cpu_one_hot)                                                             \
     /* y = (y + x alpha) *scale: what a step has gathered before */                                                    \
     ROW(MERGE, "merge", ls_op_layers_check_elements, ls_cpu_merge)                                                     \

@@ -1,6 +1,7 @@
 /* Which nodes a batch normalization does along with its own work: the sum with another value, then ReLU or ReLU6, where
  * nobody else sees what is in between. One pass over memory instead of three. And whose bias it takes away: its output
- * is the same with and without, and the bias' gradient is 0. The moving mean alone has the bias (plan_builder.c). */
+ * is the same with and without, and the bias' gradient is 0. The moving mean alone has the bias (layer_batch_norm.c).
+ */
 #include "model/layer.h"
 
 /* The only node that takes node's output; LS_NO_NODE when there are none or several. A value that another node reads as

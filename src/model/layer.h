@@ -59,6 +59,8 @@ struct ls_layer_type {
     ls_status (*infer)(struct ls_network *network, struct ls_node *node, size_t position);
     /* True if y is x in another shape, so that the layer has no ops. May be NULL. */
     bool (*passes_through)(const struct ls_node *node, bool training);
+    /* Ops of a training before those of all nodes, in forward and then in backward. May be NULL. */
+    ls_status (*begin)(struct ls_plan_builder *builder, const struct ls_node *node, bool backward);
     ls_status (*forward)(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at);
     /* dy is this layer's to overwrite, and to pass on: at->dx[0] = at->dy. */
     ls_status (*backward)(struct ls_plan_builder *builder, const struct ls_node *node, struct ls_node_tensors *at);

@@ -12,6 +12,7 @@
 #include "model/network.h"
 
 enum { MOVING_MEAN = 0, MOVING_VARIANCE };
+enum { SAVED = 0, LESS_BIAS }; /* tensors that are kept */
 
 static float momentum_of(const ls_layer *layer) {
     return layer->momentum > 0 ? layer->momentum : 0.99F;
@@ -79,10 +80,37 @@ static ls_status norm_inference(struct ls_plan_builder *builder, const struct ls
 static ls_status norm_again(struct ls_plan_builder *builder, const struct ls_node *node,
                             const struct ls_node_tensors *at) {
     struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_AGAIN, at);
-    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node, SAVED);
     op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_R] = at->residual;
     return ls_plan_builder_append(builder, &op);
+}
+
+static ls_status append_scaled(struct ls_plan_builder *builder, const struct ls_tensor *x, float factor,
+                               const struct ls_tensor *y) {
+    struct ls_op op = {.kind = LS_OP_SCALE, .alpha = factor};
+    op.tensors[LS_ARG_X] = *x;
+    op.tensors[LS_ARG_Y] = *y;
+    return ls_plan_builder_append(builder, &op);
+}
+
+/* Of a folded bias, a convolution's last variable. The change of the moving mean is (1 - momentum) (batch mean + bias -
+ * mean), and the batch's mean has no bias: here is mean - bias. The bias' gradient is 0. */
+static ls_status norm_begin(struct ls_plan_builder *builder, const struct ls_node *node, bool backward) {
+    if (node->folded == LS_NO_NODE) return LS_OK;
+    const struct ls_node *folded = ls_network_node(ls_plan_builder_config(builder)->network, (size_t)node->folded);
+    const struct ls_tensor bias = ls_plan_builder_parameter(builder, folded, folded->variable_count - 1);
+    if (backward) {
+        const struct ls_tensor gradient = ls_plan_builder_gradient(builder, folded, folded->variable_count - 1);
+        return append_scaled(builder, &bias, 0, &gradient);
+    }
+    struct ls_tensor *mean = ls_plan_builder_kept(builder, node, LESS_BIAS);
+    *mean = ls_plan_builder_tensor(builder, LS_FLOAT32, &bias.shape);
+    ls_status status = append_scaled(builder, &bias, -1, mean);
+    struct ls_op op = {.kind = LS_OP_ADD};
+    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = *mean;
+    op.tensors[LS_ARG_W] = ls_plan_builder_statistic(builder, node, MOVING_MEAN);
+    return status ? status : ls_plan_builder_append(builder, &op);
 }
 
 /* The statistics first, of the whole batch; then y, which can be made a part of the batch at a time. */
@@ -91,9 +119,10 @@ static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_n
     if (!ls_plan_builder_config(builder)->training) return norm_inference(builder, node, at);
     struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_FORWARD, at);
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
-    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node) =
+    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node, SAVED) =
         ls_plan_builder_tensor(builder, LS_FLOAT32, &shape);
-    op.tensors[LS_ARG_MEAN] = ls_plan_builder_moving_mean(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_MEAN] = node->folded == LS_NO_NODE ? ls_plan_builder_statistic(builder, node, MOVING_MEAN)
+                                                         : *ls_plan_builder_kept(builder, node, LESS_BIAS);
     op.tensors[LS_ARG_VARIANCE] = ls_plan_builder_statistic(builder, node, MOVING_VARIANCE);
     op.tensors[LS_ARG_DMEAN] = ls_plan_builder_statistic_change(builder, node, MOVING_MEAN);
     op.tensors[LS_ARG_DVARIANCE] = ls_plan_builder_statistic_change(builder, node, MOVING_VARIANCE);
@@ -107,7 +136,7 @@ static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_
     struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_BACKWARD, at), data = op;
     bool masked = node->residual != LS_NO_NODE && node->activation;
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
-    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node, SAVED);
     op.tensors[LS_ARG_DY] = at->dy;
     if (masked) {
         op.tensors[LS_ARG_DR] = at->dy;
@@ -135,6 +164,7 @@ const struct ls_layer_type ls_batch_normalization_type = {
     .takes = {.momentum = 1, .epsilon = 1, .no_scale = true, .no_center = true, .synchronized = true, .fused = true},
     .check = norm_check,
     .infer = norm_infer,
+    .begin = norm_begin,
     .forward = norm_forward,
     .backward = norm_backward,
     .again = norm_again,

@@ -48,6 +48,7 @@ const struct ls_layer_field ls_layer_fields[] = {
     FIELD(offset),
     FIELD(input_dim),
     UNTOLD(sparse),
+    FIELD(per_position),
     FIELD(kernel_l1),
     FIELD(kernel_l2),
     {0},

@@ -71,7 +71,7 @@ struct ls_plan_config {
     const struct ls_network *network; /* borrowed, as is everything here */
     struct ls_device *device;
     int64_t rows;  /* >= 1 */
-    bool training; /* false: forward and loss only; gradients may be NULL */
+    bool training; /* false: forward alone; gradients may be NULL */
     struct ls_objective objective;
     float *parameters, *gradients; /* device blobs */
     const void *features;          /* device (rows, input...) float32, or int32 as of ls_network_take_integers */
@@ -80,13 +80,15 @@ struct ls_plan_config {
     const float *byte_values;
     int byte_channels;
     const struct ls_plan_rows *tables; /* NULL if the network has no sparse ones */
-    const int32_t *labels;             /* device (rows); NULL if numbers has the targets */
-    const float *numbers;              /* device (rows, outputs): targets that are numbers */
-    const float *weights;              /* device (rows); NULL if all examples count as 1 */
-    const float *loss_scale;           /* read at each run: 1 / global rows */
-    const float *gradient_scale;       /* of the loss's gradients, likewise; NULL if it is loss_scale */
-    struct ls_loss_sums *sums;         /* written by each run; metrics beyond the objective's are left alone */
-    struct ls_arena *arena;            /* of the same device; NULL if the plan makes its own */
+    /* device: classes, of the outputs' shape without the last axis; or targets of the outputs' shape that are numbers.
+     * Both NULL: the plan has no loss, and sums may be NULL */
+    const int32_t *labels;
+    const float *numbers;
+    const float *weights;        /* device (rows); NULL if all examples count as 1 */
+    const float *loss_scale;     /* read at each run: 1 / global rows */
+    const float *gradient_scale; /* of the loss's gradients, likewise; NULL if it is loss_scale */
+    struct ls_loss_sums *sums;   /* written by each run; metrics beyond the objective's are left alone */
+    struct ls_arena *arena;      /* of the same device; NULL if the plan makes its own */
     size_t keep_within; /* bytes: what backward could make again is kept since forward if all layers fit in so many */
     ls_plan_await_fn *await; /* NULL: all variables are there */
     void *await_context;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/shape.h"
 #include "base/status.h"
 #include "device/labels.h"
 #include "base/plain.h"
@@ -87,6 +88,11 @@ enum ls_op_kind ls_objective_op(const struct ls_objective *objective) {
 
 bool ls_objective_is_binary(const struct ls_objective *objective) {
     return objective->loss == LS_BINARY_CROSSENTROPY || ls_objective_is_regression(objective);
+}
+
+int64_t ls_objective_positions(const struct ls_objective *objective, const ls_shape *output) {
+    if (ls_objective_is_binary(objective) || output->rank < 2) return 1;
+    return ls_shape_count(output) / output->dims[output->rank - 1];
 }
 
 double ls_objective_judged(const struct ls_objective *objective, double rows, int outputs) {

@@ -19,7 +19,11 @@ ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, stru
 enum ls_op_kind ls_objective_op(const struct ls_objective *objective); /* the loss's */
 /* True if each output is judged by itself, so that one output is enough for two classes. */
 bool ls_objective_is_binary(const struct ls_objective *objective);
-/* The number of judgements over all rows and outputs, of which sums.correct are right; 0 if the loss judges none. */
+/* Positions of a model's output that are judged each by itself: all axes but the last have them where the loss is of
+ * one of several classes. Else there is 1. */
+int64_t ls_objective_positions(const struct ls_objective *objective, const ls_shape *output);
+/* The number of judgements over all rows, or positions, and outputs, of which sums.correct are right; 0 if the loss
+ * judges none. */
 double ls_objective_judged(const struct ls_objective *objective, double rows, int outputs);
 /* In host memory, before a plan runs with them: INVALID_ARGUMENT naming the first row whose label is no class, as the
  * plan's ops would. outputs: of a row. */

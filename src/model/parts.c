@@ -57,8 +57,8 @@ static int sum_needed(const struct ls_op *op) {
 /* Batch normalization forward makes the sums of the whole batch that "again" needs: "again" cannot begin with the first
  * part while later parts have not been added. So the run ends before it, and another run may begin with it. */
 static size_t find_end(const struct ls_plan *plan, size_t begin) {
-    size_t end = begin;
-    for (; end < plan->count && divides(&plan->steps[end].op); end++)
+    size_t end = begin, last = begin < plan->turn ? plan->turn : plan->count;
+    for (; end < last && divides(&plan->steps[end].op); end++)
         for (size_t i = begin; i < end; i++)
             if (sum_made(&plan->steps[i].op) && sum_made(&plan->steps[i].op) == sum_needed(&plan->steps[end].op))
                 return end;

@@ -1,10 +1,10 @@
 /* A plan: the flat list of ops that one replica runs each step, over tensors in an arena. Mirrors Keras' traced
  * train_function. Ops run in the order of steps in the calling thread, one thread at a time.
  *
- * ls_plan_new makes a plan in three passes. ls_plan_builder_run adds steps and buffers: forward, loss, backward.
- * place_plan notes each buffer's life, from the step first to the step last; buffers whose lives do not meet may have
- * the same offset in the arena. prepare_plan lets the device build each op; workspace is the largest need of any op,
- * and lies behind the buffers. plan_run.c runs them. */
+ * ls_plan_new makes a plan in three passes. ls_plan_builder_run adds steps and buffers: forward with the loss, then
+ * from the step turn on backward. ls_plan_place notes each buffer's life, from the step first to the step last; buffers
+ * whose lives do not meet may have the same offset in the arena. prepare_plan lets the device build each op; workspace
+ * is the largest need of any op, and lies behind the buffers. plan_run.c runs them. */
 #include "model/plan.h"
 
 #include <stdio.h>
@@ -50,10 +50,10 @@ static ls_status check_config(const struct ls_plan_config *config) {
     if (!config->device) return missing("device");
     if (!config->parameters) return missing("parameters");
     if (!config->features) return missing("features");
-    if (!config->labels && !config->numbers) return missing("labels");
-    if (!config->sums) return missing("sums");
+    bool judges = config->labels || config->numbers;
+    if (judges && !config->sums) return missing("sums");
     if (config->training && !config->gradients) return missing("gradients, which training needs,");
-    if (config->training && !config->loss_scale) return missing("loss_scale, which training needs,");
+    if (config->training && judges && !config->loss_scale) return missing("loss_scale, which training needs,");
     if (config->rows < 1)
         return ls_fail(LS_INVALID_ARGUMENT, "plan: rows %lld must be 1 or more", (long long)config->rows);
     if (config->objective.loss >= LS_SPARSE_CATEGORICAL_CROSSENTROPY && config->objective.loss <= LS_HUBER)
@@ -63,18 +63,22 @@ static ls_status check_config(const struct ls_plan_config *config) {
 
 /* ---- memory ---- */
 
-/* A buffer lives from the first op that names it to the last. Forward and backward are one list, so an activation that
- * backward needs lives across the middle of it, and one that it does not need gives its memory back early. */
+static void note_life(struct ls_plan *plan, const struct ls_tensor *tensor, size_t step) {
+    if (!tensor->buffer) return;
+    struct ls_plan_buffer *buffer = &plan->buffers[tensor->buffer - 1];
+    if (!buffer->used) buffer->first = buffer->last = step;
+    buffer->used = true;
+    if (step < buffer->first) buffer->first = step;
+    if (step > buffer->last) buffer->last = step;
+}
+
+/* A buffer lives from the first op that names it to the last. An activation that backward needs lives across the turn,
+ * and one that it does not need gives its memory back early. The outputs and their gradient are there at the turn. */
 static void note_lifetimes(struct ls_plan *plan) {
     for (size_t i = 0; i < plan->count; i++)
-        for (int t = 0; t < LS_OP_TENSORS; t++) {
-            int number = plan->steps[i].op.tensors[t].buffer;
-            if (!number) continue;
-            struct ls_plan_buffer *buffer = &plan->buffers[number - 1];
-            if (!buffer->used) buffer->first = i;
-            buffer->used = true;
-            buffer->last = i;
-        }
+        for (int t = 0; t < LS_OP_TENSORS; t++) note_life(plan, &plan->steps[i].op.tensors[t], i);
+    note_life(plan, &plan->outputs, plan->turn - 1);
+    note_life(plan, &plan->output_gradient, plan->turn - 1);
 }
 
 static void point(const struct ls_plan *plan, struct ls_tensor *tensor) {
@@ -93,6 +97,8 @@ void ls_plan_bind(struct ls_plan *plan) {
         for (int t = 0; t < LS_OP_TENSORS; t++) point(plan, &op->tensors[t]);
         op->workspace = memory + plan->floats;
     }
+    point(plan, &plan->outputs);
+    point(plan, &plan->output_gradient);
     plan->bound = memory;
 }
 
@@ -160,7 +166,11 @@ static void note_needs(const struct ls_plan_config *config, struct ls_plan *plan
 }
 
 const float *ls_plan_outputs(const struct ls_plan *plan) {
-    return plan->steps[plan->count - 1].op.tensors[LS_ARG_LOGITS].data; /* the loss comes last */
+    return plan->outputs.data;
+}
+
+float *ls_plan_output_gradient(const struct ls_plan *plan) {
+    return plan->output_gradient.data;
 }
 
 size_t ls_plan_memory(const struct ls_plan *plan) {

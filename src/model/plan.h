@@ -38,7 +38,9 @@ struct ls_plan {
     size_t workspace;  /* bytes */
     struct ls_plan_step *steps;
     size_t count, capacity;
-    struct ls_plan_buffer *buffers; /* tensor.buffer - 1 */
+    size_t turn; /* steps before it are forward, the others backward; what lives across it is the stash */
+    struct ls_tensor outputs, output_gradient; /* float32; a gradient where the plan trains */
+    struct ls_plan_buffer *buffers;            /* tensor.buffer - 1 */
     size_t buffer_count, buffer_capacity;
     /* where the device has a queue: the ops as one, from the second run on */
     const float *scales[2];                     /* read by ops; borrowed; NULL if no op reads it */
@@ -55,9 +57,11 @@ struct ls_plan {
 };
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);
 void ls_plan_free(struct ls_plan *plan);
-/* The last layer's outputs (rows, outputs), of a plan that does not train, after a run; device memory until the next.
- */
+/* The last layer's outputs (rows, outputs), device memory: after a run of a plan that does not train until the next
+ * one, else from ls_plan_run_forward to ls_plan_run_backward. */
 const float *ls_plan_outputs(const struct ls_plan *plan);
+/* Their gradient, of a plan that trains: the loss writes it, or where the plan has none the caller, between the two. */
+float *ls_plan_output_gradient(const struct ls_plan *plan);
 size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
 /* Gives each buffer its place, once all steps are there. */
 ls_status ls_plan_place(struct ls_plan *plan, int64_t rows);

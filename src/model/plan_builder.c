@@ -1,9 +1,10 @@
-/* Building a plan: every node appends its ops, forward in order, then the loss, then backward against it. Tensors are
- * numbers of buffers here; where they lie is decided when all ops are known. A value that several nodes take has its
- * gradient from all of them: the first one's, to which those of the others are added.
+/* Building a plan: every node appends its ops, forward in order, then the loss (plan_loss.c), then backward against the
+ * order. Tensors are numbers of buffers here; where they lie is decided when all ops are known. A value that several
+ * nodes take has its gradient from all of them: the first one's, to which those of the others are added.
  *
  * With mixed precision values and their gradients are of 16 bits: the features are converted at the beginning, and with
- * them all variables at once, as kernels; the last layer's outputs before the loss, and its gradient after it. */
+ * them all variables at once, as kernels; the last layer's outputs at the end of forward, and their gradient at the
+ * begin of backward. */
 #include "model/plan_builder.h"
 
 #include <string.h>
@@ -18,10 +19,9 @@
 /* Of one value: what a node gives, or the network's features. */
 struct value {
     struct ls_tensor forward, gradient;
-    struct ls_tensor again; /* made once more in backward, where forward's was not kept */
-    struct ls_tensor kept;  /* what the node that gives it leaves to its backward */
-    struct ls_tensor mean;  /* the moving mean less the bias that is folded into the node */
-    bool trainable;         /* something up to here has variables: its gradient is needed */
+    struct ls_tensor again;              /* made once more in backward, where forward's was not kept */
+    struct ls_tensor kept[LS_MOST_KEPT]; /* what the node that gives it leaves to its backward */
+    bool trainable;                      /* something up to here has variables: its gradient is needed */
 };
 
 struct ls_plan_builder {
@@ -80,8 +80,8 @@ static struct ls_tensor new_values(struct ls_plan_builder *builder, const ls_sha
     return ls_plan_builder_tensor(builder, builder->type, shape);
 }
 
-struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node) {
-    return &value_of(builder, (int)node->index)->kept;
+struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node, int index) {
+    return &value_of(builder, (int)node->index)->kept[index];
 }
 
 static struct ls_tensor variable_in(const struct ls_plan_builder *builder, float *blob, int index) {
@@ -120,12 +120,6 @@ struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder
 struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
                                                   int index) {
     return variable_in(builder, builder->config->gradients, node->first_statistic + index);
-}
-
-struct ls_tensor ls_plan_builder_moving_mean(const struct ls_plan_builder *builder, const struct ls_node *node,
-                                             int index) {
-    const struct value *value = value_of(builder, (int)node->index);
-    return ls_tensor_exists(&value->mean) ? value->mean : ls_plan_builder_statistic(builder, node, index);
 }
 
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op) {
@@ -192,44 +186,14 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
     return node->type->forward(builder, node, &at);
 }
 
-/* A folded convolution's only bias is its last variable, and the norm's moving mean its first statistic. */
-static struct ls_tensor bias_of(const struct ls_plan_builder *builder, const struct ls_node *norm, float *blob) {
-    const struct ls_node *node = node_at(builder, (size_t)norm->folded);
-    return variable_in(builder, blob, node->first_variable + node->variable_count - 1);
-}
-
-static ls_status append_scaled(struct ls_plan_builder *builder, const struct ls_tensor *x, float factor,
-                               const struct ls_tensor *y) {
-    struct ls_op op = {.kind = LS_OP_SCALE, .alpha = factor};
-    op.tensors[LS_ARG_X] = *x;
-    op.tensors[LS_ARG_Y] = *y;
-    return ls_plan_builder_append(builder, &op);
-}
-
-/* The change of the moving mean is (1 - momentum) (batch mean + bias - mean), and the batch's mean has no bias: here is
- * mean - bias. All at the beginning, so that runs of ops over parts of the batch stay whole. */
-static ls_status fold_mean(struct ls_plan_builder *builder, const struct ls_node *norm) {
-    struct ls_tensor bias = bias_of(builder, norm, builder->config->parameters);
-    struct ls_tensor mean = ls_plan_builder_tensor(builder, LS_FLOAT32, &bias.shape);
-    ls_status status = append_scaled(builder, &bias, -1, &mean);
-    struct ls_op op = {.kind = LS_OP_ADD};
-    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = value_of(builder, (int)norm->index)->mean = mean;
-    op.tensors[LS_ARG_W] = ls_plan_builder_statistic(builder, norm, 0);
-    return status ? status : ls_plan_builder_append(builder, &op);
-}
-
-static ls_status clear_bias_gradient(struct ls_plan_builder *builder, const struct ls_node *norm) {
-    const struct ls_tensor bias = bias_of(builder, norm, builder->config->parameters);
-    const struct ls_tensor gradient = bias_of(builder, norm, builder->config->gradients);
-    return append_scaled(builder, &bias, 0, &gradient);
-}
-
-static ls_status for_folded(struct ls_plan_builder *builder,
-                            ls_status (*append)(struct ls_plan_builder *, const struct ls_node *)) {
+/* Ops that nodes have in a training before all others: at the beginning, so that runs of ops over parts of the batch
+ * stay whole. */
+static ls_status append_begins(struct ls_plan_builder *builder, bool backward) {
     ls_status status = LS_OK;
     for (size_t i = 0; !status && builder->config->training && i < ls_network_layer_count(builder->config->network);
          i++)
-        if (node_at(builder, i)->folded != LS_NO_NODE) status = append(builder, node_at(builder, i));
+        if (node_at(builder, i)->type->begin)
+            status = node_at(builder, i)->type->begin(builder, node_at(builder, i), backward);
     return status;
 }
 
@@ -250,80 +214,35 @@ static ls_status append_features(struct ls_plan_builder *builder) {
     return ls_plan_builder_append(builder, &op);
 }
 
+static struct value *last_value(const struct ls_plan_builder *builder) {
+    return &builder->values[ls_network_layer_count(builder->config->network)];
+}
+
+/* Then the loss, if there are labels: it writes the gradient, which else the caller does. */
+static ls_status append_outputs(struct ls_plan_builder *builder) {
+    const struct ls_plan_config *config = builder->config;
+    struct ls_plan *plan = builder->plan;
+    ls_status status = convert(builder, &last_value(builder)->forward, LS_FLOAT32, &plan->outputs);
+    if (config->training) plan->output_gradient = ls_plan_builder_tensor(builder, LS_FLOAT32, &plan->outputs.shape);
+    if (!status && (config->labels || config->numbers))
+        status = ls_plan_loss_append(builder, &plan->outputs, &plan->output_gradient);
+    if (config->training && plan->count)
+        plan->steps[plan->count - 1].ready = ls_network_trainable_count(config->network);
+    return status;
+}
+
 static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     const ls_shape variables = LS_SHAPE((int64_t)ls_network_trainable_count(config->network));
     const struct ls_tensor parameters = {config->parameters, LS_FLOAT32, variables, 0};
     ls_status status = append_features(builder);
     if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
-    if (!status) status = for_folded(builder, fold_mean);
+    if (!status) status = append_begins(builder, false);
     for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
-    return status;
-}
-
-/* ---- loss ---- */
-
-/* (rows) of a weight each; absent where all count as 1. */
-static struct ls_tensor weights_of(const struct ls_plan_config *config) {
-    return (struct ls_tensor){(void *)config->weights, LS_FLOAT32, LS_SHAPE(config->rows), 0};
-}
-
-/* The labels, one-hot rows of them, or numbers. */
-static ls_status append_labels(struct ls_plan_builder *builder, const ls_shape *outputs, struct ls_tensor *labels) {
-    const struct ls_plan_config *config = builder->config;
-    struct ls_op expand = {.kind = LS_OP_ONE_HOT};
-    *labels = (struct ls_tensor){(void *)config->labels, LS_INT32, LS_SHAPE(config->rows), 0};
-    if (config->numbers) *labels = (struct ls_tensor){(void *)config->numbers, LS_FLOAT32, *outputs, 0};
-    if (config->numbers) return LS_OK;
-    if (config->objective.loss != LS_CATEGORICAL_CROSSENTROPY) return LS_OK;
-    expand.tensors[LS_ARG_LABELS] = *labels;
-    expand.tensors[LS_ARG_ONE_HOT] = *labels = ls_plan_builder_tensor(builder, LS_FLOAT32, outputs);
-    return ls_plan_builder_append(builder, &expand);
-}
-
-static ls_status append_metrics(struct ls_plan_builder *builder, const struct ls_tensor *outputs,
-                                const struct ls_tensor *labels) {
-    const struct ls_objective *objective = &builder->config->objective;
-    ls_status status = LS_OK;
-    for (int i = 0; !status && i < objective->metric_count; i++) {
-        struct ls_op op = {.kind = LS_OP_METRIC, .metric = objective->metrics[i]};
-        if (op.metric.kind == LS_METRIC_MEAN_LOSS) continue; /* sums.loss has it */
-        op.value = &builder->config->sums->metrics[i];
-        op.tensors[LS_ARG_LOGITS] = *outputs;
-        op.tensors[LS_ARG_LABELS] = *labels;
-        if (ls_objective_metric_is_weighted(objective, i)) op.tensors[LS_ARG_WEIGHTS] = weights_of(builder->config);
-        status = ls_plan_builder_append(builder, &op);
-    }
-    return status;
-}
-
-/* The loss comes last: with it the sums are complete. */
-static ls_status append_loss(struct ls_plan_builder *builder) {
-    const struct ls_plan_config *config = builder->config;
-    struct value *last = &builder->values[ls_network_layer_count(config->network)];
-    struct ls_tensor logits, labels;
     builder->of = NULL;
-    const ls_shape shape = LS_SHAPE(config->rows, ls_network_outputs(config->network));
-    ls_status status = convert(builder, &last->forward, LS_FLOAT32, &logits);
-    logits = reshape(logits, &shape);
-    if (!status) status = append_labels(builder, &logits.shape, &labels);
-    if (!status) status = append_metrics(builder, &logits, &labels);
-    if (status) return status;
-    struct ls_op op = {.kind = ls_objective_op(&config->objective),
-                       .alpha = config->objective.label_smoothing,
-                       .beta = config->objective.huber_delta,
-                       .scale = config->gradient_scale ? config->gradient_scale : config->loss_scale,
-                       .sums = config->sums};
-    op.tensors[LS_ARG_LOGITS] = logits;
-    op.tensors[LS_ARG_LABELS] = labels;
-    op.tensors[LS_ARG_WEIGHTS] = weights_of(config);
-    if (config->training) op.tensors[LS_ARG_DLOGITS] = ls_plan_builder_tensor(builder, LS_FLOAT32, &logits.shape);
-    status = ls_plan_builder_append(builder, &op);
-    if (status || !config->training) return status;
-    builder->plan->steps[builder->plan->count - 1].ready = ls_network_trainable_count(config->network);
-    status = convert(builder, &op.tensors[LS_ARG_DLOGITS], builder->type, &last->gradient);
-    last->gradient = reshape(last->gradient, &last->forward.shape);
+    if (!status) status = append_outputs(builder);
+    builder->plan->turn = builder->plan->count;
     return status;
 }
 
@@ -403,7 +322,8 @@ static ls_status backward(struct ls_plan_builder *builder, const struct ls_node 
 }
 
 static ls_status append_backward(struct ls_plan_builder *builder) {
-    ls_status status = for_folded(builder, clear_bias_gradient);
+    ls_status status = convert(builder, &builder->plan->output_gradient, builder->type, &last_value(builder)->gradient);
+    if (!status) status = append_begins(builder, true);
     for (size_t i = ls_network_layer_count(builder->config->network); !status && i-- > 0;) {
         const struct ls_node *node = node_at(builder, i);
         if (node->owner == (int)i && value_of(builder, node->last)->trainable) status = backward(builder, node);
@@ -420,7 +340,6 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, s
                                       .keeps = keeps,
                                       .type = ls_option_names_precision_dtype(config->objective.precision)};
     ls_status status = append_forward(&builder);
-    if (!status) status = append_loss(&builder);
     if (!status && config->training) status = append_backward(&builder);
     if (!status && builder.too_large)
         status = ls_fail(LS_RESOURCE_EXHAUSTED, "plan: the activations of %lld rows are larger than memory can be",

@@ -3,6 +3,8 @@
 #include "model/layer.h"
 #include "model/plan.h"
 
+#define LS_MOST_KEPT 4
+
 /* A tensor in the plan's memory, from the first op that has it to the last. */
 struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape);
 /* The node's index-th variable in the blob, or its gradient; the same of what is moved and not trained. A kernel is
@@ -18,12 +20,12 @@ struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *
 /* The rows of the node's sparse table that the plan has, and their gradient: float32, on a CPU device. */
 struct ls_tensor ls_plan_builder_rows(const struct ls_plan_builder *builder, const struct ls_node *node);
 struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *builder, const struct ls_node *node);
-/* One tensor a node that forward leaves to backward. */
-struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node);
+/* The index-th of the LS_MOST_KEPT tensors of a node that forward leaves to backward. */
+struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node, int index);
 const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder);
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op);
 /* Appends all ops of config to an empty plan; data of tensors in buffers is not set. */
-/* A statistic of a batch normalization's node, less the bias that is folded into it. */
-struct ls_tensor ls_plan_builder_moving_mean(const struct ls_plan_builder *builder, const struct ls_node *node,
-                                             int index);
 ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan);
+/* The loss and metrics of the last layer's outputs. gradient, absent in an evaluation, is where the loss has theirs. */
+ls_status ls_plan_loss_append(struct ls_plan_builder *builder, const struct ls_tensor *outputs,
+                              const struct ls_tensor *gradient);

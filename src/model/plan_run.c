@@ -188,33 +188,46 @@ static ls_status run_in_segments(struct ls_plan *plan, const struct ls_plan_foll
 
 /* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
  * while. The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
+static void begin_run(struct ls_plan *plan, sigset_t *before) {
+    ls_plan_bind(plan);
+    ls_thread_block_signals(before);
+}
+
+static ls_status end_run(ls_status status, const sigset_t *before) {
+    (void)pthread_sigmask(SIG_SETMASK, before, NULL);
+    return status;
+}
+
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     sigset_t before;
-    ls_plan_bind(plan);
-    ls_thread_block_signals(&before);
-    ls_status status = ready ? run_telling(plan, ready, context) : run_quietly(plan, NULL, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
+    begin_run(plan, &before);
+    return end_run(ready ? run_telling(plan, ready, context) : run_quietly(plan, NULL, NULL), &before);
 }
 
 ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
     sigset_t before;
-    ls_plan_bind(plan);
-    ls_thread_block_signals(&before);
-    ls_status status = run_quietly(plan, tail, context);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
+    begin_run(plan, &before);
+    return end_run(run_quietly(plan, tail, context), &before);
 }
 
 ls_status ls_plan_run_followed(struct ls_plan *plan, const struct ls_plan_follower *follower) {
     bool segments = plan->device->ops->queue && !plan->exchanges && !plan->await;
     sigset_t before;
-    ls_plan_bind(plan);
-    ls_thread_block_signals(&before);
-    ls_status status =
-        segments ? run_in_segments(plan, follower) : run_telling(plan, follower->ready, follower->context);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
+    begin_run(plan, &before);
+    return end_run(segments ? run_in_segments(plan, follower) : run_telling(plan, follower->ready, follower->context),
+                   &before);
+}
+
+ls_status ls_plan_run_forward(struct ls_plan *plan) {
+    sigset_t before;
+    begin_run(plan, &before);
+    return end_run(run_steps(plan, 0, plan->turn, NULL, NULL), &before);
+}
+
+ls_status ls_plan_run_backward(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
+    sigset_t before;
+    begin_run(plan, &before);
+    return end_run(run_steps(plan, plan->turn, plan->count, ready, context), &before);
 }
 
 ls_status ls_plan_run_idle(const struct ls_plan *plan) {

@@ -2,7 +2,7 @@
 #pragma once
 #include "model/plan.h"
 
-/* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
+/* Forward with the loss, and backward. Gradients are overwritten, not added to. ready may be NULL. */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);
 ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context);
 /* A follower waits for some gradients alone. wants tells whether it waits for any from offset to before. */
@@ -17,5 +17,8 @@ struct ls_plan_follower {
 ls_status ls_plan_run_followed(struct ls_plan *plan, const struct ls_plan_follower *follower);
 /* Why a device cannot run the plan as one graph, once; NULL after that, and where it can. */
 const char *ls_plan_run_refusal(struct ls_plan *plan);
+/* Each alone, op by op. Between the two no plan of the same arena may run. */
+ls_status ls_plan_run_forward(struct ls_plan *plan);
+ls_status ls_plan_run_backward(struct ls_plan *plan, ls_ready_fn *ready, void *context);
 /* The exchanges of a run, and nothing else: the part of a replica that has no examples in this step. */
 ls_status ls_plan_run_idle(const struct ls_plan *plan);

@@ -151,10 +151,12 @@ static ls_status upload_features(const ls_model *model, struct ls_device *device
  * the update is queued behind it: it is found here, before anything of the step is. An id that is none is, too. */
 static ls_status upload(const ls_model *model, struct ls_device *device, struct ls_model_input *input,
                         const void *features) {
+    const struct ls_network *network = model->built.network;
+    int64_t positions = ls_objective_positions(&model->spec.objective, ls_network_output_shape(network));
     ls_status status = LS_OK;
     if (!ls_pipeline_targets(model->progress.pipeline)->numbers)
-        status = ls_objective_check_labels(&model->spec.objective, ls_network_outputs(model->built.network),
-                                           input->host_targets, input->rows);
+        status = ls_objective_check_labels(&model->spec.objective, ls_network_outputs(network) / (int)positions,
+                                           input->host_targets, input->rows * positions);
     if (!status) status = upload_features(model, device, input, features);
     return status ? status : upload_targets(model, device, input);
 }

@@ -104,7 +104,7 @@ struct ls_model_replica {
         struct ls_plan *plan;
         int64_t rows;
         int input;
-        bool training, numbers, weighted, bytes;
+        bool training, labelled, numbers, weighted, bytes;
         uint64_t used; /* when, to replace the oldest */
     } plans[LS_PLANS_KEPT];
     uint64_t clock;

@@ -36,7 +36,7 @@ static ls_status refuse_numbers(const ls_dataset *data) {
         return ls_fail(LS_INVALID_ARGUMENT, "the dataset's mix-up makes shares of classes, and "
                                             "sparse_categorical_crossentropy needs class numbers: take "
                                             "categorical_crossentropy");
-    if (!(source->whole.value == 0))
+    if (ls_target_width(&source->targets) == 1 && !(source->whole.value == 0))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset's targets are numbers, and sparse_categorical_crossentropy takes them as classes "
                        "where all are whole and from 0: example %lld has %g; take mean_squared_error for a regression",
@@ -58,27 +58,42 @@ static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
     if (!fits(target, output))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset's targets have shape %s, the model's outputs %s: make them alike", have, want);
-    if (output->rank == 1 || ls_objective_is_binary(&model->spec.objective)) return LS_OK;
-    return ls_fail(LS_INVALID_ARGUMENT, "the model's outputs have shape %s, and %s needs one axis: end with ls_dense",
-                   want, ls_objective_loss_name(model->spec.objective.loss));
+    return LS_OK;
+}
+
+/* Classes have the outputs' shape without the last axis. */
+static bool fits_classes(const ls_model *model, const ls_shape *classes) {
+    ls_shape judged = *ls_network_output_shape(model->built.network);
+    judged.rank--;
+    return fits(classes, &judged);
 }
 
 static ls_status check_classes(const ls_model *model, int classes) {
-    int outputs = ls_network_outputs(model->built.network);
-    const struct ls_objective *objective = &model->spec.objective;
     const ls_shape *shape = ls_network_output_shape(model->built.network);
-    char text[128];
-    ls_shape_text(shape, text, sizeof(text));
-    if (shape->rank != 1)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "the model's outputs have shape %s, and the dataset has classes, which need one axis: end with "
-                       "ls_dense, or bring targets of that shape",
-                       text);
+    const struct ls_objective *objective = &model->spec.objective;
+    int outputs = (int)shape->dims[shape->rank - 1];
     if (outputs == 1 && ls_objective_is_binary(objective) && (classes <= 2 || ls_objective_is_regression(objective)))
         return LS_OK;
     if (classes <= outputs) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "the dataset has %d classes, the model's last layer has %d units", classes,
                    outputs);
+}
+
+static ls_status refuse_class(const ls_model *model) {
+    char text[128];
+    ls_shape_text(ls_network_output_shape(model->built.network), text, sizeof(text));
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "the model's outputs have shape %s, and the dataset has one class an example, which needs one axis: "
+                   "end with ls_dense, or bring classes or targets for each position",
+                   text);
+}
+
+static ls_status check_class_weight(const ls_model *model, const struct ls_pipeline *pipeline) {
+    const ls_shape *output = ls_network_output_shape(model->built.network);
+    if (!ls_pipeline_weighs_classes(pipeline) || ls_objective_positions(&model->spec.objective, output) == 1)
+        return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "class_weight: an example has a class for each position, and one weight; leave "
+                                        "class_weight out, or bring sample weights");
 }
 
 ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data) {
@@ -96,9 +111,10 @@ ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data) {
                        data->source->integers ? "integers" : "floats", integers ? "integers" : "floats");
     ls_status status = data->source->bytes ? ls_network_check_bytes(model->built.network) : LS_OK;
     if (status) return status;
-    if (!data->targets.numbers) return check_classes(model, ls_dataset_num_classes(data));
+    bool fit = fits_classes(model, &data->targets.shape);
+    if (!data->targets.numbers) return fit ? check_classes(model, ls_dataset_num_classes(data)) : refuse_class(model);
     bool whole = ls_dataset_whole_classes(data) && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    return whole ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
+    return whole && fit ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
 }
 
 static ls_status allocate_blob(struct ls_device *device, size_t count, float **blob) {
@@ -281,6 +297,7 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
     }
     if (state) model->spec.loaded = false;
     status = ls_model_build_check(model, data);
+    if (!status) status = check_class_weight(model, pipeline);
     if (!status && built && !state && model->spec.loaded) status = broadcast_weights(model, false);
     return status ? status : reserve(model, pipeline);
 }

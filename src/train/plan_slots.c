@@ -18,20 +18,22 @@ static size_t keep_within(const ls_model *model, const struct ls_model_replica *
 /* The present batch's kind. */
 struct batch {
     struct ls_target_kind targets;
+    bool labelled;                      /* it has targets: the plan has a loss */
     const struct ls_pixel_table *table; /* its features are bytes; NULL: floats */
 };
 
-static struct batch batch_of(const ls_model *model, const struct ls_model_replica *replica) {
+/* Without a pipeline: examples alone, or what a training would have. */
+static struct batch batch_of(const ls_model *model, const struct ls_model_replica *replica, bool training) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
-    if (!pipeline) return (struct batch){.targets = {.numbers = false}};
-    return (struct batch){*ls_pipeline_targets(pipeline),
+    if (!pipeline) return (struct batch){.labelled = training};
+    return (struct batch){*ls_pipeline_targets(pipeline), true,
                           replica->device->host_memory ? NULL : ls_pipeline_table(pipeline)};
 }
 
 static struct ls_plan_config config_of(ls_model *model, int local, int64_t rows, bool training) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     const struct ls_model_input *input = &replica->inputs[replica->input];
-    const struct batch batch = batch_of(model, replica);
+    const struct batch batch = batch_of(model, replica, training);
     return (struct ls_plan_config){
         .network = model->built.network,
         .device = replica->device,
@@ -44,7 +46,7 @@ static struct ls_plan_config config_of(ls_model *model, int local, int64_t rows,
         .byte_values = batch.table ? input->byte_values : NULL,
         .byte_channels = batch.table ? batch.table->channels : 0,
         .tables = ls_sparse_plan(model, local),
-        .labels = batch.targets.numbers ? NULL : input->targets,
+        .labels = batch.labelled && !batch.targets.numbers ? input->targets : NULL,
         .numbers = batch.targets.numbers ? input->targets : NULL,
         .weights = batch.targets.weighted ? input->weights : NULL,
         .loss_scale = &model->built.numbers->loss_scale,
@@ -70,13 +72,14 @@ ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, struct ls
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_plan_slot *oldest = &replica->plans[0];
-    const struct batch batch = batch_of(model, replica);
+    const struct batch batch = batch_of(model, replica, training);
     bool numbers = batch.targets.numbers, weighted = batch.targets.weighted, bytes = batch.table;
     replica->clock++;
     for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
         struct ls_plan_slot *slot = &replica->plans[i];
         if (slot->plan && slot->rows == rows && slot->training == training && slot->input == replica->input &&
-            slot->numbers == numbers && slot->weighted == weighted && slot->bytes == bytes) {
+            slot->labelled == batch.labelled && slot->numbers == numbers && slot->weighted == weighted &&
+            slot->bytes == bytes) {
             slot->used = replica->clock;
             *plan = slot->plan;
             return LS_OK;
@@ -88,7 +91,15 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
     ls_status status = ls_plan_new(&config, &made);
     if (status) return status;
     ls_plan_free(oldest->plan);
-    *oldest = (struct ls_plan_slot){made, rows, replica->input, training, numbers, weighted, bytes, replica->clock};
+    *oldest = (struct ls_plan_slot){.plan = made,
+                                    .rows = rows,
+                                    .input = replica->input,
+                                    .training = training,
+                                    .labelled = batch.labelled,
+                                    .numbers = numbers,
+                                    .weighted = weighted,
+                                    .bytes = bytes,
+                                    .used = replica->clock};
     *plan = made;
     return LS_OK;
 }

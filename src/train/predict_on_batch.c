@@ -20,18 +20,13 @@ static bool has_variables(const ls_model *model) {
            !ls_strategy_stores(model->strategy);
 }
 
-/* The plan's loss wants labels, too: class 0 is one of every model. */
 static ls_status bring(const ls_model *model, const ls_arrays *examples) {
     const struct ls_model_replica *own = &model->built.replicas[0];
     const struct ls_model_input *input = &own->inputs[own->input];
     const void *values = examples->ids ? (const void *)examples->ids : examples->features;
     size_t rows = (size_t)examples->count, size = rows * (size_t)ls_shape_count(&model->built.input) * sizeof(float);
-    size_t labels = rows * (size_t)model->built.room.targets * sizeof(float);
-    LS_CLEANUP(ls_free_pointer) void *zeros = ls_alloc(labels);
-    if (!zeros) return ls_fail_memory("labels", labels);
     ls_status status = ls_network_check_ids(model->built.network, values, examples->count);
-    if (!status) status = own->device->ops->copy_in(own->device, input->features, values, size);
-    return status ? status : own->device->ops->copy_in(own->device, input->targets, zeros, labels);
+    return status ? status : own->device->ops->copy_in(own->device, input->features, values, size);
 }
 
 static ls_status run_plan(ls_model *model, int64_t rows, float *outputs) {

@@ -21,7 +21,9 @@ void ls_result_means(const ls_model *model, const struct ls_loss_sums *sums, dou
                      double *metrics) {
     const struct ls_objective *objective = &model->spec.objective;
     double rows = (double)sums->rows;
-    double judged = ls_objective_judged(objective, rows, ls_network_outputs(model->built.network));
+    int64_t positions = ls_objective_positions(objective, ls_network_output_shape(model->built.network));
+    double judged = ls_objective_judged(objective, rows * (double)positions,
+                                        ls_network_outputs(model->built.network) / (int)positions);
     *loss = (sums->loss + sums->penalty) / rows;
     *accuracy = judged > 0 ? (double)sums->correct / judged : NAN;
     for (int i = 0; i < LS_MAX_METRICS; i++) {

@@ -129,6 +129,46 @@ TEST_EACH(one_hot_labels_give_the_bits_of_sparse_ones, SIZE_COUNT) {
     ls_device_close(device);
 }
 
+/* Of (rows, 2, 3, classes): those of as many rows, with the mean over the positions for each row, by its one weight. */
+TEST_EACH(a_loss_of_positions_is_their_mean, 2) {
+    struct ls_device *device = open_device();
+    enum { ROWS = 4, POSITIONS = 6, CLASSES = 5 };
+    const ls_shape shapes[] = {LS_SHAPE(ROWS, 2, 3, CLASSES), LS_SHAPE(ROWS, 2, 3)};
+    struct loss flat, deep;
+    double value = NAN, flat_value = NAN;
+    make_loss((struct size){ROWS * POSITIONS, CLASSES}, &flat);
+    make_loss((struct size){ROWS * POSITIONS, CLASSES}, &deep);
+    struct pair weights = make_random(4, ROWS), repeated = make_zeros(ROWS * POSITIONS);
+    for (int i = 0; i < ROWS * POSITIONS; i++) repeated.device[i] = weights.device[i / POSITIONS];
+    struct ls_op want = loss_op(&flat, !_i), op = loss_op(&deep, !_i);
+    flat.scale = deep.scale / POSITIONS;
+    want.tensors[LS_ARG_WEIGHTS] = tensor(&repeated, LS_SHAPE(ROWS * POSITIONS));
+    op.tensors[LS_ARG_WEIGHTS] = tensor(&weights, LS_SHAPE(ROWS));
+    op.tensors[LS_ARG_LABELS].shape = shapes[!_i];
+    op.tensors[LS_ARG_LOGITS].shape = op.tensors[LS_ARG_DLOGITS].shape = shapes[0];
+    assert_ok(run_op(device, &want));
+    assert_ok(run_op(device, &op));
+    ck_assert_double_le(fabs(deep.sums.loss * POSITIONS - flat.sums.loss), 1e-9 * fabs(flat.sums.loss));
+    ck_assert_double_le(fabs(deep.sums.weight * POSITIONS - flat.sums.weight), 1e-9);
+    ck_assert(deep.sums.rows == ROWS && deep.sums.correct == flat.sums.correct);
+    for (int i = 0; i < ROWS * POSITIONS * CLASSES; i++)
+        ck_assert_float_le(fabsf(deep.dlogits.device[i] - flat.dlogits.device[i]), 1e-7F);
+    want.kind = op.kind = LS_OP_METRIC;
+    want.metric = op.metric = (ls_metric){.kind = LS_METRIC_SPARSE_CATEGORICAL_ACCURACY};
+    want.tensors[LS_ARG_DLOGITS] = op.tensors[LS_ARG_DLOGITS] = (struct ls_tensor){0};
+    want.value = &flat_value, op.value = &value;
+    assert_ok(run_op(device, &want));
+    assert_ok(run_op(device, &op));
+    ck_assert_double_le(fabs(value * POSITIONS - flat_value), 1e-9);
+    op.tensors[LS_ARG_LABELS].shape = LS_SHAPE(ROWS, 3, 2);
+    assert_fails(device->ops->build(device, &op), "argument labels has shape (4, 3, 2");
+    free_pair(&weights);
+    free_pair(&repeated);
+    free_loss(&flat);
+    free_loss(&deep);
+    ls_device_close(device);
+}
+
 /* The first of equal maxima is the prediction; logits far apart stay finite. */
 TEST(ties_and_extremes_stay_finite) {
     struct ls_device *device = open_device();

@@ -1,5 +1,6 @@
 /* A TFRecord file of any bytes: records that lie within it, or one error. */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -266,6 +266,85 @@ TEST(statistics_are_ready_first) {
     free_replica(&replica);
 }
 
+/* Forward, then backward, have the bits of a run, and tell of gradients as it does. */
+TEST(forward_and_backward_run_each_alone) {
+    struct replica whole = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 3);
+    struct replica halves = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 3);
+    struct ls_optimizer_step step = {.iteration = 1};
+    struct ls_plan_config config = plan_config(&halves, LS_SPARSE_CATEGORICAL_CROSSENTROPY), one;
+    one = plan_config(&whole, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    one.step = config.step = &step;
+    run_plan(&one);
+    struct ls_plan *plan = new_plan(&config);
+    struct seen seen = {.replica = &halves};
+    spoil_gradients(&halves);
+    assert_ok(ls_plan_run_forward(plan));
+    ck_assert(halves.sums.loss == whole.sums.loss && !all_numbers(halves.gradients, halves.blob));
+    assert_ok(ls_plan_run_backward(plan, see, &seen));
+    ck_assert_int_eq(seen.count, 5);
+    ck_assert_uint_eq(seen.offsets[4], 0);
+    for (int v = 0; v < ls_network_variable_count(halves.network); v++) {
+        const struct ls_network_variable *variable = ls_network_variable(halves.network, v);
+        ck_assert_int_eq(memcmp(halves.gradients + variable->offset, whole.gradients + variable->offset,
+                                variable->count * sizeof(float)),
+                         0);
+    }
+    ls_plan_free(plan);
+    free_replica(&whole);
+    free_replica(&halves);
+}
+
+/* A caller's own gradient of the outputs takes the loss's place. */
+TEST(a_plan_without_a_loss_takes_the_outputs_gradient) {
+    struct replica with = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 3);
+    struct replica without = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 3);
+    struct ls_optimizer_step step = {.iteration = 1};
+    struct ls_plan_config config = plan_config(&with, LS_SPARSE_CATEGORICAL_CROSSENTROPY), bare;
+    bare = plan_config(&without, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    bare.labels = NULL;
+    bare.sums = NULL;
+    config.step = bare.step = &step;
+    struct ls_plan *judged = new_plan(&config), *plan = new_plan(&bare);
+    assert_ok(ls_plan_run_forward(judged));
+    assert_ok(ls_plan_run_forward(plan));
+    ck_assert_int_eq(memcmp(ls_plan_outputs(judged), ls_plan_outputs(plan), 3 * 3 * sizeof(float)), 0);
+    memcpy(ls_plan_output_gradient(plan), ls_plan_output_gradient(judged), 3 * 3 * sizeof(float));
+    assert_ok(ls_plan_run_backward(judged, NULL, NULL));
+    assert_ok(ls_plan_run_backward(plan, NULL, NULL));
+    ck_assert_int_eq(memcmp(with.gradients, without.gradients, with.blob * sizeof(float)), 0);
+    ls_plan_free(judged);
+    ls_plan_free(plan);
+    free_replica(&with);
+    free_replica(&without);
+}
+
+/* Dense layers and convolutions by one pixel work at each position by itself, and so does the loss: as many rows have
+ * the same loss, gradients and metrics. */
+TEST_EACH(positions_are_judged_each_by_itself, 4) {
+    static const ls_layer pixels[] = {ls_conv2d(6, 1), ls_relu(), ls_conv2d(4, 1)},
+                          each[] = {ls_dense(6, LS_RELU, .per_position = true), ls_dense(4, .per_position = true)},
+                          flat[] = {ls_dense(6, LS_RELU), ls_dense(4)};
+    bool convolves = _i / 2;
+    struct replica positions = new_replica(convolves ? pixels : each, convolves ? 3 : 2, LS_SHAPE(2, 3, 5), 3);
+    struct replica rows = new_replica(flat, 2, LS_SHAPE(5), 18);
+    ls_loss loss = _i % 2 ? LS_CATEGORICAL_CROSSENTROPY : LS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    struct ls_plan_config config = plan_config(&positions, loss), want = plan_config(&rows, loss);
+    config.objective.metrics[0] = want.objective.metrics[0] = (ls_metric)ls_sparse_categorical_accuracy();
+    config.objective.metric_count = want.objective.metric_count = 1;
+    config.objective.weighted_from = want.objective.weighted_from = 1;
+    memcpy(positions.parameters, rows.parameters, rows.blob * sizeof(float));
+    memcpy(positions.features, rows.features, 18 * 5 * sizeof(float));
+    config.labels = rows.labels;
+    run_plan(&want);
+    run_plan(&config);
+    ck_assert_double_le(fabs(positions.sums.loss - rows.sums.loss / 6), 1e-6 * rows.sums.loss);
+    ck_assert_double_le(fabs(positions.sums.metrics[0] - rows.sums.metrics[0] / 6), 1e-9);
+    ck_assert(positions.sums.rows == 3 && positions.sums.correct == rows.sums.correct);
+    assert_near("gradients", positions.gradients, rows.gradients, (int64_t)rows.blob, 1e-5);
+    free_replica(&positions);
+    free_replica(&rows);
+}
+
 /* A bias that batch normalization takes away is as good as one that is added: the same loss, gradients and changes of
  * the statistics, but for roundings. An identity between keeps the second network from leaving it out. */
 TEST_EACH(a_folded_bias_changes_nothing, 2) {
@@ -385,8 +464,6 @@ TEST(missing_parts_are_named) {
     assert_refused(&config, "plan: parameters is missing");
     config = good, config.features = NULL;
     assert_refused(&config, "plan: features is missing");
-    config = good, config.labels = NULL;
-    assert_refused(&config, "plan: labels is missing");
     config = good, config.sums = NULL;
     assert_refused(&config, "plan: sums is missing");
     config = good, config.gradients = NULL;

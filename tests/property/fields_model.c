@@ -55,6 +55,7 @@ static const struct change layer_changes[] = {
     CHANGE(ls_layer, offset, 1),
     CHANGE(ls_layer, input_dim, 9),
     CHANGE(ls_layer, sparse, true),
+    CHANGE(ls_layer, per_position, true),
     CHANGE(ls_layer, kernel_l1, 0.1F),
     CHANGE(ls_layer, kernel_l2, 0.1F),
 };

@@ -254,8 +254,57 @@ TEST(a_shape_that_does_not_fit_is_named) {
     assert_refused(try_fit((ls_shape){0}, five, 1, LS_HUBER), "targets have shape (), the model's outputs (5)");
     assert_refused(try_fit(LS_SHAPE(5), five, 1, LS_SPARSE_CATEGORICAL_CROSSENTROPY),
                    "sparse_categorical_crossentropy needs class numbers");
-    assert_refused(try_fit(LS_SHAPE(4, 4, 2), image, 1, LS_CATEGORICAL_CROSSENTROPY),
-                   "categorical_crossentropy needs one axis");
+    assert_ok(try_fit(LS_SHAPE(4, 4, 2), image, 1, LS_CATEGORICAL_CROSSENTROPY));
+    assert_refused(try_fit(LS_SHAPE(4, 4), image, 1, LS_SPARSE_CATEGORICAL_CROSSENTROPY),
+                   "targets are numbers of shape (4, 4)");
+}
+
+/* Trains on 12 sequences of 4 positions, or on their positions as 48 examples; the loss of an evaluation before and of
+ * the training. */
+static void fit_positions(bool flat, bool one_hot, double losses[2]) {
+    enum { SEQUENCES = 12, POSITIONS = 4, CLASSES = 3 };
+    const ls_shape shapes[] = {LS_SHAPE(POSITIONS, 2), LS_SHAPE(2), LS_SHAPE(POSITIONS), {0}};
+    float x[SEQUENCES * POSITIONS * 2], y[SEQUENCES * POSITIONS * CLASSES] = {0};
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_result result;
+    int count = flat ? SEQUENCES * POSITIONS : SEQUENCES;
+    for (int i = 0; i < SEQUENCES * POSITIONS; i++) {
+        x[2 * i] = (float)(i % 7) / 7, x[2 * i + 1] = (float)(i % 5) / 5;
+        y[one_hot ? i * CLASSES + i % CLASSES : i] = one_hot ? 1 : (float)(i % CLASSES);
+    }
+    ls_shape target = shapes[2 + flat];
+    if (one_hot) target.dims[target.rank++] = CLASSES;
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy));
+    assert_ok(ls_dataset_from_arrays(
+        LS_ARRAYS(.count = count, .features = x, .shape = shapes[flat], .targets = y, .target_shape = target),
+        LS_DATASET(.batch_size = count / 2, .shuffle = LS_SHUFFLE_NEVER), &data));
+    assert_ok(ls_model_new(
+        strategy, LS_LAYERS(ls_dense(8, LS_TANH, .per_position = true), ls_dense(CLASSES, .per_position = true)),
+        &model));
+    assert_ok(ls_model_compile(model, (ls_optimizer)ls_sgd(0.5F),
+                               one_hot ? LS_CATEGORICAL_CROSSENTROPY : LS_SPARSE_CATEGORICAL_CROSSENTROPY));
+    assert_ok(ls_model_evaluate(model, data, &result));
+    losses[0] = result.loss;
+    assert_ok(ls_model_fit(model, data, LS_FIT(.verbose = -1, .epochs = 3), &result));
+    losses[1] = result.loss;
+    ck_assert(result.accuracy > 0 && result.accuracy <= 1);
+    if (!flat)
+        assert_refused(ls_model_fit(model, data, LS_FIT(.verbose = -1, .class_weight = LS_CLASS_WEIGHT({0, 2})), NULL),
+                       "a class for each position");
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+
+/* Classes for each position of an example, as numbers or as rows with a 1. */
+TEST_EACH(positions_train_as_examples_do, 2) {
+    double whole[2], flat[2];
+    fit_positions(false, _i, whole);
+    fit_positions(true, _i, flat);
+    for (int i = 0; i < 2; i++) ck_assert_double_le(fabs(whole[i] - flat[i]), 1e-5 * flat[i]);
+    ck_assert(whole[1] < whole[0]);
 }
 
 static ls_status fit_digits(const ls_layer *layers, size_t count, const ls_class_weight *weight) {
@@ -275,7 +324,7 @@ static ls_status fit_digits(const ls_layer *layers, size_t count, const ls_class
 
 TEST(class_weights_need_classes) {
     const ls_layer image[] = {ls_conv2d(2, 3)}, ten[] = {ls_dense(10)};
-    assert_refused(fit_digits(image, 1, NULL), "the dataset has classes, which need one axis");
+    assert_refused(fit_digits(image, 1, NULL), "the dataset has one class an example, which needs one axis");
     assert_ok(fit_digits(ten, 1, LS_CLASS_WEIGHT({9, 0})));
     assert_refused(fit_digits(ten, 1, LS_CLASS_WEIGHT({10, 1})), "class 10 is none of the dataset's 10");
     assert_refused(fit_digits(ten, 1, LS_CLASS_WEIGHT({1, 1}, {2, -1})), "the weight -1 of class 2");

@@ -15,7 +15,7 @@ struct row {
     const float *logits, *one_hot; /* label counts if one_hot is NULL */
     float *gradient;               /* may be NULL */
     int64_t classes, label;
-    double smoothing, scale; /* the row's weight is in scale */
+    double smoothing, scale; /* the row's weight is in scale, and its part in an example's mean */
     double delta;            /* of huber */
 };
 
@@ -201,14 +201,15 @@ ls_status ls_cpu_loss(const struct ls_op *op) {
     const struct ls_tensor *logits = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
     const float *weights = op->tensors[LS_ARG_WEIGHTS].data;
     float *gradient = op->tensors[LS_ARG_DLOGITS].data;
-    int64_t rows = logits->shape.dims[0], classes = logits->shape.dims[1];
+    const struct ls_labels_extent extent = ls_labels_extent(&logits->shape);
+    int64_t positions = extent.positions, rows = extent.rows * positions, classes = extent.classes;
     bool sparse = labels->dtype == LS_INT32;
     row_fn *run_row = row_function(op->kind);
     ls_status status = sparse ? ls_labels_check(labels->data, rows, ls_labels_classes(op, classes)) : LS_OK;
     if (status) return status;
-    struct ls_loss_sums sums = {.rows = rows};
+    struct ls_loss_sums sums = {.rows = extent.rows};
     for (int64_t r = 0; r < rows; r++) {
-        double weight = weights ? (double)weights[r] : 1;
+        double weight = weights ? (double)weights[r / positions] : 1, part = weight / (double)positions;
         struct ls_loss_sums own = {0};
         struct row row = {.logits = (const float *)logits->data + r * classes,
                           .one_hot = sparse ? NULL : (const float *)labels->data + r * classes,
@@ -216,12 +217,12 @@ ls_status ls_cpu_loss(const struct ls_op *op) {
                           .classes = classes,
                           .label = sparse ? ((const int32_t *)labels->data)[r] : 0,
                           .smoothing = (double)op->alpha,
-                          .scale = op->scale ? (double)*op->scale * weight : 0,
+                          .scale = op->scale ? (double)*op->scale * part : 0,
                           .delta = (double)op->beta};
         run_row(&row, &own);
-        sums.loss += own.loss * weight;
+        sums.loss += own.loss * part;
         sums.correct += own.correct;
-        sums.weight += weight;
+        sums.weight += r % positions ? 0 : weight;
     }
     op->sums->loss = sums.loss;
     op->sums->weight = sums.weight;
@@ -233,7 +234,8 @@ ls_status ls_cpu_loss(const struct ls_op *op) {
 ls_status ls_cpu_one_hot(const struct ls_op *op) {
     const struct ls_tensor *y = &op->tensors[LS_ARG_ONE_HOT];
     const int32_t *labels = op->tensors[LS_ARG_LABELS].data;
-    int64_t rows = y->shape.dims[0], classes = y->shape.dims[1];
+    const struct ls_labels_extent extent = ls_labels_extent(&y->shape);
+    int64_t rows = extent.rows * extent.positions, classes = extent.classes;
     ls_status status = ls_labels_check(labels, rows, ls_labels_classes(op, classes));
     if (status) return status;
     memset(y->data, 0, (size_t)(rows * classes) * sizeof(float));

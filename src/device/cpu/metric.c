@@ -58,7 +58,8 @@ static double share(const struct ls_op *op, const struct row *row) {
 
 ls_status ls_cpu_metric(const struct ls_op *op) {
     const struct ls_tensor *outputs = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
-    int64_t rows = outputs->shape.dims[0], classes = outputs->shape.dims[1];
+    const struct ls_labels_extent extent = ls_labels_extent(&outputs->shape);
+    int64_t positions = extent.positions, rows = extent.rows * positions, classes = extent.classes;
     bool sparse = labels->dtype == LS_INT32;
     ls_status status = sparse ? ls_labels_check(labels->data, rows, ls_labels_classes(op, classes)) : LS_OK;
     if (status) return status;
@@ -69,7 +70,7 @@ ls_status ls_cpu_metric(const struct ls_op *op) {
                                 .one_hot = sparse ? NULL : (const float *)labels->data + r * classes,
                                 .classes = classes,
                                 .label = sparse ? ((const int32_t *)labels->data)[r] : 0};
-        sum += share(op, &row) * (weights ? (double)weights[r] : 1);
+        sum += share(op, &row) * (weights ? (double)weights[r / positions] : 1) / (double)positions;
     }
     *op->value = sum;
     return LS_OK;

@@ -14,10 +14,10 @@ extern "C" {
 
 /* Rows of outputs and their labels. */
 struct ls_cuda_label_rows {
-    const float *outputs, *one_hot; /* (rows, classes); labels count if one_hot is NULL */
-    const int32_t *labels;          /* (rows) or NULL */
-    const float *weights;           /* (rows) or NULL if all are 1 */
-    int64_t rows, classes;
+    const float *outputs, *one_hot;   /* (rows, classes); labels count if one_hot is NULL */
+    const int32_t *labels;            /* (rows) or NULL */
+    const float *weights;             /* (rows / positions) or NULL if all are 1 */
+    int64_t rows, positions, classes; /* so many rows are one example, whose loss is their mean */
     int64_t limit; /* labels are below it, from 0; 0 allows any. A row with another label is left out: a fault */
     struct ls_cuda_fault *fault;
 };

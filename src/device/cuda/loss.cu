@@ -14,8 +14,12 @@ namespace {
 struct row {
     const float *outputs, *one_hot; /* label counts if one_hot is NULL */
     int64_t classes, label;
-    double weight;
+    double weight; /* as a part in its example's mean */
 };
+
+__device__ double weight_of(const struct ls_cuda_label_rows &rows, int64_t row) {
+    return rows.weights ? static_cast<double>(rows.weights[row / rows.positions]) : 1.0;
+}
 
 __device__ bool is_class(const struct ls_cuda_label_rows &rows, int64_t label) {
     return !rows.limit || (label >= 0 && label < rows.limit);
@@ -25,7 +29,7 @@ __device__ bool is_class(const struct ls_cuda_label_rows &rows, int64_t label) {
 __device__ bool find_row(const struct ls_cuda_label_rows &rows, struct row *row) {
     int64_t at = blockIdx.x, first = at * rows.classes;
     *row = {rows.outputs + first, rows.one_hot ? rows.one_hot + first : nullptr, rows.classes,
-            rows.labels ? rows.labels[at] : 0, rows.weights ? static_cast<double>(rows.weights[at]) : 1.0};
+            rows.labels ? rows.labels[at] : 0, weight_of(rows, at) / static_cast<double>(rows.positions)};
     return !rows.labels || is_class(rows, row->label);
 }
 
@@ -203,7 +207,7 @@ __global__ void add_losses(struct ls_cuda_loss loss) {
     for (int64_t r = threadIdx.x; r < loss.rows.rows; r += blockDim.x) {
         value += loss.row_losses[r];
         correct += static_cast<double>(loss.row_correct[r]);
-        weight += loss.rows.weights ? static_cast<double>(loss.rows.weights[r]) : 1.0;
+        weight += r % loss.rows.positions ? 0.0 : weight_of(loss.rows, r);
     }
     value = ls_block_sum(value);
     correct = ls_block_sum(correct);
@@ -211,7 +215,7 @@ __global__ void add_losses(struct ls_cuda_loss loss) {
     if (threadIdx.x != 0) return;
     loss.sums->loss = value;
     loss.sums->correct = static_cast<int64_t>(correct);
-    loss.sums->rows = loss.rows.rows;
+    loss.sums->rows = loss.rows.rows / loss.rows.positions;
     loss.sums->weight = weight;
 }
 

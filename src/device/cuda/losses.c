@@ -6,19 +6,22 @@
 
 static struct ls_cuda_label_rows rows_of(const struct ls_op *op) {
     const struct ls_tensor *outputs = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
+    const struct ls_labels_extent extent = ls_labels_extent(&outputs->shape);
     bool sparse = labels->dtype == LS_INT32;
     return (struct ls_cuda_label_rows){.outputs = outputs->data,
                                        .one_hot = sparse ? NULL : labels->data,
                                        .labels = sparse ? labels->data : NULL,
                                        .weights = op->tensors[LS_ARG_WEIGHTS].data,
-                                       .rows = outputs->shape.dims[0],
-                                       .classes = outputs->shape.dims[1],
-                                       .limit = ls_labels_classes(op, outputs->shape.dims[1]),
+                                       .rows = extent.rows * extent.positions,
+                                       .positions = extent.positions,
+                                       .classes = extent.classes,
+                                       .limit = ls_labels_classes(op, extent.classes),
                                        .fault = ls_cuda_op_of(op)->device->fault};
 }
 
 static int64_t row_count(const struct ls_op *op) {
-    return op->tensors[LS_ARG_LOGITS].shape.dims[0];
+    const struct ls_labels_extent extent = ls_labels_extent(&op->tensors[LS_ARG_LOGITS].shape);
+    return extent.rows * extent.positions;
 }
 
 ls_status ls_cuda_loss_build(struct ls_cuda_device *device, struct ls_op *op) {
@@ -51,10 +54,11 @@ ls_status ls_cuda_metric_run(const struct ls_op *op) {
 
 ls_status ls_cuda_one_hot_run(const struct ls_op *op) {
     const struct ls_tensor *y = &op->tensors[LS_ARG_ONE_HOT];
+    const struct ls_labels_extent extent = ls_labels_extent(&y->shape);
     const struct ls_cuda_label_rows rows = {.labels = op->tensors[LS_ARG_LABELS].data,
-                                            .rows = y->shape.dims[0],
-                                            .classes = y->shape.dims[1],
-                                            .limit = y->shape.dims[1],
+                                            .rows = extent.rows * extent.positions,
+                                            .classes = extent.classes,
+                                            .limit = extent.classes,
                                             .fault = ls_cuda_op_of(op)->device->fault};
     return ls_cuda_launched(op, ls_cuda_one_hot(&rows, y->data, ls_cuda_stream(op)));
 }
