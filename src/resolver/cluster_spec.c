@@ -108,14 +108,6 @@ ls_status ls_cluster_spec_add(ls_cluster_spec *spec, const char *job, int index,
 
 /* ---- from JSON ---- */
 
-/* An element's index: its place in a list, its key in an object. -1: none. */
-static int index_of(const cJSON *value, bool named, int place) {
-    if (!named) return place;
-    const char *key = value->string;
-    size_t digits = strspn(key, "0123456789");
-    return !digits || key[digits] || digits > 9 ? -1 : (int)strtol(key, NULL, 10);
-}
-
 static ls_status take_job(ls_cluster_spec *spec, const cJSON *tasks) {
     const char *job = tasks->string;
     bool named = cJSON_IsObject(tasks);
@@ -128,7 +120,7 @@ static ls_status take_job(ls_cluster_spec *spec, const cJSON *tasks) {
     if (range.begin < range.end)
         return ls_fail(LS_INVALID_ARGUMENT, "cluster: the job %s stands twice; keep one", quoted.text);
     for (const cJSON *value = tasks->child; value; value = value->next) {
-        int index = index_of(value, named, place++);
+        int index = named ? ls_tf_config_json_index(value) : place++;
         if (index < 0)
             return ls_fail(LS_INVALID_ARGUMENT,
                            "cluster: job %s has the key %s, which is no task index; use \"0\", \"1\", ...", quoted.text,

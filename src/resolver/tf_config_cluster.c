@@ -33,16 +33,9 @@ static ls_status read_tf_config_cluster_list(struct ls_tf_reader *reader, enum l
     return LS_OK;
 }
 
-/* A key of a map as an index; -1 if it is none. */
-static int map_index(const char *key) {
-    size_t digits = strspn(key, "0123456789");
-    if (!digits || key[digits] || digits > 9) return -1;
-    return (int)strtol(key, NULL, 10);
-}
-
 static ls_status read_map(struct ls_tf_reader *reader, enum ls_task_type type, const cJSON *map) {
     for (const cJSON *value = map->child; value; value = value->next) {
-        int index = map_index(value->string);
+        int index = ls_tf_config_json_index(value);
         if (index < 0)
             return ls_fail(
                 LS_INVALID_ARGUMENT, "TF_CONFIG: %s.%s has the key %s, which is no task index; use \"0\", \"1\", ...",

@@ -2,6 +2,7 @@
 #include "resolver/tf_config_json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/plain.h"
@@ -9,6 +10,11 @@
 cJSON *ls_tf_config_json_parse(const char *text, size_t size) {
     LS_PLAIN;
     return cJSON_ParseWithLengthOpts(text, size, NULL, false);
+}
+
+int ls_tf_config_json_index(const cJSON *json) {
+    size_t digits = strspn(json->string, "0123456789");
+    return !digits || json->string[digits] || digits > 9 ? -1 : (int)strtol(json->string, NULL, 10);
 }
 
 struct ls_quoted ls_tf_config_json_quote_text(const char *text) {

@@ -7,6 +7,9 @@
  * element of an object has its key. */
 cJSON *ls_tf_config_json_parse(const char *text, size_t size);
 
+/* The key of an object's element as a task index; -1 if it is none. */
+int ls_tf_config_json_index(const cJSON *json);
+
 /* A short text for messages: printable ASCII only, cut where it is long. Use: ls_fail(..., "%s",
  * ls_tf_config_json_quote_text(x).text). */
 struct ls_quoted {
