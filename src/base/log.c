@@ -12,10 +12,6 @@
 
 static const char *const level_words[] = {"error: ", "warning: ", "", "debug: "};
 
-static void write_stderr(const char *line) {
-    (void)fprintf(stderr, "lockstep: %s\n", line); /* one call: stderr is unbuffered but locked */
-}
-
 /* {"time": "2026-11-23T10:00:00.123Z", "level": "info", "task": "worker:1", "message": "..."} */
 static void write_json(const struct ls_log *log, ls_log_level level, const char *text) {
     static const char *const levels[] = {"error", "warning", "info", "debug"};
@@ -49,5 +45,5 @@ void ls_log_write(const struct ls_log *log, ls_log_level level, const char *form
     if (log->sink)
         log->sink(log->context, level, line);
     else
-        write_stderr(line);
+        (void)fprintf(stderr, "lockstep: %s\n", line); /* one call: stderr is unbuffered but locked */
 }

@@ -12,7 +12,6 @@
 #include "observe/event_file.h"
 #include "callbacks/graph_event.h"
 #include "callbacks/weight_images.h"
-#include "observe/event_cut.h"
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/training.h"

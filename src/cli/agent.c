@@ -22,7 +22,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "launch/run_frame.h"
-#include "launch/run_interface.h"
 #include "launch/run_ports.h"
 #include "launch/run_worker.h"
 

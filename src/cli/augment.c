@@ -1,5 +1,5 @@
 /* Reading --augment and its neighbours. */
-#include "cli/augment.h"
+#include "cli/common_options.h"
 
 #include <ctype.h>
 #include <math.h>

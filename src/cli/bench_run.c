@@ -433,10 +433,6 @@ static ls_status open_ranks(struct bench *bench, int *devices) {
     return LS_OK;
 }
 
-static ls_status close_ranks(struct bench *bench, ls_status status) {
-    return bench->gpus ? ls_tools_gpus_close(bench->gpus, status) : ls_communicator_close(bench->communicator, status);
-}
-
 int bench_run(const struct bench_options *options) {
     void *made = NULL;
     struct bench bench = {.options = options, .made = &made};
@@ -456,5 +452,6 @@ int bench_run(const struct bench_options *options) {
     status = explain(&bench);
     if (!status) status = run_all(&bench, &result);
     release(&bench);
-    return report(&bench, close_ranks(&bench, status), &result);
+    status = bench.gpus ? ls_tools_gpus_close(bench.gpus, status) : ls_communicator_close(bench.communicator, status);
+    return report(&bench, status, &result);
 }

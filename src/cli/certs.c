@@ -50,7 +50,5 @@ int certs_main(int argc, char **argv) {
     if (!request.folder) return ls_usage_error(&line, "it needs a folder");
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
     ls_status status = ls_tools_certificates(request.folder, request.tf_config, request.tasks, request.days, &text);
-    if (!status) (void)fputs(text, stdout);
-    ls_memory_free(text);
-    return ls_exit(status);
+    return ls_exit_text(status, text);
 }

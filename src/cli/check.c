@@ -49,9 +49,7 @@ static int check_json(const char *tf_config) {
 static int check_text(const char *tf_config) {
     char *text = NULL;
     ls_status status = ls_tools_check_text(tf_config, &text);
-    if (text && !status) (void)fputs(text, stdout);
-    ls_memory_free(text);
-    return ls_exit(status);
+    return ls_exit_text(status, text);
 }
 
 static int connect_to_all(const char *tf_config, double seconds, bool json) {

@@ -46,7 +46,10 @@ bool ls_serve_is_due(void);
 /* Serves until the workers have finished. Returns the exit status. */
 int ls_serve_run(void);
 
-/* The terminal of standard output. */
+/* Standard output, and the terminal that it may be. */
+
+/* Prints the text, which may be NULL, unless there was an error, and frees it. Returns the exit status. */
+int ls_exit_text(ls_status status, char *text);
 
 /* True if the locale has UTF-8, as setlocale would find it. */
 bool ls_terminal_is_utf8(void);
@@ -75,3 +78,19 @@ struct ls_evaluation {
 };
 /* Measures and prints; the exit status. */
 int ls_evaluation_run(struct ls_saved_model *saved, const struct ls_evaluation *evaluation);
+
+/* A folder of checkpoints that a training writes: the next one, or that there will be none. */
+
+struct ls_watch {
+    const char *folder;
+    double timeout; /* seconds without a new checkpoint after which it ends; 0 sets no limit */
+    bool evaluator; /* of TF_CONFIG: its training comes, or is given up */
+    long long step; /* of the newest one that was found; -1: none was */
+    /* its own */
+    bool seen, held; /* a training had the folder; its lock keeps others out */
+    double found,
+        left; /* times: of the newest one or of the start; since when no training has the folder, 0: one has */
+};
+/* Waits for a checkpoint of a later step: *path has it, or is empty where there will be none, and stderr says why.
+ * DEADLINE_EXCEEDED and UNAVAILABLE: the training did not come, or does not come back. */
+ls_status ls_watch_next(struct ls_watch *watch, char *path, size_t size);

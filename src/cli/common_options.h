@@ -19,3 +19,14 @@ bool ls_check_weights(const struct ls_command_line *line, const char *weights);
 
 /* Returns true if lockstep check --json has that text of this environment: "\"task_type\": \"ps\"". */
 bool ls_check_says(const char *text);
+
+/* The stages that lockstep train puts behind its data. */
+
+#define LS_AUGMENT_MAX 16
+
+/* The requested augmentations: lists that end with a zero row. */
+struct ls_augment {
+    ls_map train[LS_AUGMENT_MAX + 2], test[2];
+    int count; /* of train, the range apart */
+};
+extern const struct ls_option ls_augment_option[], ls_symmetric_option[]; /* of it */

@@ -44,18 +44,11 @@ static const struct ls_option_table tables[] = {{"options", rows, 0},
 int data_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep data", argc, argv, about, more, tables, 0};
     struct request request = {.data = {.size = sizeof(ls_dataset_options), .batch_size = BATCH}, .samples = SAMPLES};
-    const char *source = NULL;
-    for (;;) { /* options may stand behind the source */
-        int code = ls_options_read(&line, &request);
-        if (code >= 0) return code;
-        if (line.next >= argc) break;
-        if (source) return ls_usage_error(&line, "'%s' and '%s' are given: one source", source, argv[line.next]);
-        source = argv[line.next++];
-    }
-    if (!source) return ls_usage_error(&line, "no source is given");
+    int count, code = ls_options_read_around(&line, &request, &count);
+    if (code >= 0) return code;
+    if (!count) return ls_usage_error(&line, "no source is given");
+    if (count > 1) return ls_usage_error(&line, "'%s' and '%s' are given: one source", argv[0], argv[1]);
     char *text = NULL;
-    ls_status status = ls_tools_data(source, &request.data, request.samples, request.json, &text);
-    if (text) (void)fputs(text, stdout);
-    ls_memory_free(text);
-    return ls_exit(status);
+    ls_status status = ls_tools_data(argv[0], &request.data, request.samples, request.json, &text);
+    return ls_exit_text(status, text);
 }

@@ -14,7 +14,6 @@
 #include "cli/config.h"
 #include "cli/report.h"
 #include "cli/signals.h"
-#include "cli/watch.h"
 
 static const char about[] =
     "lockstep evaluate: measure a saved model on a dataset\n"

@@ -112,7 +112,5 @@ int plan_main(int argc, char **argv) {
     options.bits = command.bits;
     options.measure = command.measure;
     ls_status status = ls_tools_plan(&options, make, &command.training, &text);
-    if (!status) (void)fputs(text, stdout);
-    ls_memory_free(text);
-    return ls_exit(status);
+    return ls_exit_text(status, text);
 }

@@ -54,13 +54,11 @@ static bool has_colours(void) {
     return isatty(STDOUT_FILENO) && !(off && *off) && !(terminal && !strcmp(terminal, "dumb"));
 }
 
-static ls_status plot_logs(const struct request *request, const char *const *paths, int count) {
+static int plot_logs(const struct request *request, const char *const *paths, int count) {
     char *text = NULL;
     bool ascii = request->ascii || !ls_terminal_is_utf8();
     ls_status status = ls_tools_plot(paths, count, request->metrics, request->output, ascii, has_colours(), &text);
-    if (text) (void)fputs(text, stdout);
-    ls_memory_free(text);
-    return status;
+    return ls_exit_text(status, text);
 }
 
 /* False after the error has been printed. */
@@ -88,5 +86,5 @@ int plot_main(int argc, char **argv) {
     bool timeline = has_ending(argv[0], ".json");
     if (!check_request(&line, &request, argv, count, timeline)) return LS_EXIT_USAGE;
     const char *const *paths = (const char *const *)argv;
-    return ls_exit(timeline ? ls_tools_timeline_page(paths, count, request.output) : plot_logs(&request, paths, count));
+    return timeline ? ls_exit(ls_tools_timeline_page(paths, count, request.output)) : plot_logs(&request, paths, count);
 }

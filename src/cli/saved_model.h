@@ -3,7 +3,6 @@
 #include <lockstep/lockstep.h>
 #include <lockstep/tools.h>
 
-#include "cli/augment.h"
 #include "cli/common_options.h"
 #include "cli/train_model.h"
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/commands.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,4 +22,10 @@ void ls_terminal_size(int *columns, int *lines) {
     bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     *columns = known ? size.ws_col : 0;
     *lines = known ? size.ws_row : 0;
+}
+
+int ls_exit_text(ls_status status, char *text) {
+    if (!status && text) (void)fputs(text, stdout);
+    ls_memory_free(text);
+    return ls_exit(status);
 }

@@ -45,7 +45,5 @@ int timeline_main(int argc, char **argv) {
     if (!count) return ls_usage_error(&line, "no file is given");
     char *text = NULL;
     ls_status status = ls_tools_timeline((const char *const *)argv, count, request.output, request.json, &text);
-    if (text) (void)fputs(text, stdout);
-    ls_memory_free(text);
-    return ls_exit(status);
+    return ls_exit_text(status, text);
 }

@@ -220,11 +220,9 @@ static int run_dry(struct ls_train_options *training) {
     options.callbacks = training->callbacks.list;
     options.validates = training->validate;
     if (!status) status = ls_tools_plan(&options, make_dry, &run, &text);
-    if (!status) (void)fputs(text, stdout);
-    ls_memory_free(text);
     ls_train_callbacks_free(&training->callbacks);
     ls_dataset_free(run.validation);
-    return ls_exit(status);
+    return ls_exit_text(status, text);
 }
 
 int train_main(int argc, char **argv) {

@@ -3,7 +3,6 @@
 #include <lockstep/lockstep.h>
 #include <lockstep/tools.h>
 
-#include "cli/augment.h"
 #include "cli/callback_options.h"
 #include "cli/common_options.h"
 #include "cli/options.h"

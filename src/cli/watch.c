@@ -1,6 +1,6 @@
 /* Watching ends when the training has left its folder. A training holds the folder's lock while it runs, and lets it go
  * at its end, of whatever kind; that of one that was killed stays and keeps nobody out. */
-#include "cli/watch.h"
+#include "cli/commands.h"
 
 #include <errno.h>
 #include <lockstep/tools.h>

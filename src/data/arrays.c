@@ -122,7 +122,7 @@ ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_dataset_optio
     LS_NEW(struct arrays, made, "a dataset");
     *made = filled;
     if (options) made->source.split = options->split;
-    return ls_dataset_from_source(&made->source, options, dataset);
+    return ls_dataset_from_source(LS_OK, &made->source, options, dataset);
 }
 
 ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,

@@ -68,10 +68,6 @@ ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, 
     return LS_OK;
 }
 
-static int file_count(ls_split split) {
-    return split == LS_TEST ? 1 : MAX_FILES;
-}
-
 /* The path of a split's i-th file; NULL when there is no memory. */
 static char *file_path(const char *folder, ls_split split, int i) {
     char name[32];
@@ -89,7 +85,7 @@ ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present) 
 }
 
 static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_split split) {
-    for (int i = 0; i < file_count(split); i++) {
+    for (int i = 0; i < (split == LS_TEST ? 1 : MAX_FILES); i++) {
         LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, i);
         if (!path) return ls_fail_memory("a file name", 0);
         size_t size = 0;
@@ -116,7 +112,5 @@ ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *optio
                                          .in_memory = true};
     cifar10->source.split = ls_role_of_two(filled.split);
     status = read_files(cifar10, folder, cifar10->source.split);
-    if (!status) return ls_dataset_from_source(&cifar10->source, &filled, dataset);
-    free_cifar10(&cifar10->source);
-    return status;
+    return ls_dataset_from_source(status, &cifar10->source, &filled, dataset);
 }

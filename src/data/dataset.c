@@ -10,7 +10,7 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "data/sources.h"
-#include "data/mix_up.h"
+#include "data/stage.h"
 #include "data/order.h"
 
 #define DEFAULT_BATCH_SIZE 32
@@ -201,8 +201,9 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     return LS_OK;
 }
 
-ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset) {
-    ls_status status = make_dataset(&source, options, dataset);
+ls_status ls_dataset_from_source(ls_status status, struct ls_source *source, const ls_dataset_options *options,
+                                 ls_dataset **dataset) {
+    if (!status) status = make_dataset(&source, options, dataset);
     if (status) source->ops->free(source);
     return status;
 }

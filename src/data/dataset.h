@@ -73,9 +73,10 @@ struct ls_dataset {
 };
 /* Until one more call of ls_dataset_free. */
 void ls_dataset_hold(const ls_dataset *dataset);
-/* Takes source, which is freed on failure too. Checks options; NULL means all defaults. INVALID_ARGUMENT names the
- * field and the value. */
-ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset);
+/* Takes source, which is freed on failure too: on that of status, which is returned, and on its own. Checks options;
+ * NULL means all defaults. INVALID_ARGUMENT names the field and the value. */
+ls_status ls_dataset_from_source(ls_status status, struct ls_source *source, const ls_dataset_options *options,
+                                 ls_dataset **dataset);
 /* The source's example, before maps; of a damaged one the error says how to go on without it. */
 ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float *features,
                                  const struct ls_targets *targets);

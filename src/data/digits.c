@@ -331,7 +331,5 @@ ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **data
     digits->stream = ls_random_stream(filled.split != LS_TRAIN ? "digits/test" : "digits/train");
     struct ls_source *source = &digits->source;
     status = ls_source_cache(&source);
-    if (!status) return ls_dataset_from_source(source, &filled, dataset);
-    free_digits(source);
-    return status;
+    return ls_dataset_from_source(status, source, &filled, dataset);
 }

@@ -302,9 +302,7 @@ static ls_status open_images(struct images *images, ls_status status, const ls_d
     images->source.files = images->source.count;
     images->source.others = images->paths.others;
     images->source.unread = images->paths.unread;
-    if (!status) return ls_dataset_from_source(&images->source, options, dataset);
-    free_images(&images->source);
-    return status;
+    return ls_dataset_from_source(status, &images->source, options, dataset);
 }
 
 ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {

@@ -11,7 +11,6 @@
 #include "base/random.h"
 #include "base/plain.h"
 #include "data/stage.h"
-#include "data/mix_up.h"
 
 #define MAX_STAGES 64
 

@@ -1,6 +1,6 @@
 /* Keras mixes the examples of a batch with each other. Here the partner is any example of the dataset, so that it does
  * not depend on how batches are divided: the bits stay those of every layout. */
-#include "data/mix_up.h"
+#include "data/stage.h"
 
 #include <math.h>
 #include <string.h>

@@ -163,10 +163,6 @@ ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options
     mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist", .bytes = true, .in_memory = true};
     mnist->source.split = ls_role_of_two(filled.split);
     status = read_files(mnist, folder, mnist->source.split);
-    if (status) {
-        free_mnist(&mnist->source);
-        return status;
-    }
-    describe_source(mnist);
-    return ls_dataset_from_source(&mnist->source, &filled, dataset);
+    if (!status) describe_source(mnist);
+    return ls_dataset_from_source(status, &mnist->source, &filled, dataset);
 }

@@ -321,9 +321,7 @@ static ls_status open_arrays(const char *path, bool unlabelled, const ls_dataset
     arrays->source = (struct ls_source){
         .ops = &numpy_ops, .kind = "numpy", .split = options->split, .in_memory = true, .unlabelled = unlabelled};
     ls_status status = (unlabelled ? read_unlabelled : read_arrays)(arrays, path, options);
-    if (!status) return ls_dataset_from_source(&arrays->source, options, dataset);
-    free_arrays(&arrays->source);
-    return status;
+    return ls_dataset_from_source(status, &arrays->source, options, dataset);
 }
 
 ls_status ls_numpy_unlabelled(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {

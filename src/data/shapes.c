@@ -160,5 +160,5 @@ ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **data
     if (filled.limit) shapes->source.count = filled.limit;
     shapes->seed = filled.seed;
     shapes->stream = ls_random_stream(filled.split != LS_TRAIN ? "shapes/test" : "shapes/train");
-    return ls_dataset_from_source(&shapes->source, &filled, dataset);
+    return ls_dataset_from_source(LS_OK, &shapes->source, &filled, dataset);
 }

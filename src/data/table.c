@@ -371,9 +371,7 @@ static ls_status open_file(const char *path, const ls_dataset_options *options, 
     LS_NEW(struct table, table, "a dataset");
     table->source = (struct ls_source){.ops = &table_ops, .kind = "csv", .split = options->split, .in_memory = true};
     ls_status status = open_table(path, options, needs_target, table);
-    if (!status) return ls_dataset_from_source(&table->source, options, dataset);
-    free_table(&table->source);
-    return status;
+    return ls_dataset_from_source(status, &table->source, options, dataset);
 }
 
 /* The columns of a folder's other files are what they are in its training split. */

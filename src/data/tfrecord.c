@@ -374,7 +374,5 @@ ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *opti
     LS_NEW(struct records, records, "a dataset");
     records->source = (struct ls_source){.ops = &image_ops, .kind = "tfrecord"};
     status = open_all(records, folder, &filled);
-    if (!status) return ls_dataset_from_source(&records->source, &filled, dataset);
-    free_records(&records->source);
-    return status;
+    return ls_dataset_from_source(status, &records->source, &filled, dataset);
 }

@@ -65,5 +65,5 @@ ls_status ls_dataset_words(const ls_dataset_options *options, ls_dataset **datas
     if (filled.limit) words->source.count = filled.limit;
     words->seed = filled.seed;
     words->stream = ls_random_stream(filled.split != LS_TRAIN ? "words/test" : "words/train");
-    return ls_dataset_from_source(&words->source, &filled, dataset);
+    return ls_dataset_from_source(LS_OK, &words->source, &filled, dataset);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/run_moves.h"
+#include "launch/run_hosts.h"
 
 #define FAILURES_MOST 10 /* of a host, which is left out for good then */
 

@@ -11,9 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch/run_moves.h"
-#include "launch/run_reach.h"
-
 #define INPUT_SIZE 32768
 #define MORE_HOSTS 1024 /* that may come later; who has left makes room */
 

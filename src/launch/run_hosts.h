@@ -109,3 +109,33 @@ bool ls_hosts_is_here(const struct ls_hosts_options *options, const ls_tools_slo
 void ls_hosts_empty(struct ls_host *host);
 /* Ends the agent of a host whose workers have all ended. */
 void ls_hosts_retire(struct ls_host *host);
+
+/* Reaches the hosts: starts the agents, most through a remote shell, and waits until each has said who it is. */
+
+/* All at once. False after a line on standard error for each host that cannot be had. */
+bool ls_reach(struct ls_run_hosts *hosts);
+/* Starts the agent of one host, which asks for the ports that the host had. */
+void ls_reach_start(struct ls_run_hosts *hosts, struct ls_host *host);
+/* Takes what has come from it: the host is ready then, or has a why. */
+void ls_reach_answer(struct ls_run_hosts *hosts, struct ls_host *host);
+/* Takes a whole line, without its end, that the shell or the agent has written for people; NULL if there is none. It
+ * lives until the next call. */
+char *ls_reach_line(struct ls_host *host);
+
+/* The places of lockstep run's workers: TF_CONFIG's cluster, the file of LOCKSTEP_ADDRESSES, and hosts that come later
+ * or take ranks over. */
+
+/* A name by which only this machine finds itself. */
+bool ls_moves_is_loopback(const char *name);
+/* Gives each host that has answered an address, and notes where its ranks are. */
+void ls_moves_address(struct ls_run_hosts *hosts);
+/* Writes launch->cluster; false without memory. */
+bool ls_moves_cluster(struct ls_run_hosts *hosts);
+/* Tells all agents where all ranks are. */
+void ls_moves_tell(struct ls_run_hosts *hosts);
+/* The number of processes that may start on a named host: its slots without those of processes that run. */
+int ls_moves_free(const struct ls_run_hosts *hosts, const ls_tools_slots *named, const struct ls_worker *workers);
+/* Starts an agent on a host for count ranks that have ended, or were never started; ls_hosts_start then makes a rank
+ * wait for it. NULL without memory or room. */
+struct ls_host *ls_moves_place(struct ls_run_hosts *hosts, const ls_tools_slots *named, const int *ranks, int count,
+                               const struct ls_worker *workers);

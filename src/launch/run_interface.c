@@ -1,5 +1,5 @@
 /* Compares each address of this machine with an interface's name or a network. */
-#include "launch/run_interface.h"
+#include "launch/run_ports.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -2,7 +2,7 @@
  * yet lead nowhere, and a file on each host says where all are. An agent is never given more ranks: a host that
  * takes some over gets one more agent, as a row of its own in the table of hosts. */
 #define _GNU_SOURCE
-#include "launch/run_moves.h"
+#include "launch/run_hosts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -20,3 +20,9 @@ bool ls_ports_take_again(const int *again, int count, struct ls_ports *ports);
 /* Gives the ports to the workers: just before they start. */
 void ls_ports_release(struct ls_ports *ports);
 void ls_ports_free(struct ls_ports *ports);
+
+/* The address by which other hosts reach this one, where --network-interface names it. */
+
+/* wanted: an interface ("eth0"), a network ("10.0.0.0/8") or an address. Writes the first address that fits, an IPv4
+ * one before IPv6; false, with why, if there is none. */
+bool ls_interface_address(const char *wanted, char *address, size_t size, char *why, size_t why_size);

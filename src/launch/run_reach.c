@@ -2,7 +2,7 @@
  * (BatchMode) and checks the keys of hosts as it does for its user. The command line
  * holds nothing but the path of this program: the rest goes through the agent's standard input. */
 #define _GNU_SOURCE
-#include "launch/run_reach.h"
+#include "launch/run_hosts.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/run_moves.h"
+#include "launch/run_hosts.h"
 #include "launch/run_private.h"
 
 #define LATE 30.0 /* seconds before the end of the first that has finished */

@@ -1,6 +1,5 @@
 /* Removes events that an interrupted training has written beyond the place where it goes on, so that repeated steps are
  * there once. */
-#include "observe/event_cut.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -11,16 +11,14 @@
 #define SAGEMAKER_PORT 7777 /* of its own torchrun */
 
 /* Counts the hosts and finds the own one. */
-static ls_status find_host(struct ls_launcher *launch, const struct ls_tf_config_json *hosts, const char *own) {
+static ls_status find_host(struct ls_launcher *launch, const cJSON *hosts, const char *own) {
     launch->rank = -1;
-    if (ls_tf_config_json_kind(hosts) != LS_JSON_ARRAY)
-        return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS is no list of names");
-    for (const struct ls_tf_config_json *host = ls_tf_config_json_first(hosts); host;
-         host = ls_tf_config_json_next(host)) {
-        if (ls_tf_config_json_kind(host) != LS_JSON_STRING)
+    if (!cJSON_IsArray(hosts)) return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS is no list of names");
+    for (const cJSON *host = hosts->child; host; host = host->next) {
+        if (!cJSON_IsString(host))
             return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS[%d] is %s, not a name", launch->size,
                            ls_tf_config_json_quote(host).text);
-        if (!strcmp(ls_tf_config_json_string(host), own)) launch->rank = launch->size;
+        if (!strcmp(host->valuestring, own)) launch->rank = launch->size;
         launch->size++;
     }
     if (launch->rank < 0)
@@ -32,12 +30,12 @@ static ls_status find_host(struct ls_launcher *launch, const struct ls_tf_config
 }
 
 /* A rank is a host's place in the list as it stands: SageMaker has sorted the names as text. */
-static ls_status read_hosts(struct ls_launcher *launch, const struct ls_tf_config_json *hosts, const char *own) {
+static ls_status read_hosts(struct ls_launcher *launch, const cJSON *hosts, const char *own) {
     ls_status status = find_host(launch, hosts, own);
-    const struct ls_tf_config_json *host = ls_tf_config_json_first(hosts);
+    const cJSON *host = hosts->child;
     for (int i = 0; i < launch->size && launch->size > 1 && !status; i++) {
-        status = ls_launcher_put(launch, i, ls_tf_config_json_string(host), SAGEMAKER_PORT);
-        host = ls_tf_config_json_next(host);
+        status = ls_launcher_put(launch, i, host->valuestring, SAGEMAKER_PORT);
+        host = host->next;
     }
     return status;
 }
@@ -46,10 +44,10 @@ ls_status ls_cloud_read_sagemaker(struct ls_launcher *launch) {
     const char *text = ls_launcher_variable("SM_HOSTS"), *own = ls_launcher_variable("SM_CURRENT_HOST");
     if (!text || !own) return LS_OK;
     if (ls_tf_config_syntax_check(text)) return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS='%.200s' is no JSON", text);
-    struct ls_tf_config_json *hosts = ls_tf_config_json_parse(text, strlen(text));
+    cJSON *hosts = ls_tf_config_json_parse(text, strlen(text));
     if (!hosts) return ls_fail_memory("the tree of SM_HOSTS", strlen(text));
     ls_status status = read_hosts(launch, hosts, own);
-    ls_tf_config_json_free(hosts);
+    cJSON_Delete(hosts);
     return status;
 }
 

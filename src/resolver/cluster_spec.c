@@ -108,59 +108,47 @@ ls_status ls_cluster_spec_add(ls_cluster_spec *spec, const char *job, int index,
 
 /* ---- from JSON ---- */
 
-/* An element's index: its place in a list, its key in an object. -1: none. */
-static int index_of(const struct ls_tf_config_json *value, bool named, int place) {
-    const char *key = ls_tf_config_json_key(value);
-    size_t digits = strspn(key, "0123456789");
-    if (!named) return place;
-    return !digits || key[digits] || digits > 9 ? -1 : (int)strtol(key, NULL, 10);
-}
-
-static ls_status take_job(ls_cluster_spec *spec, const struct ls_tf_config_json *tasks) {
-    const char *job = ls_tf_config_json_key(tasks);
-    bool named = ls_tf_config_json_kind(tasks) == LS_JSON_OBJECT;
+static ls_status take_job(ls_cluster_spec *spec, const cJSON *tasks) {
+    const char *job = tasks->string;
+    bool named = cJSON_IsObject(tasks);
     struct ls_quoted quoted = ls_tf_config_json_quote_text(job);
     int place = 0;
-    if (!named && ls_tf_config_json_kind(tasks) != LS_JSON_ARRAY)
+    if (!named && !cJSON_IsArray(tasks))
         return ls_fail(LS_INVALID_ARGUMENT, "cluster: job %s is %s, not a list; write [\"host:port\", ...]",
                        quoted.text, ls_tf_config_json_quote(tasks).text);
     struct job_range range = find_job(spec, job);
     if (range.begin < range.end)
         return ls_fail(LS_INVALID_ARGUMENT, "cluster: the job %s stands twice; keep one", quoted.text);
-    for (const struct ls_tf_config_json *value = ls_tf_config_json_first(tasks); value;
-         value = ls_tf_config_json_next(value)) {
-        int index = index_of(value, named, place++);
+    for (const cJSON *value = tasks->child; value; value = value->next) {
+        int index = named ? ls_tf_config_json_index(value) : place++;
         if (index < 0)
             return ls_fail(LS_INVALID_ARGUMENT,
                            "cluster: job %s has the key %s, which is no task index; use \"0\", \"1\", ...", quoted.text,
-                           ls_tf_config_json_quote_text(ls_tf_config_json_key(value)).text);
-        if (ls_tf_config_json_kind(value) != LS_JSON_STRING)
+                           ls_tf_config_json_quote_text(value->string).text);
+        if (!cJSON_IsString(value))
             return ls_fail(LS_INVALID_ARGUMENT, "cluster: job %s, index %d is %s, not an address; write \"host:port\"",
                            quoted.text, index, ls_tf_config_json_quote(value).text);
-        ls_status status = ls_cluster_spec_add(spec, job, index, ls_tf_config_json_string(value));
+        ls_status status = ls_cluster_spec_add(spec, job, index, value->valuestring);
         if (status) return status;
     }
     return LS_OK;
 }
 
 /* The member "cluster" of a TF_CONFIG, which is an object of jobs; a job of that name would be a list of texts. */
-static const struct ls_tf_config_json *find_jobs(const struct ls_tf_config_json *document) {
-    for (const struct ls_tf_config_json *item = ls_tf_config_json_first(document); item;
-         item = ls_tf_config_json_next(item)) {
-        const struct ls_tf_config_json *first = ls_tf_config_json_first(item);
-        bool jobs = ls_tf_config_json_kind(item) == LS_JSON_OBJECT &&
-                    (!first || ls_tf_config_json_kind(first) != LS_JSON_STRING);
-        if (jobs && !strcmp(ls_tf_config_json_key(item), "cluster")) return item;
+static const cJSON *find_jobs(const cJSON *document) {
+    for (const cJSON *item = document->child; item; item = item->next) {
+        const cJSON *first = item->child;
+        bool jobs = cJSON_IsObject(item) && (!first || !cJSON_IsString(first));
+        if (jobs && !strcmp(item->string, "cluster")) return item;
     }
     return document;
 }
 
-static ls_status take_document(ls_cluster_spec *spec, const struct ls_tf_config_json *document) {
-    if (ls_tf_config_json_kind(document) != LS_JSON_OBJECT)
+static ls_status take_document(ls_cluster_spec *spec, const cJSON *document) {
+    if (!cJSON_IsObject(document))
         return ls_fail(LS_INVALID_ARGUMENT, "cluster: %s is no object; write {\"worker\": [\"host:port\", ...]}",
                        ls_tf_config_json_quote(document).text);
-    for (const struct ls_tf_config_json *job = ls_tf_config_json_first(find_jobs(document)); job;
-         job = ls_tf_config_json_next(job)) {
+    for (const cJSON *job = find_jobs(document)->child; job; job = job->next) {
         ls_status status = take_job(spec, job);
         if (status) return status;
     }
@@ -170,10 +158,10 @@ static ls_status take_document(ls_cluster_spec *spec, const struct ls_tf_config_
 static ls_status take_json(ls_cluster_spec *spec, const char *text) {
     ls_status status = ls_tf_config_syntax_check(text);
     if (status) return ls_fail_context(status, "cluster");
-    struct ls_tf_config_json *document = ls_tf_config_json_parse(text, strlen(text));
+    cJSON *document = ls_tf_config_json_parse(text, strlen(text));
     if (!document) return ls_fail_memory("the tree of a cluster", strlen(text));
     status = take_document(spec, document);
-    ls_tf_config_json_free(document);
+    cJSON_Delete(document);
     return status;
 }
 

@@ -4,17 +4,15 @@
 
 #include <stdio.h>
 
-#include "base/status.h"
-
 ls_status ls_horovod_read(struct ls_launcher *launch) {
     const char *address = ls_launcher_variable("HOROVOD_GLOO_RENDEZVOUS_ADDR");
     const char *port = ls_launcher_variable("HOROVOD_GLOO_RENDEZVOUS_PORT");
     char job[LS_LAUNCHER_TEXT];
-    int local = 0;
+    bool here = false;
     ls_status status = ls_launcher_count(launch, "HOROVOD_RANK", "HOROVOD_SIZE");
-    if (status || launch->size <= 1 || !ls_launcher_variable("HOROVOD_LOCAL_SIZE")) return status;
-    status = ls_launcher_number("HOROVOD_LOCAL_SIZE", 1, launch->size, &local);
-    if (status || local < launch->size) return status;
+    if (status || launch->size <= 1) return status;
+    status = ls_launcher_all_here(launch, "HOROVOD_LOCAL_SIZE", &here);
+    if (status || !here) return status;
     (void)snprintf(job, sizeof(job), "horovod %.90s %.90s", address ? address : "", port ? port : "");
     return ls_launcher_put_local(launch, job);
 }

@@ -37,6 +37,14 @@ ls_status ls_launcher_number(const char *name, int least, int most, int *value) 
     return LS_OK;
 }
 
+ls_status ls_launcher_all_here(const struct ls_launcher *launch, const char *local_size, bool *here) {
+    int local = 0;
+    if (!ls_launcher_variable(local_size)) return LS_OK;
+    ls_status status = ls_launcher_number(local_size, 1, launch->size, &local);
+    *here = local == launch->size;
+    return status;
+}
+
 ls_status ls_launcher_count(struct ls_launcher *launch, const char *rank, const char *size) {
     bool has_rank = ls_launcher_variable(rank), has_size = ls_launcher_variable(size);
     int own, all;

@@ -5,16 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/status.h"
-
 /* All are here: their ports follow from the job's name, or from the process that has started them all. */
 static ls_status put_here(struct ls_launcher *launch, const char *local_size, const char *job_variable) {
     const char *job = ls_launcher_variable(job_variable);
     char text[LS_LAUNCHER_TEXT];
-    int local = 0;
-    if (!ls_launcher_variable(local_size)) return LS_OK;
-    ls_status status = ls_launcher_number(local_size, 1, launch->size, &local);
-    if (status || local < launch->size) return status;
+    bool here = false;
+    ls_status status = ls_launcher_all_here(launch, local_size, &here);
+    if (status || !here) return status;
     (void)snprintf(text, sizeof(text), "mpi %.120s %d", job ? job : "", job ? 0 : (int)getppid());
     return ls_launcher_put_local(launch, text);
 }

@@ -9,22 +9,20 @@
 
 #define TEXT_LIMIT ((size_t)16 << 20) /* bytes; the job key of some emitters holds a whole job description */
 
-ls_status ls_tf_config_find(const struct ls_tf_config_json *object, const char *key, const char *path,
-                            const struct ls_tf_config_json **value) {
-    const struct ls_tf_config_json *found = NULL;
-    for (const struct ls_tf_config_json *item = ls_tf_config_json_first(object); item;
-         item = ls_tf_config_json_next(item)) {
-        if (strcmp(ls_tf_config_json_key(item), key)) continue;
+ls_status ls_tf_config_find(const cJSON *object, const char *key, const char *path, const cJSON **value) {
+    const cJSON *found = NULL, *item;
+    cJSON_ArrayForEach(item, object) {
+        if (strcmp(item->string, key)) continue;
         if (found) return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: the key %s stands twice; keep one", path);
         found = item;
     }
-    *value = found && ls_tf_config_json_kind(found) != LS_JSON_NULL ? found : NULL;
+    *value = found && !cJSON_IsNull(found) ? found : NULL;
     return LS_OK;
 }
 
-static ls_status check_cluster_kind(const char *key, const struct ls_tf_config_json *cluster) {
-    if (!cluster || ls_tf_config_json_kind(cluster) == LS_JSON_OBJECT) return LS_OK;
-    if (ls_tf_config_json_kind(cluster) == LS_JSON_STRING)
+static ls_status check_cluster_kind(const char *key, const cJSON *cluster) {
+    if (!cluster || cJSON_IsObject(cluster)) return LS_OK;
+    if (cJSON_IsString(cluster))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG: %s is the text %s, not an object; was it encoded as JSON twice?", key,
                        ls_tf_config_json_quote(cluster).text);
@@ -33,15 +31,15 @@ static ls_status check_cluster_kind(const char *key, const struct ls_tf_config_j
 }
 
 /* cluster, or sparseCluster, which TFJobs with dynamic workers wrote until 2023. */
-static ls_status find_cluster(struct ls_tf_reader *reader, const struct ls_tf_config_json *document) {
-    const struct ls_tf_config_json *dense = NULL, *sparse = NULL;
+static ls_status find_cluster(struct ls_tf_reader *reader, const cJSON *document) {
+    const cJSON *dense = NULL, *sparse = NULL;
     ls_status status = ls_tf_config_find(document, "cluster", "cluster", &dense);
     if (!status) status = ls_tf_config_find(document, "sparseCluster", "sparseCluster", &sparse);
     if (!status) status = check_cluster_kind("cluster", dense);
     if (!status) status = check_cluster_kind("sparseCluster", sparse);
     if (status) return status;
-    if (!ls_tf_config_json_first(dense)) dense = NULL;
-    if (!ls_tf_config_json_first(sparse)) sparse = NULL;
+    if (dense && !dense->child) dense = NULL;
+    if (sparse && !sparse->child) sparse = NULL;
     if (dense && sparse)
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: cluster and sparseCluster are both given; keep one");
     reader->cluster = dense ? dense : sparse;
@@ -49,11 +47,11 @@ static ls_status find_cluster(struct ls_tf_reader *reader, const struct ls_tf_co
     return LS_OK;
 }
 
-static ls_status find_parts(struct ls_tf_reader *reader, const struct ls_tf_config_json *document) {
-    if (ls_tf_config_json_kind(document) == LS_JSON_STRING)
+static ls_status find_parts(struct ls_tf_reader *reader, const cJSON *document) {
+    if (cJSON_IsString(document))
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG is the text %s, not an object; was it encoded as JSON twice?",
                        ls_tf_config_json_quote(document).text);
-    if (ls_tf_config_json_kind(document) != LS_JSON_OBJECT)
+    if (!cJSON_IsObject(document))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG is %s, not an object; write {\"cluster\": {...}, \"task\": {...}}",
                        ls_tf_config_json_quote(document).text);
@@ -63,10 +61,10 @@ static ls_status find_parts(struct ls_tf_reader *reader, const struct ls_tf_conf
 }
 
 static ls_status check_rpc_layer(const struct ls_tf_reader *reader) {
-    const struct ls_tf_config_json *layer = reader->rpc_layer;
+    const cJSON *layer = reader->rpc_layer;
     if (!layer) return LS_OK;
-    const char *name = ls_tf_config_json_string(layer);
-    if (ls_tf_config_json_kind(layer) == LS_JSON_STRING && (!*name || !strcmp(name, "grpc"))) return LS_OK;
+    const char *name = layer->valuestring;
+    if (cJSON_IsString(layer) && (!*name || !strcmp(name, "grpc"))) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT,
                    "TF_CONFIG: rpc_layer is %s; only \"grpc\" is spoken here: write that, or leave it out",
                    ls_tf_config_json_quote(layer).text);
@@ -82,7 +80,7 @@ static ls_status read_cluster_mode(struct ls_tf_reader *reader) {
     return status ? status : ls_tf_config_warn_tasks(reader);
 }
 
-static ls_status read_document(struct ls_cluster_view *config, const struct ls_tf_config_json *document) {
+static ls_status read_document(struct ls_cluster_view *config, const cJSON *document) {
     struct ls_tf_reader reader = {.config = config};
     ls_status status = find_parts(&reader, document);
     if (!status) status = ls_tf_config_warn_keys(&reader, document);
@@ -96,10 +94,10 @@ static ls_status read_tf_config_text(struct ls_cluster_view *config, const char 
                        "TF_CONFIG has %zu bytes, more than 16 MiB; leave out what is not cluster or task", size);
     ls_status status = ls_tf_config_syntax_check(text);
     if (status) return status;
-    struct ls_tf_config_json *document = ls_tf_config_json_parse(text, size);
+    cJSON *document = ls_tf_config_json_parse(text, size);
     if (!document) return ls_fail_memory("the tree of TF_CONFIG", size);
     status = read_document(config, document);
-    ls_tf_config_json_free(document);
+    cJSON_Delete(document);
     return status;
 }
 

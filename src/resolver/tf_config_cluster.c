@@ -9,49 +9,37 @@
 #include "base/new.h"
 #include "resolver/tf_config.h"
 
-static ls_status take_address(struct ls_tf_reader *reader, enum ls_task_type type, int index,
-                              const struct ls_tf_config_json *value) {
+static ls_status take_address(struct ls_tf_reader *reader, enum ls_task_type type, int index, const cJSON *value) {
     struct ls_tf_key key = ls_tf_config_roles_key(reader, type, index);
-    if (ls_tf_config_json_kind(value) != LS_JSON_STRING)
+    if (!cJSON_IsString(value))
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s is %s, not an address; write \"host:port\"", key.text,
                        ls_tf_config_json_quote(value).text);
     struct ls_task *task = &reader->config->tasks[reader->config->task_count];
-    ls_status status = ls_tf_config_address_parse(key.text, ls_tf_config_json_string(value), &task->host, &task->port);
+    ls_status status = ls_tf_config_address_parse(key.text, value->valuestring, &task->host, &task->port);
     if (status) return ls_fail_context(status, "TF_CONFIG");
     reader->config->task_count++; /* from here on the config owns what the task holds */
     task->type = type;
     task->index = index;
-    task->address = ls_strdup(ls_tf_config_json_string(value));
-    return task->address ? LS_OK : ls_fail_memory("an address", strlen(ls_tf_config_json_string(value)) + 1);
+    task->address = ls_strdup(value->valuestring);
+    return task->address ? LS_OK : ls_fail_memory("an address", strlen(value->valuestring) + 1);
 }
 
-static ls_status read_tf_config_cluster_list(struct ls_tf_reader *reader, enum ls_task_type type,
-                                             const struct ls_tf_config_json *list) {
+static ls_status read_tf_config_cluster_list(struct ls_tf_reader *reader, enum ls_task_type type, const cJSON *list) {
     int index = 0;
-    for (const struct ls_tf_config_json *value = ls_tf_config_json_first(list); value;
-         value = ls_tf_config_json_next(value)) {
+    for (const cJSON *value = list->child; value; value = value->next) {
         ls_status status = take_address(reader, type, index++, value);
         if (status) return status;
     }
     return LS_OK;
 }
 
-/* A key of a map as an index; -1 if it is none. */
-static int map_index(const char *key) {
-    size_t digits = strspn(key, "0123456789");
-    if (!digits || key[digits] || digits > 9) return -1;
-    return (int)strtol(key, NULL, 10);
-}
-
-static ls_status read_map(struct ls_tf_reader *reader, enum ls_task_type type, const struct ls_tf_config_json *map) {
-    for (const struct ls_tf_config_json *value = ls_tf_config_json_first(map); value;
-         value = ls_tf_config_json_next(value)) {
-        int index = map_index(ls_tf_config_json_key(value));
+static ls_status read_map(struct ls_tf_reader *reader, enum ls_task_type type, const cJSON *map) {
+    for (const cJSON *value = map->child; value; value = value->next) {
+        int index = ls_tf_config_json_index(value);
         if (index < 0)
-            return ls_fail(LS_INVALID_ARGUMENT,
-                           "TF_CONFIG: %s.%s has the key %s, which is no task index; use \"0\", \"1\", ...",
-                           reader->root, ls_cluster_view_type_name(type),
-                           ls_tf_config_json_quote_text(ls_tf_config_json_key(value)).text);
+            return ls_fail(
+                LS_INVALID_ARGUMENT, "TF_CONFIG: %s.%s has the key %s, which is no task index; use \"0\", \"1\", ...",
+                reader->root, ls_cluster_view_type_name(type), ls_tf_config_json_quote_text(value->string).text);
         ls_status status = take_address(reader, type, index, value);
         if (status) return status;
     }
@@ -63,16 +51,16 @@ static ls_status refuse_role(const struct ls_tf_reader *reader, const char *role
                    ls_tf_config_json_quote_text(role).text, ls_tf_config_roles_hint(role));
 }
 
-static ls_status read_role(struct ls_tf_reader *reader, const struct ls_tf_config_json *role) {
-    const char *name = ls_tf_config_json_key(role);
+static ls_status read_role(struct ls_tf_reader *reader, const cJSON *role) {
+    const char *name = role->string;
     enum ls_task_type type = ls_tf_config_roles_parse(name);
     if (!type) return refuse_role(reader, name);
     if (reader->in_cluster[type])
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: the key %s.%s stands twice; keep one", reader->root, name);
     reader->in_cluster[type] = true;
-    reader->is_map[type] = ls_tf_config_json_kind(role) == LS_JSON_OBJECT;
+    reader->is_map[type] = cJSON_IsObject(role);
     if (reader->is_map[type]) return read_map(reader, type, role);
-    if (ls_tf_config_json_kind(role) == LS_JSON_ARRAY) return read_tf_config_cluster_list(reader, type, role);
+    if (cJSON_IsArray(role)) return read_tf_config_cluster_list(reader, type, role);
     return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s.%s is %s, not a list; write [\"host:port\", ...]", reader->root,
                    name, ls_tf_config_json_quote(role).text);
 }
@@ -154,13 +142,10 @@ static ls_status check_addresses(const struct ls_tf_reader *reader) {
     return status;
 }
 
-static size_t count_entries(const struct ls_tf_config_json *cluster) {
+static size_t count_entries(const cJSON *cluster) {
     size_t count = 0;
-    for (const struct ls_tf_config_json *role = ls_tf_config_json_first(cluster); role;
-         role = ls_tf_config_json_next(role))
-        for (const struct ls_tf_config_json *value = ls_tf_config_json_first(role); value;
-             value = ls_tf_config_json_next(value))
-            count++;
+    for (const cJSON *role = cluster->child; role; role = role->next)
+        for (const cJSON *value = role->child; value; value = value->next) count++;
     return count;
 }
 
@@ -180,8 +165,7 @@ ls_status ls_tf_config_cluster_read(struct ls_tf_reader *reader) {
     size_t count = count_entries(reader->cluster);
     reader->config->tasks = ls_alloc_array(count, sizeof(*reader->config->tasks));
     if (!reader->config->tasks) return ls_fail_memory("tasks", count * sizeof(*reader->config->tasks));
-    for (const struct ls_tf_config_json *role = ls_tf_config_json_first(reader->cluster); role;
-         role = ls_tf_config_json_next(role)) {
+    for (const cJSON *role = reader->cluster->child; role; role = role->next) {
         ls_status status = read_role(reader, role);
         if (status) return status;
     }

@@ -1,56 +1,20 @@
-/* The one place that knows cJSON: the tree behind struct ls_tf_config_json, and how a value is shown in a message. */
+/* The place of the tree, and a short text of a value. */
 #include "resolver/tf_config_json.h"
 
-#include <cjson/cJSON.h>
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/plain.h"
 
-static const cJSON *node(const struct ls_tf_config_json *json) {
-    return (const cJSON *)json;
-}
-
-static const struct ls_tf_config_json *view(const cJSON *item) {
-    return (const struct ls_tf_config_json *)item;
-}
-
-struct ls_tf_config_json *ls_tf_config_json_parse(const char *text, size_t size) {
+cJSON *ls_tf_config_json_parse(const char *text, size_t size) {
     LS_PLAIN;
-    return (struct ls_tf_config_json *)cJSON_ParseWithLengthOpts(text, size, NULL, false);
+    return cJSON_ParseWithLengthOpts(text, size, NULL, false);
 }
 
-void ls_tf_config_json_free(struct ls_tf_config_json *json) {
-    cJSON_Delete((cJSON *)json);
-}
-
-enum ls_json_kind ls_tf_config_json_kind(const struct ls_tf_config_json *json) {
-    if (cJSON_IsObject(node(json))) return LS_JSON_OBJECT;
-    if (cJSON_IsArray(node(json))) return LS_JSON_ARRAY;
-    if (cJSON_IsString(node(json))) return LS_JSON_STRING;
-    if (cJSON_IsNumber(node(json))) return LS_JSON_NUMBER;
-    return cJSON_IsBool(node(json)) ? LS_JSON_BOOL : LS_JSON_NULL;
-}
-
-const struct ls_tf_config_json *ls_tf_config_json_first(const struct ls_tf_config_json *json) {
-    return json ? view(node(json)->child) : NULL;
-}
-
-const struct ls_tf_config_json *ls_tf_config_json_next(const struct ls_tf_config_json *json) {
-    return view(node(json)->next);
-}
-
-const char *ls_tf_config_json_key(const struct ls_tf_config_json *json) {
-    return node(json)->string ? node(json)->string : "";
-}
-
-const char *ls_tf_config_json_string(const struct ls_tf_config_json *json) {
-    return cJSON_IsString(node(json)) ? node(json)->valuestring : "";
-}
-
-double ls_tf_config_json_number(const struct ls_tf_config_json *json) {
-    return cJSON_IsNumber(node(json)) ? node(json)->valuedouble : (double)NAN;
+int ls_tf_config_json_index(const cJSON *json) {
+    size_t digits = strspn(json->string, "0123456789");
+    return !digits || json->string[digits] || digits > 9 ? -1 : (int)strtol(json->string, NULL, 10);
 }
 
 struct ls_quoted ls_tf_config_json_quote_text(const char *text) {
@@ -65,26 +29,17 @@ struct ls_quoted ls_tf_config_json_quote_text(const char *text) {
     return quoted;
 }
 
-struct ls_quoted ls_tf_config_json_quote(const struct ls_tf_config_json *json) {
+struct ls_quoted ls_tf_config_json_quote(const cJSON *json) {
     struct ls_quoted quoted = {"null"};
-    switch (ls_tf_config_json_kind(json)) {
-    case LS_JSON_STRING:
-        return ls_tf_config_json_quote_text(ls_tf_config_json_string(json));
-    case LS_JSON_NUMBER:
-        (void)ls_plain_text(quoted.text, sizeof(quoted.text), "%.15g", ls_tf_config_json_number(json));
-        break;
-    case LS_JSON_BOOL:
-        (void)snprintf(quoted.text, sizeof(quoted.text), "%s", cJSON_IsTrue(node(json)) ? "true" : "false");
-        break;
-    case LS_JSON_ARRAY:
-        (void)snprintf(quoted.text, sizeof(quoted.text), ls_tf_config_json_first(json) ? "a list" : "an empty list");
-        break;
-    case LS_JSON_OBJECT:
-        (void)snprintf(quoted.text, sizeof(quoted.text),
-                       ls_tf_config_json_first(json) ? "an object" : "an empty object");
-        break;
-    default:
-        break;
-    }
+    const char *text = cJSON_IsTrue(json)     ? "true"
+                       : cJSON_IsFalse(json)  ? "false"
+                       : cJSON_IsArray(json)  ? json->child ? "a list" : "an empty list"
+                       : cJSON_IsObject(json) ? json->child ? "an object" : "an empty object"
+                                              : "null";
+    if (cJSON_IsString(json)) return ls_tf_config_json_quote_text(json->valuestring);
+    if (cJSON_IsNumber(json))
+        (void)ls_plain_text(quoted.text, sizeof(quoted.text), "%.15g", json->valuedouble);
+    else
+        (void)snprintf(quoted.text, sizeof(quoted.text), "%s", text);
     return quoted;
 }

@@ -1,29 +1,14 @@
-/* A JSON text as a tree to look at. cJSON lives behind this file; nobody else in the project includes it. */
+/* TF_CONFIG's JSON as cJSON's tree, and how its values are shown in a message. */
 #pragma once
-#include <lockstep/lockstep.h>
+#include <cjson/cJSON.h>
+#include <stddef.h>
 
-/* A value; the tree belongs to whoever parsed it, everything below is borrowed from it. */
-struct ls_tf_config_json;
-enum ls_json_kind {
-    LS_JSON_NULL = 0,
-    LS_JSON_BOOL,
-    LS_JSON_NUMBER,
-    LS_JSON_STRING,
-    LS_JSON_ARRAY,
-    LS_JSON_OBJECT,
-};
+/* text must have passed ls_tf_config_syntax_check: a NULL from here means that memory is short. Of what it gives every
+ * element of an object has its key. */
+cJSON *ls_tf_config_json_parse(const char *text, size_t size);
 
-/* text must have passed ls_tf_config_syntax_check: a NULL from here means that memory is short. */
-struct ls_tf_config_json *ls_tf_config_json_parse(const char *text, size_t size);
-void ls_tf_config_json_free(struct ls_tf_config_json *json);
-
-enum ls_json_kind ls_tf_config_json_kind(const struct ls_tf_config_json *json);
-/* The first element of an array or object, and the one after an element; NULL at the end. */
-const struct ls_tf_config_json *ls_tf_config_json_first(const struct ls_tf_config_json *json);
-const struct ls_tf_config_json *ls_tf_config_json_next(const struct ls_tf_config_json *json);
-const char *ls_tf_config_json_key(const struct ls_tf_config_json *json);    /* of an element of an object, else "" */
-const char *ls_tf_config_json_string(const struct ls_tf_config_json *json); /* of a string, else "" */
-double ls_tf_config_json_number(const struct ls_tf_config_json *json);      /* of a number, else NaN */
+/* The key of an object's element as a task index; -1 if it is none. */
+int ls_tf_config_json_index(const cJSON *json);
 
 /* A short text for messages: printable ASCII only, cut where it is long. Use: ls_fail(..., "%s",
  * ls_tf_config_json_quote_text(x).text). */
@@ -32,4 +17,4 @@ struct ls_quoted {
 };
 struct ls_quoted ls_tf_config_json_quote_text(const char *text);
 /* The value likewise: 'text', 1.5, true, null, a list, an object. */
-struct ls_quoted ls_tf_config_json_quote(const struct ls_tf_config_json *json);
+struct ls_quoted ls_tf_config_json_quote(const cJSON *json);

@@ -6,16 +6,16 @@
 #include "resolver/tf_config_json.h"
 
 struct ls_tf_reader {
-    struct ls_cluster_view *config;                             /* being filled; borrowed */
-    const struct ls_tf_config_json *cluster, *task, *rpc_layer; /* NULL where absent or null */
-    const char *root;                                           /* the cluster's key: "cluster" or "sparseCluster" */
-    bool in_cluster[LS_TASK_TYPES];                             /* the role's key is there, though it may be empty */
-    bool is_map[LS_TASK_TYPES];                                 /* given as {"index": address} */
+    struct ls_cluster_view *config;          /* being filled; borrowed */
+    const cJSON *cluster, *task, *rpc_layer; /* NULL where absent or null */
+    const char *root;                        /* the cluster's key: "cluster" or "sparseCluster" */
+    bool in_cluster[LS_TASK_TYPES];          /* the role's key is there, though it may be empty */
+    bool is_map[LS_TASK_TYPES];              /* given as {"index": address} */
 };
 
-/* Looks up key in object; *value is NULL when it is absent or null. path names the key in the error for two of them. */
-ls_status ls_tf_config_find(const struct ls_tf_config_json *object, const char *key, const char *path,
-                            const struct ls_tf_config_json **value);
+/* Looks up key in object, which may be NULL; *value is NULL when it is absent or null. path names the key in the error
+ * for two of them. */
+ls_status ls_tf_config_find(const cJSON *object, const char *key, const char *path, const cJSON **value);
 
 /* The path of a task in the document, for messages: cluster.worker[1], or cluster.worker["3"] in a map. */
 struct ls_tf_key {
@@ -38,7 +38,7 @@ ls_status ls_tf_config_task_read(struct ls_tf_reader *reader);
 ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Adds what deserves a word: of the document root (keys that are ignored but look meant), and of the tasks. */
-ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const struct ls_tf_config_json *document);
+ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const cJSON *document);
 ls_status ls_tf_config_warn_tasks(const struct ls_tf_reader *reader);
 
 /* The roles of tf.distribute (multi_worker_util), and the names that other tools give them. */

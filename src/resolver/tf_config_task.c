@@ -11,13 +11,13 @@
 
 #define INDEX_LIMIT 1000000000 /* beyond any cluster, and exact in a double */
 
-static ls_status refuse_index(const struct ls_tf_config_json *value, const char *why) {
+static ls_status refuse_index(const cJSON *value, const char *why) {
     return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: task.index is %s: %s; write this task's number, counted from 0",
                    ls_tf_config_json_quote(value).text, why);
 }
 
-static ls_status read_tf_config_task_number(const struct ls_tf_config_json *value, int *index) {
-    double number = ls_tf_config_json_number(value);
+static ls_status read_tf_config_task_number(const cJSON *value, int *index) {
+    double number = value->valuedouble;
     if (number < 0) return refuse_index(value, "it is negative");
     if (number >= INDEX_LIMIT) return refuse_index(value, "it is too large");
     if (number != floor(number)) return refuse_index(value, "it is no whole number");
@@ -26,8 +26,8 @@ static ls_status read_tf_config_task_number(const struct ls_tf_config_json *valu
 }
 
 /* As Python's int() reads a text: spaces around it and a plus are nothing. */
-static ls_status read_tf_config_task_text(const struct ls_tf_config_json *value, int *index) {
-    const char *text = ls_tf_config_json_string(value);
+static ls_status read_tf_config_task_text(const cJSON *value, int *index) {
+    const char *text = value->valuestring;
     text += strspn(text, " \t\r\n");
     if (*text == '-' && text[1 + strspn(text + 1, "0")]) return refuse_index(value, "it is negative");
     text += *text == '+' || *text == '-';
@@ -39,22 +39,21 @@ static ls_status read_tf_config_task_text(const struct ls_tf_config_json *value,
     return LS_OK;
 }
 
-static ls_status read_index(const struct ls_tf_config_json *value, int *index) {
-    if (ls_tf_config_json_kind(value) == LS_JSON_NUMBER) return read_tf_config_task_number(value, index);
-    if (ls_tf_config_json_kind(value) == LS_JSON_STRING) return read_tf_config_task_text(value, index);
+static ls_status read_index(const cJSON *value, int *index) {
+    if (cJSON_IsNumber(value)) return read_tf_config_task_number(value, index);
+    if (cJSON_IsString(value)) return read_tf_config_task_text(value, index);
     return refuse_index(value, "it is no number");
 }
 
-static ls_status read_type(const struct ls_tf_config_json *value, enum ls_task_type *type) {
-    if (ls_tf_config_json_kind(value) != LS_JSON_STRING)
+static ls_status read_type(const cJSON *value, enum ls_task_type *type) {
+    if (!cJSON_IsString(value))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG: task.type is %s, not a role; use one of chief, worker, ps, evaluator",
                        ls_tf_config_json_quote(value).text);
-    *type = ls_tf_config_roles_parse(ls_tf_config_json_string(value));
+    *type = ls_tf_config_roles_parse(value->valuestring);
     if (*type) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: task.type is the unknown role %s; %s",
-                   ls_tf_config_json_quote_text(ls_tf_config_json_string(value)).text,
-                   ls_tf_config_roles_hint(ls_tf_config_json_string(value)));
+                   ls_tf_config_json_quote_text(value->valuestring).text, ls_tf_config_roles_hint(value->valuestring));
 }
 
 static ls_status refuse_missing(const struct ls_tf_reader *reader, const char *missing) {
@@ -65,8 +64,8 @@ static ls_status refuse_missing(const struct ls_tf_reader *reader, const char *m
 }
 
 static ls_status read_fields(struct ls_tf_reader *reader) {
-    const struct ls_tf_config_json *type = NULL, *index = NULL;
-    if (reader->task && ls_tf_config_json_kind(reader->task) != LS_JSON_OBJECT)
+    const cJSON *type = NULL, *index = NULL;
+    if (reader->task && !cJSON_IsObject(reader->task))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG: task is %s, not an object; write {\"type\": \"worker\", \"index\": 0}",
                        ls_tf_config_json_quote(reader->task).text);

@@ -46,13 +46,12 @@ static ls_status warn_key(const struct ls_tf_reader *reader, const char *key) {
     return LS_OK;
 }
 
-ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const struct ls_tf_config_json *document) {
-    for (const struct ls_tf_config_json *item = ls_tf_config_json_first(document); item;
-         item = ls_tf_config_json_next(item)) {
-        ls_status status = warn_key(reader, ls_tf_config_json_key(item));
+ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const cJSON *document) {
+    for (const cJSON *item = document->child; item; item = item->next) {
+        ls_status status = warn_key(reader, item->string);
         if (status) return status;
     }
-    if (reader->cluster || !reader->task || !ls_tf_config_json_first(reader->task)) return LS_OK;
+    if (reader->cluster || !reader->task || !reader->task->child) return LS_OK;
     return ls_tf_config_warn(reader->config, "task is given but no cluster; this process trains alone");
 }
 

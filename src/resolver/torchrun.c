@@ -9,23 +9,9 @@
 
 #include "base/status.h"
 
-static bool is_loopback(const char *host) {
-    return !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
-}
-
-static ls_status is_here(const struct ls_launcher *launch, const char *address, bool *here) {
-    int local = 0;
-    *here = is_loopback(address);
-    if (!ls_launcher_variable("LOCAL_WORLD_SIZE")) return LS_OK;
-    ls_status status = ls_launcher_number("LOCAL_WORLD_SIZE", 1, launch->size, &local);
-    *here = local == launch->size;
-    return status;
-}
-
 ls_status ls_torchrun_read(struct ls_launcher *launch) {
     const char *run = ls_launcher_variable("TORCHELASTIC_RUN_ID"), *address = ls_launcher_variable("MASTER_ADDR");
     char job[LS_LAUNCHER_TEXT];
-    bool here = false;
     int port;
     if (!run && ls_launcher_variable("PET_NNODES")) return LS_OK;
     ls_status status = ls_launcher_count(launch, "RANK", "WORLD_SIZE");
@@ -33,7 +19,8 @@ ls_status ls_torchrun_read(struct ls_launcher *launch) {
     if (!address)
         return ls_fail(LS_INVALID_ARGUMENT, "RANK and WORLD_SIZE are set and MASTER_ADDR is not: set it too, or none");
     status = ls_launcher_number("MASTER_PORT", 1, 65535, &port);
-    if (!status) status = is_here(launch, address, &here);
+    bool here = !strcmp(address, "localhost") || !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+    if (!status) status = ls_launcher_all_here(launch, "LOCAL_WORLD_SIZE", &here);
     if (status) return status;
     (void)snprintf(job, sizeof(job), "torchrun %d %.100s", port, run ? run : "");
     if (here) return ls_launcher_put_local(launch, job);

@@ -16,10 +16,6 @@ static void put(FILE *out, double value) {
     ls_json_put_number(out, value);
 }
 
-static bool is_image(const ls_shape *shape) {
-    return shape->rank == 3 && (shape->dims[2] == 1 || shape->dims[2] == 3 || shape->dims[2] == 4);
-}
-
 static bool is_channel_count(int64_t dim) {
     return dim == 1 || dim == 3 || dim == 4;
 }
@@ -59,7 +55,8 @@ static void hint_integers(const struct ls_data_facts *facts, FILE *out) {
 
 static void hint_large(const struct ls_data_facts *facts, FILE *out) {
     const struct ls_data_numbers *values = &facts->values;
-    if (facts->data->source->integers || is_image(&facts->data->source->shape)) return;
+    const ls_shape *shape = &facts->data->source->shape;
+    if (facts->data->source->integers || (shape->rank == 3 && is_channel_count(shape->dims[2]))) return;
     if (values->highest <= LARGE && values->lowest >= -LARGE) return;
     (void)fputs("values go from ", out);
     put(out, values->lowest);

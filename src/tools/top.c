@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "resolver/cluster_view.h"
 #include "resolver/tf_config.h"
 #include "tools/probe.h"
@@ -209,20 +210,13 @@ static void print_top_json(FILE *out, const struct ls_top_table *table) {
 
 /* screen: NULL asks for JSON. */
 static ls_status tell_top(const struct ls_top_table *table, const struct ls_top_screen *screen, char **text) {
-    char *made = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&made, &size);
-    if (!out) return ls_fail_memory("a table", 0);
-    if (screen)
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 0);
+    if (out && screen)
         ls_top_print(out, table, screen);
-    else
+    else if (out)
         print_top_json(out, table);
-    if (fclose(out)) {
-        free(made);
-        return ls_fail_memory("a table", size);
-    }
-    *text = made;
-    return LS_OK;
+    return ls_text_close(&made, LS_OK, "a table", text);
 }
 
 static ls_status ask_twice(const struct ls_cluster_view *config, double seconds, struct ls_probe *before,

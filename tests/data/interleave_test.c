@@ -65,8 +65,8 @@ TEST(the_order_is_that_of_tf_data) {
         read_numbers(golden, sizes, head[2]);
         struct numbered *source = make_numbered(&in_files, sizes, head[2]);
         read_numbers(golden, wanted, (int)source->source.count);
-        assert_ok(ls_dataset_from_source(&source->source, LS_DATASET(.interleave = head[0], .block_length = head[1]),
-                                         &dataset));
+        assert_ok(ls_dataset_from_source(LS_OK, &source->source,
+                                         LS_DATASET(.interleave = head[0], .block_length = head[1]), &dataset));
         for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
             float number;
             int32_t label;
@@ -83,15 +83,15 @@ TEST(the_order_is_that_of_tf_data) {
 TEST(bad_interleaving_is_refused) {
     static const int sizes[] = {3, 2};
     ls_dataset *dataset = NULL;
-    ck_assert_fails(
-        ls_dataset_from_source(&make_numbered(&without_files, sizes, 2)->source, LS_DATASET(.interleave = 2), &dataset),
-        LS_INVALID_ARGUMENT, "has no files to read in turn");
-    ck_assert_fails(
-        ls_dataset_from_source(&make_numbered(&in_files, sizes, 2)->source, LS_DATASET(.interleave = -1), &dataset),
-        LS_INVALID_ARGUMENT, "interleave is -1");
-    ck_assert_fails(
-        ls_dataset_from_source(&make_numbered(&in_files, sizes, 2)->source, LS_DATASET(.block_length = -1), &dataset),
-        LS_INVALID_ARGUMENT, "block_length is -1");
+    ck_assert_fails(ls_dataset_from_source(LS_OK, &make_numbered(&without_files, sizes, 2)->source,
+                                           LS_DATASET(.interleave = 2), &dataset),
+                    LS_INVALID_ARGUMENT, "has no files to read in turn");
+    ck_assert_fails(ls_dataset_from_source(LS_OK, &make_numbered(&in_files, sizes, 2)->source,
+                                           LS_DATASET(.interleave = -1), &dataset),
+                    LS_INVALID_ARGUMENT, "interleave is -1");
+    ck_assert_fails(ls_dataset_from_source(LS_OK, &make_numbered(&in_files, sizes, 2)->source,
+                                           LS_DATASET(.block_length = -1), &dataset),
+                    LS_INVALID_ARGUMENT, "block_length is -1");
     ck_assert_ptr_null(dataset);
 }
 

@@ -5,7 +5,7 @@
 #include "base/random.h"
 #include "data/dataset.h"
 #include "data/fixture.h"
-#include "data/mix_up.h"
+#include "data/stage.h"
 #include "data/order.h"
 #include "harness.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/augment.h"
+#include "cli/common_options.h"
 #include "fuzz/fuzz.h"
 
 static const struct ls_option_table tables[] = {

@@ -11,7 +11,6 @@
 #include "base/record_frame.h"
 #include "base/status.h"
 #include "fuzz/fuzz.h"
-#include "observe/event_cut.h"
 #include "observe/event_file.h"
 
 static void require(bool condition) {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "observe/event_cut.h"
 #include "observe/event_file.h"
 
 #define RUN UINT64_C(0x123456789abcdef)

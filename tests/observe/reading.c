@@ -10,7 +10,6 @@
 #include "folder.h"
 #include "harness.h"
 #include "observe/chrome.h"
-#include "observe/event_cut.h"
 #include "observe/event_file.h"
 #include "observe/timeline.h"
 
