@@ -194,21 +194,26 @@ static struct ls_adder add_on_host(const ls_model *model) {
     return adder;
 }
 
+static ls_status choose_adder(ls_model *model) {
+    struct ls_model_bound *bound = &model->bound;
+    bound->adder = add_on_host(model);
+    if (adds_in_node(model)) return add_in_node(model, &bound->adder);
+    if (!bound->nccl) return LS_OK;
+    bound->adder.ops = &ls_nccl_adds;
+    bound->adder.by = bound->nccl;
+    bound->adder.count = 0;
+    return LS_OK;
+}
+
 static ls_status make_reducer(ls_model *model) {
     struct ls_model_bound *bound = &model->bound;
-    if (!ls_model_is_reduced(model)) return LS_OK;
-    struct ls_reducer_config config = {.adder = add_on_host(model),
+    struct ls_reducer_config config = {.adder = bound->adder,
                                        .store = ls_stored_is(model) ? bound->store : NULL,
                                        .buckets = bound->buckets,
                                        .count = bound->bucket_count,
                                        .compressible = ls_network_trainable_count(model->built.network)};
-    ls_status status = adds_in_node(model) ? add_in_node(model, &config.adder) : LS_OK;
-    if (bound->nccl) {
-        config.adder.ops = &ls_nccl_adds;
-        config.adder.by = bound->nccl;
-        config.adder.count = 0;
-    }
-    if (!status && model->sync->attach) status = model->sync->attach(model, &config);
+    if (!ls_model_is_reduced(model)) return LS_OK;
+    ls_status status = model->sync->attach ? model->sync->attach(model, &config) : LS_OK;
     bound->goes_on = config.end != NULL;
     return status ? status : ls_reducer_new(model->strategy, &config, &bound->reducer);
 }
@@ -246,6 +251,7 @@ ls_status ls_bind_attach(ls_model *model) {
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
+    if (!status) status = choose_adder(model);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
     ls_sparse_attach(model);
