@@ -167,7 +167,7 @@ ls_status ls_nccl_open(ls_strategy *strategy, struct ls_nccl **nccl) {
 }
 
 void ls_nccl_abort(struct ls_nccl *nccl) {
-    if (nccl->aborted) return;
+    if (!nccl || nccl->aborted) return;
     nccl->aborted = true;
     if (!nccl->group) return;
     for (int i = 0; i < nccl->count; i++) ls_device_drain(nccl->devices[i]); /* NCCL's abort comes behind their ops */
@@ -187,11 +187,11 @@ void ls_nccl_describe(const struct ls_nccl *nccl, char text[LS_ADDER_TEXT]) {
 }
 
 bool ls_nccl_is_aborted(const struct ls_nccl *nccl) {
-    return nccl->aborted;
+    return nccl && nccl->aborted;
 }
 
 bool ls_nccl_is_left(const struct ls_nccl *nccl) {
-    return nccl->left;
+    return nccl && nccl->left;
 }
 
 void ls_nccl_free(struct ls_nccl *nccl) {

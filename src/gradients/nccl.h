@@ -20,7 +20,8 @@ ls_status ls_nccl_all_reduce(struct ls_nccl *nccl, ls_reduce_op op, ls_dtype dty
 ls_status ls_nccl_settle(struct ls_nccl *nccl, int local);
 /* Aborts collectives under way on this worker. They end after the devices' ops, and the group is of no more use. No
  * other thread may queue anything there. It returns in bounded time: calls that NCCL does not finish are left behind,
- * and a line in the log says so. */
+ * and a line in the log says so. NULL is nothing, here and
+ * below. */
 void ls_nccl_abort(struct ls_nccl *nccl);
 /* Writes the adder's name into a fingerprint: "nccl 2.28.9", or "host" for a NULL nccl. */
 #define LS_ADDER_TEXT 48

@@ -22,15 +22,9 @@ struct progress {
 };
 struct ls_reducer {
     ls_strategy *strategy;
-    struct ls_adder adder;
-    struct ls_store *store; /* borrowed; NULL if every worker keeps the variables */
-    const struct ls_bucket *buckets;
-    size_t count, compressible;
-    ls_compression compression; /* NONE where nothing would be compressed */
-    ls_reducer_end_fn *end;     /* NULL without lanes; then there is one */
-    void *context;
-    float *const *lanes;
-    int lane_count, lane;      /* the communicator's present one */
+    struct ls_reducer_config config; /* lane_count is 1 where steps do not go on */
+    ls_compression compression;      /* NONE where nothing would be compressed */
+    int lane;                        /* the communicator's present one */
     int64_t *steps;            /* [lanes] for the timeline: the first replica's, until it begins the lane's next one */
     _Atomic int64_t ended;     /* steps; the gate completed opens with each */
     _Atomic int *arrived;      /* [lanes][count] local replicas that have given the bucket */
@@ -48,11 +42,11 @@ struct ls_reducer {
 };
 
 static _Atomic int *arrived_of(const struct ls_reducer *reducer, int lane, size_t bucket) {
-    return &reducer->arrived[(size_t)lane * reducer->count + bucket];
+    return &reducer->arrived[(size_t)lane * reducer->config.count + bucket];
 }
 
 static bool is_given(struct ls_reducer *reducer, size_t bucket) {
-    if (bucket >= reducer->count) return false;
+    if (bucket >= reducer->config.count) return false;
     return atomic_load(arrived_of(reducer, reducer->lane, bucket)) == reducer->strategy->local_count;
 }
 
@@ -71,14 +65,14 @@ static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
  * rows of all replicas, as tf.nn.compute_average_loss does, so replicas with fewer rows have less weight. */
 static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compression, size_t begin, size_t end) {
     void *arrays[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < reducer->adder.count; i++) arrays[i] = reducer->adder.arrays[i] + begin;
+    for (int i = 0; i < reducer->config.adder.count; i++) arrays[i] = reducer->config.adder.arrays[i] + begin;
     const struct ls_all_reduce call = {
         .name = "gradients",
         .communication = reducer->strategy->runtime->communication,
         .op = LS_SUM,
         .dtype = LS_FLOAT32,
         .count = end - begin,
-        .leaves = {reducer->adder.first},
+        .leaves = {reducer->config.adder.first},
         .compression = compression,
         .inputs = (const void *const *)arrays,
         .outputs = arrays,
@@ -90,20 +84,21 @@ static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compres
 static ls_status push(struct ls_reducer *reducer, size_t bucket, size_t begin) {
     const float *arrays[LS_MAX_LOCAL_DEVICES];
     size_t before = 0;
-    while (reducer->buckets[before].begin >= reducer->compressible) before++;
-    for (int i = 0; i < reducer->adder.count; i++) arrays[i] = reducer->adder.arrays[i] + begin;
-    return ls_store_push(reducer->store, bucket - before, reducer->adder.first, arrays, reducer->compression);
+    while (reducer->config.buckets[before].begin >= reducer->config.compressible) before++;
+    for (int i = 0; i < reducer->config.adder.count; i++) arrays[i] = reducer->config.adder.arrays[i] + begin;
+    return ls_store_push(reducer->config.store, bucket - before, reducer->config.adder.first, arrays,
+                         reducer->compression);
 }
 
 /* Numbers at the blob's end are never rounded: they hold counts. */
 static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
-    const struct ls_bucket *range = &reducer->buckets[bucket];
-    if (!reducer->compression && !reducer->store)
+    const struct ls_bucket *range = &reducer->config.buckets[bucket];
+    if (!reducer->compression && !reducer->config.store)
         return reduce_range(reducer, LS_COMPRESS_NONE, range->begin, range->end);
-    size_t end = range->end < reducer->compressible ? range->end : reducer->compressible;
+    size_t end = range->end < reducer->config.compressible ? range->end : reducer->config.compressible;
     if (end < range->begin) end = range->begin;
     ls_status status = LS_OK;
-    if (range->begin < end && reducer->store)
+    if (range->begin < end && reducer->config.store)
         status = push(reducer, bucket, range->begin);
     else if (range->begin < end)
         status = reduce_range(reducer, reducer->compression, range->begin, end);
@@ -117,7 +112,7 @@ static ls_status begin_to_add(const struct ls_adder *adder, size_t bucket) {
 /* While the workers add, the node adds the next bucket and copies it. Further buckets wait: a returning bucket would
  * wait for all ops that the devices still compute. */
 static ls_status reduce(struct ls_reducer *reducer, size_t bucket) {
-    const struct ls_adder *adder = &reducer->adder;
+    const struct ls_adder *adder = &reducer->config.adder;
     ls_status status = begin_to_add(adder, bucket);
     if (status || !adder->count) return status;
     status = adder->ops->arrive(adder, bucket);
@@ -128,7 +123,7 @@ static ls_status reduce(struct ls_reducer *reducer, size_t bucket) {
 
 /* track is the calling thread's. */
 static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
-    size_t count = reducer->buckets[bucket].end - reducer->buckets[bucket].begin;
+    size_t count = reducer->config.buckets[bucket].end - reducer->config.buckets[bucket].begin;
     int64_t begun = ls_track_begin(track);
     ls_reached("bucket");
     ls_status status = reduce(reducer, bucket);
@@ -151,15 +146,15 @@ static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls
 }
 
 static void take_lane(struct ls_reducer *reducer) {
-    int count = reducer->adder.count;
-    for (int i = 0; i < count; i++) reducer->adder.arrays[i] = reducer->lanes[reducer->lane * count + i];
+    int count = reducer->config.adder.count;
+    for (int i = 0; i < count; i++) reducer->config.adder.arrays[i] = reducer->config.lanes[reducer->lane * count + i];
 }
 
 static void end_step(struct ls_reducer *reducer) {
     bool failed = ls_reducer_has_failed(reducer);
-    ls_status status = reducer->end(reducer->context, reducer->lane, failed);
+    ls_status status = reducer->config.end(reducer->config.context, reducer->lane, failed);
     if (!failed) note_reducer(reducer, status);
-    reducer->lane = (reducer->lane + 1) % reducer->lane_count;
+    reducer->lane = (reducer->lane + 1) % reducer->config.lane_count;
     (void)atomic_fetch_add(&reducer->ended, 1);
     ls_gate_open(&reducer->completed);
 }
@@ -169,14 +164,14 @@ static void end_step(struct ls_reducer *reducer) {
  * same order on all workers. The last bucket is left to the replica that comes last. That thread has nothing else to
  * do, and one hand-over between threads is saved where the step waits for it. */
 static bool reduce_step(struct ls_reducer *reducer) {
-    size_t count = reducer->end ? reducer->count : reducer->count - 1;
-    if (reducer->end) take_lane(reducer);
+    size_t count = reducer->config.end ? reducer->config.count : reducer->config.count - 1;
+    if (reducer->config.end) take_lane(reducer);
     for (size_t bucket = 0; bucket < count; bucket++) {
         if (!wait_for_bucket(reducer, bucket)) return false;
         reduce_and_note(reducer, bucket, reducer->strategy->communicator_track);
         atomic_store(arrived_of(reducer, reducer->lane, bucket), 0);
     }
-    if (reducer->end)
+    if (reducer->config.end)
         end_step(reducer);
     else
         ls_gate_open(&reducer->caught_up);
@@ -192,24 +187,17 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     size_t count = config->count;
     LS_NEW(struct ls_reducer, made, "a reducer");
     made->strategy = strategy;
-    made->buckets = config->buckets;
-    made->count = count;
-    made->compressible = config->compressible;
-    made->adder = *config->adder;
-    made->store = config->store;
-    made->end = config->end;
-    made->context = config->context;
-    made->lanes = config->lanes;
-    made->lane_count = config->end ? config->lane_count : 1;
+    made->config = *config;
+    if (!config->end) made->config.lane_count = 1;
     if (ls_group_all_reduce_compresses(strategy->runtime->group, strategy->runtime->communication))
         made->compression = strategy->options.compression;
-    made->arrived = ls_alloc_array((size_t)made->lane_count * count, sizeof(*made->arrived));
+    made->arrived = ls_alloc_array((size_t)made->config.lane_count * count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
     ls_status status = LS_OK;
-    made->steps = ls_alloc_array((size_t)made->lane_count, sizeof(*made->steps));
+    made->steps = ls_alloc_array((size_t)made->config.lane_count, sizeof(*made->steps));
     if (!made->arrived || !made->progress || !made->steps)
         status = ls_fail_memory("a reducer", count * sizeof(*made->arrived));
-    if (!status && (count > 1 || made->end)) {
+    if (!status && (count > 1 || made->config.end)) {
         status = ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made);
         made->started = !status;
     }
@@ -228,7 +216,7 @@ void ls_reducer_free(struct ls_reducer *reducer) {
 }
 
 static int lane_of(const struct ls_reducer *reducer, int local) {
-    return (int)((reducer->progress[local].begun - 1) % reducer->lane_count);
+    return (int)((reducer->progress[local].begun - 1) % reducer->config.lane_count);
 }
 
 void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
@@ -239,15 +227,15 @@ void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
 }
 
 static void copy_to_lane(const struct ls_reducer *reducer, int local, const struct ls_bucket *range) {
-    float *lane = reducer->lanes[lane_of(reducer, local) * reducer->adder.count + local];
-    const float *own = reducer->adder.routes[local].host;
+    float *lane = reducer->config.lanes[lane_of(reducer, local) * reducer->config.adder.count + local];
+    const float *own = reducer->config.adder.routes[local].host;
     if (lane != own) memcpy(lane + range->begin, own + range->begin, (range->end - range->begin) * sizeof(float));
 }
 
 /* The replica's part of the bucket is queued on its device. */
 static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
-    if (reducer->end) copy_to_lane(reducer, local, &reducer->buckets[bucket]);
-    return reducer->adder.ops->give(&reducer->adder, local, bucket);
+    if (reducer->config.end) copy_to_lane(reducer, local, &reducer->config.buckets[bucket]);
+    return reducer->config.adder.ops->give(&reducer->config.adder, local, bucket);
 }
 
 /* giving is false in an aborted step: buckets are then counted but not reduced. The replica's gradients are final from
@@ -259,7 +247,7 @@ static ls_status move_on(struct ls_reducer *reducer, int local, size_t offset, b
     int lane = lane_of(reducer, local);
     ls_status status = LS_OK;
     bool complete = false;
-    while (progress->next < reducer->count && reducer->buckets[progress->next].begin >= offset) {
+    while (progress->next < reducer->config.count && reducer->config.buckets[progress->next].begin >= offset) {
         if (giving) status = give(reducer, local, progress->next);
         if (status) break;
         _Atomic int *arrived = arrived_of(reducer, lane, progress->next++);
@@ -276,8 +264,8 @@ ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset)
 /* All that the adder has begun is done, or never will be. */
 static void finish_adder(struct ls_reducer *reducer) {
     bool failed = ls_reducer_has_failed(reducer);
-    if (!reducer->adder.ops->finish) return;
-    ls_status status = reducer->adder.ops->finish(&reducer->adder, failed);
+    if (!reducer->config.adder.ops->finish) return;
+    ls_status status = reducer->config.adder.ops->finish(&reducer->config.adder, failed);
     if (!failed) note_reducer(reducer, status);
 }
 
@@ -285,11 +273,11 @@ static void finish_adder(struct ls_reducer *reducer) {
  * before the gate opens, so that a replica may begin the next step right behind it. status and error were written by
  * the communicator before caught_up, and are read by the replicas behind completed. */
 static void complete_step(struct ls_reducer *reducer, const struct progress *progress, struct ls_track *track) {
-    if (reducer->count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
-    reduce_and_note(reducer, reducer->count - 1, track);
+    if (reducer->config.count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
+    reduce_and_note(reducer, reducer->config.count - 1, track);
     finish_adder(reducer);
     ls_reached("sums");
-    atomic_store(&reducer->arrived[reducer->count - 1], 0);
+    atomic_store(&reducer->arrived[reducer->config.count - 1], 0);
     atomic_store(&reducer->waiting, 0);
     ls_gate_open(&reducer->completed);
 }
@@ -305,7 +293,7 @@ ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     const struct progress *progress = &reducer->progress[local];
     struct ls_track *track = reducer->strategy->replicas[local].track;
     int64_t begun = ls_track_begin(track);
-    if (reducer->end) return atomic_load(&reducer->failure) ? given_up(reducer) : LS_OK;
+    if (reducer->config.end) return atomic_load(&reducer->failure) ? given_up(reducer) : LS_OK;
     if (atomic_fetch_add(&reducer->waiting, 1) + 1 == reducer->strategy->local_count)
         complete_step(reducer, progress, track);
     else
@@ -313,7 +301,8 @@ ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     ls_track_end(track, begun, "wait for buckets", (struct ls_span_facts){.step = progress->step});
     if (atomic_load(&reducer->failure)) return given_up(reducer);
     ls_status status = (ls_status)atomic_load(&reducer->status);
-    return status ? ls_fail(status, "%s", reducer->error) : reducer->adder.ops->settle(&reducer->adder, local);
+    return status ? ls_fail(status, "%s", reducer->error)
+                  : reducer->config.adder.ops->settle(&reducer->config.adder, local);
 }
 
 /* Steps that are given end, also when one has failed. */

@@ -11,8 +11,8 @@ struct ls_reducer;
 /* Ends a step in the communicator's thread, behind its buckets. failed: one of them, or a step before it. */
 typedef ls_status ls_reducer_end_fn(void *context, int lane, bool failed);
 struct ls_reducer_config {
-    const struct ls_adder *adder; /* copied */
-    struct ls_store *store;       /* takes what is compressible; NULL if every worker keeps it */
+    struct ls_adder adder;
+    struct ls_store *store; /* takes what is compressible; NULL if every worker keeps it */
     /* Steps may go on while the next ones are computed: replicas do not wait for them then. They take turns with the
      * lanes, blobs in host memory [lane_count][local replicas] into which ready gradients are copied unless these are
      * the replicas' own. NULL: they do not

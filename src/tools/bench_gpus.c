@@ -47,9 +47,8 @@ static void release_vectors(ls_tools_gpus *gpus) {
 
 ls_status ls_tools_gpus_close(ls_tools_gpus *gpus, ls_status status) {
     if (!gpus) return status;
-    bool used = false; /* by NCCL, which was left behind with the vectors */
-    if (gpus->nccl) ls_nccl_abort(gpus->nccl);
-    if (gpus->nccl) used = ls_nccl_is_left(gpus->nccl);
+    ls_nccl_abort(gpus->nccl);
+    bool used = ls_nccl_is_left(gpus->nccl); /* by NCCL, which was left behind with the vectors */
     ls_nccl_free(gpus->nccl);
     if (gpus->strategy && !used) release_vectors(gpus);
     status = ls_strategy_close(gpus->strategy, status);

@@ -44,25 +44,9 @@ static void advise_on_outputs(const struct ls_log *log, const ls_model *model) {
 /* Dai et al. 2018 (arXiv 1810.03264) measure it. */
 static void advise_on_old_gradients(const struct ls_log *log, const ls_model *model) {
     const ls_optimizer *rule = &model->progress.step.rule;
-    const ls_strategy *strategy = model->strategy;
     bool adaptive = rule->kind == LS_OPTIMIZER_ADAM || rule->kind == LS_OPTIMIZER_LAMB;
-    int bound = strategy->servers.staleness;
-    bool async =
-        ls_strategy_is_async(strategy) && strategy->runtime->size > 1 && (!bound || bound >= strategy->runtime->size);
-    const char *what = adaptive ? "Adam and its like" : "a momentum of 0.9 or more";
-    if (!adaptive && rule->momentum < 0.9F) return;
-    if (strategy->delay)
-        ls_log_warning(log,
-                       "gradients that are %d step%s old suit %s less than plain SGD (arXiv 1810.03264): compare the "
-                       "loss with consistency sync, or take a smaller learning rate or momentum",
-                       strategy->delay, strategy->delay == 1 ? "" : "s", what);
-    if (async)
-        ls_log_warning(
-            log,
-            "gradients whose variables others have updated since suit %s less than plain SGD (arXiv "
-            "1810.03264): compare the loss with consistency sync, or take a smaller learning rate or a bound "
-            "(staleness)",
-            what);
+    if (model->sync->advise && (adaptive || rule->momentum >= 0.9F))
+        model->sync->advise(log, model->strategy, adaptive ? "Adam and its like" : "a momentum of 0.9 or more");
 }
 
 void ls_advice_give(const ls_model *model, const ls_dataset *data) {

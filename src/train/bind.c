@@ -194,23 +194,26 @@ static struct ls_adder add_on_host(const ls_model *model) {
     return adder;
 }
 
+static ls_status choose_adder(ls_model *model) {
+    struct ls_model_bound *bound = &model->bound;
+    bound->adder = add_on_host(model);
+    if (adds_in_node(model)) return add_in_node(model, &bound->adder);
+    if (!bound->nccl) return LS_OK;
+    bound->adder.ops = &ls_nccl_adds;
+    bound->adder.by = bound->nccl;
+    bound->adder.count = 0;
+    return LS_OK;
+}
+
 static ls_status make_reducer(ls_model *model) {
     struct ls_model_bound *bound = &model->bound;
-    if (!ls_model_is_reduced(model)) return LS_OK;
-    struct ls_adder adder = add_on_host(model);
-    ls_status status = adds_in_node(model) ? add_in_node(model, &adder) : LS_OK;
-    if (status) return status;
-    if (bound->nccl) {
-        adder.ops = &ls_nccl_adds;
-        adder.by = bound->nccl;
-        adder.count = 0;
-    }
-    struct ls_reducer_config config = {.adder = &adder,
+    struct ls_reducer_config config = {.adder = bound->adder,
                                        .store = ls_stored_is(model) ? bound->store : NULL,
                                        .buckets = bound->buckets,
                                        .count = bound->bucket_count,
                                        .compressible = ls_network_trainable_count(model->built.network)};
-    if (model->sync->attach) status = model->sync->attach(model, &config);
+    if (!ls_model_is_reduced(model)) return LS_OK;
+    ls_status status = model->sync->attach ? model->sync->attach(model, &config) : LS_OK;
     bound->goes_on = config.end != NULL;
     return status ? status : ls_reducer_new(model->strategy, &config, &bound->reducer);
 }
@@ -221,7 +224,7 @@ static ls_status make_reducer(ls_model *model) {
 static bool is_attached(const ls_model *model) {
     const struct ls_model_bound *bound = &model->bound;
     bool given_up = bound->reducer && ls_reducer_has_failed(bound->reducer);
-    return bound->attached && !given_up && !ls_stored_lacks(model) && !(bound->nccl && ls_nccl_is_aborted(bound->nccl));
+    return bound->attached && !given_up && !ls_stored_lacks(model) && !ls_nccl_is_aborted(bound->nccl);
 }
 
 /* Warns if the bits of sums may change: NCCL adds in another order than the host, and one version of NCCL may differ
@@ -248,6 +251,7 @@ ls_status ls_bind_attach(ls_model *model) {
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
+    if (!status) status = choose_adder(model);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
     ls_sparse_attach(model);
@@ -279,12 +283,11 @@ static void release_shared(const ls_model *model) {
 void ls_bind_detach(ls_model *model) {
     const struct ls_model_built *built = &model->built;
     const struct ls_model_bound *bound = &model->bound;
-    bool used = false;
     ls_reducer_free(bound->reducer);
     if (model->sync->detach) model->sync->detach(model);
     ls_store_free(bound->store);
-    if (bound->nccl) ls_nccl_abort(bound->nccl);
-    if (bound->nccl) used = ls_nccl_is_left(bound->nccl);
+    ls_nccl_abort(bound->nccl);
+    bool used = ls_nccl_is_left(bound->nccl);
     for (int i = 0; i < built->replica_count; i++) ls_device_drain(built->replicas[i].device);
     ls_nccl_free(bound->nccl);
     ls_intra_node_free(bound->node);

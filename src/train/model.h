@@ -168,6 +168,7 @@ struct ls_model_bound {
     void *staging; /* the same for a worker that is alone, where devices have no host memory */
     struct ls_bucket *buckets;
     size_t bucket_count;
+    struct ls_adder adder;
     struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
     bool goes_on;               /* steps go on behind the replicas, which neither wait for sums nor update variables */
     void *way;                  /* of the way from gradients to variables; NULL: nothing */

@@ -3,7 +3,7 @@
  * without waiting for other workers.
  *
  * train_replica is a replica's step: compute runs the plan on the replica's batch; gradients_ready, called after each
- * layer's backward pass, gives the reducer the blob from offset on; reduce_gradients waits for the sums; update runs
+ * layer's backward pass, gives the blob from offset on; ls_step_sums_end waits for the sums; update runs
  * the optimizer. With gradient accumulation gather_replica computes the batches before the last one (gathering), and
  * the last one adds their sum to its own gradients (merging), down to the offset merged. extras, the tail of the blob,
  * sum the loss, metrics and requests over all replicas; they are written before the first bucket is given.
@@ -117,8 +117,7 @@ static void give_gradients(struct training *training, size_t offset) {
     training->merged = offset;
     if (!training->status && !training->extras_written) training->status = write_extras(training);
     training->extras_written = true;
-    if (!training->status && model->bound.reducer) /* which is told of a failure at the end */
-        training->status = ls_reducer_ready(model->bound.reducer, training->local, offset);
+    if (!training->status) training->status = ls_step_sums_ready(model, training->local, offset);
 }
 
 /* The workers' group runs one call at a time: a plan that exchanges statistics gives its buckets at the end. */
@@ -168,7 +167,7 @@ static ls_status no_gradients(struct training *training) {
  * and the look for finite gradients each need the host in the middle. */
 static bool is_alone(const struct training *training) {
     const ls_model *model = training->model;
-    return model->strategy->local_count == 1 && !model->bound.reducer && !training->track &&
+    return model->strategy->local_count == 1 && !ls_step_sums_follow(model) && !training->track &&
            !training->replica->watched;
 }
 
@@ -193,7 +192,7 @@ static ls_status run_plan(struct training *training, struct ls_plan *plan) {
     if (is_alone(training)) return run_whole_step(training, plan);
     const struct ls_plan_follower follower = {gradients_ready, completes_bucket, training};
     if (training->track) return ls_plan_run(plan, gradients_ready, training);
-    if (training->model->bound.reducer) return ls_plan_run_followed(plan, &follower);
+    if (ls_step_sums_follow(training->model)) return ls_plan_run_followed(plan, &follower);
     ls_status status = ls_plan_run(plan, NULL, NULL);
     if (!status) give_gradients(training, 0);
     return status;
@@ -233,59 +232,6 @@ static ls_status compute(struct training *training) {
     ls_status status = after(model->bound.computed, model, training->local, compute_gradients(training));
     if (!status) ls_input_load_ahead(model, training->local, true);
     return status;
-}
-
-/* Within one worker: all replicas must have gradients before one adds them. */
-static ls_status check_replicas(ls_strategy *strategy, void *context) {
-    const ls_model *model = context;
-    for (int i = 0; i < strategy->local_count; i++)
-        if (model->built.replicas[i].status)
-            return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", strategy->replicas[i].id);
-    return LS_OK;
-}
-
-static struct ls_host_staging route_of(const struct ls_model_replica *replica) {
-    return (struct ls_host_staging){replica->device, replica->gradients,
-                                    replica->staging ? replica->staging : replica->gradients};
-}
-
-/* The replica's gradients and all of the others' are there. */
-static ls_status add_in_worker(ls_replica *replica, ls_model *model, const struct ls_bucket *whole) {
-    void *arrays[LS_MAX_LOCAL_DEVICES];
-    int count = model->strategy->local_count;
-    for (int i = 0; i < count; i++) arrays[i] = route_of(&model->built.replicas[i]).host;
-    const struct ls_cross_device_call call = {LS_SUM, LS_FLOAT32, whole->end, arrays, count};
-    const struct ls_host_staging own = route_of(&model->built.replicas[replica->local_id]);
-    ls_status status = ls_cross_device_all_reduce(replica, &call);
-    if (!status) status = ls_host_staging_return(&own, whole);
-    return status ? status : ls_host_staging_settle(&own);
-}
-
-static ls_status bring_to_host(const ls_replica *replica, const ls_model *model, const struct ls_bucket *whole) {
-    const struct ls_host_staging own = route_of(&model->built.replicas[replica->local_id]);
-    ls_status status = ls_host_staging_send(&own, 0, whole);
-    return status ? status : ls_host_staging_arrive(&own, 0, model->strategy->runtime);
-}
-
-static ls_status reduce_in_worker(ls_replica *replica, ls_model *model, ls_status status) {
-    const struct ls_bucket whole = {0, model->built.blob_count + LS_EXTRAS};
-    if (model->strategy->local_count == 1) return status;
-    int64_t begun = ls_track_begin(replica->track);
-    if (!status) status = bring_to_host(replica, model, &whole);
-    struct ls_kept_error kept = ls_kept_error_of(status); /* the meeting sets an error of its own */
-    model->built.replicas[replica->local_id].status = status;
-    ls_status others = ls_replicas_meet(replica, check_replicas, model);
-    if (status) return ls_kept_error_raise(&kept);
-    if (!others) others = add_in_worker(replica, model, &whole);
-    ls_track_end(replica->track, begun, "all-reduce",
-                 (struct ls_span_facts){model->progress.step.iteration, 0, whole.end * sizeof(float)});
-    return others;
-}
-
-static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_status status) {
-    if (!model->bound.reducer) return reduce_in_worker(replica, model, status);
-    return status ? ls_reducer_fail(model->bound.reducer, replica->local_id, status)
-                  : ls_reducer_wait(model->bound.reducer, replica->local_id);
 }
 
 static struct training training_of(const ls_replica *replica, ls_model *model) {
@@ -350,8 +296,8 @@ static ls_status end_replica(struct training *training, ls_status status) {
 static ls_status train_replica(ls_replica *replica, void *context) {
     ls_model *model = context;
     struct training training = training_of(replica, model);
-    if (model->bound.reducer) ls_reducer_begin(model->bound.reducer, replica->local_id, model->progress.step.iteration);
-    ls_status status = reduce_gradients(replica, model, compute(&training));
+    ls_step_sums_begin(model, replica->local_id);
+    ls_status status = ls_step_sums_end(replica, model, compute(&training));
     if (model->bound.goes_on) /* the next step is computed with the variables that are there */
         return end_replica(&training, status ? status : ls_update_run(training.replica, LS_UPDATE_PENALTY));
     if (!status) status = check_others(&training);

@@ -15,6 +15,16 @@ ls_status ls_step_evaluate(ls_model *model);
 /* By the caller's thread: the first replica's penalty is that of the variables as they are. */
 ls_status ls_step_measure_penalty(ls_model *model);
 
+/* The sums of a step's gradients over all replicas. A replica's thread calls begin, ready and end in this order. */
+
+/* True if they are added bucket by bucket: someone follows the plan. */
+bool ls_step_sums_follow(const ls_model *model);
+void ls_step_sums_begin(const ls_model *model, int local);
+/* The replica's gradients are final from offset on. A failure is told at the end. */
+ls_status ls_step_sums_ready(const ls_model *model, int local, size_t offset);
+/* status: of the replica's step so far. Returns it, or another one's failure. */
+ls_status ls_step_sums_end(ls_replica *replica, ls_model *model, ls_status status);
+
 /* The extras of a step, numbers behind the gradients: what they say as sums over all replicas. */
 
 /* The learning rate, which all workers compare before anything is changed. bytes: those from LS_EXTRA_RATE on. */

@@ -148,6 +148,18 @@ bool ls_stored_wants_moments(const ls_model *model, const float *extras) {
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
 
+/* With that replica's floating-point mode. */
+ls_status ls_stored_add_statistics(const ls_model *model, const float *blob) {
+    const struct ls_model_replica *first = &model->built.replicas[0];
+    struct ls_thread_state before;
+    ls_status status = first->device->ops->enter(first->device, &before);
+    if (status) return status;
+    for (size_t i = ls_network_trainable_count(model->built.network); i < model->built.blob_count; i++)
+        first->parameters[i] += blob[i];
+    first->device->ops->leave(first->device, &before);
+    return LS_OK;
+}
+
 /* From now on they are those of no step, until all have come: a fetch that fails leaves some new ones. */
 ls_status ls_stored_make_moments(ls_model *model, float **moments) {
     struct ls_model_built *built = &model->built;

@@ -25,6 +25,8 @@ ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float
 ls_status ls_stored_fetch(ls_model *model, bool wanted);
 /* Returns true if the step brings the moments to this rank. extras: its sums. */
 bool ls_stored_wants_moments(const ls_model *model, const float *extras);
+/* Adds what a step changes in the variables that are not trained, as the first replica would. blob: the step's sums. */
+ls_status ls_stored_add_statistics(const ls_model *model, const float *blob);
 /* Memory for the moments that a step brings to rank 0; NULL where the optimizer has none. The call forgets what was
  * there. */
 ls_status ls_stored_make_moments(ls_model *model, float **moments);

@@ -20,6 +20,8 @@ struct ls_sync_ops {
     ls_status (*check)(const ls_model *model);
     /* Lines of a fingerprint that tell its options. checkpoint: of the fit. */
     ls_status (*describe)(FILE *out, const ls_strategy *strategy, const ls_checkpoint_options *checkpoint);
+    /* Warns of gradients that are older than the variables. rule: the optimizer, which they suit less. */
+    void (*advise)(const struct ls_log *log, const ls_strategy *strategy, const char *rule);
 
     /* The parts of a generation. config: what the reducer is to be made of. */
     ls_status (*attach)(ls_model *model, struct ls_reducer_config *config);

@@ -260,11 +260,22 @@ static ls_status describe_bounds(FILE *out, const ls_strategy *strategy, const l
     return LS_OK;
 }
 
+static void advise_on_bounds(const struct ls_log *log, const ls_strategy *strategy, const char *rule) {
+    int bound = strategy->servers.staleness, workers = strategy->runtime->size;
+    if (workers == 1 || (bound && bound < workers)) return;
+    ls_log_warning(log,
+                   "gradients whose variables others have updated since suit %s less than plain SGD (arXiv "
+                   "1810.03264): compare the loss with consistency sync, or take a smaller learning rate or a bound "
+                   "(staleness)",
+                   rule);
+}
+
 const struct ls_sync_ops ls_sync_async = {.apart = true,
                                           .asks_in_step = true,
                                           .leaves = true,
                                           .check = check_async,
                                           .describe = describe_bounds,
+                                          .advise = advise_on_bounds,
                                           .commit = ls_sync_commit,
                                           .open_data = ls_iterator_open_alone,
                                           .train = run_session};

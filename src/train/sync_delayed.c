@@ -108,8 +108,7 @@ static ls_status end_lane(void *context, int index, bool failed) {
     float *blob = blob_of(delayed, index), *moments = NULL;
     const float *extras = blob + model->built.blob_count;
     if (failed) return LS_OK;
-    ls_status status =
-        ls_model_is_alone(model) ? LS_OK : ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
+    ls_status status = ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
     if (fetches(delayed, lane, extras) && !status) status = ls_stored_make_moments(model, &moments);
     const struct ls_store_stepping stepping = {
         .step = &lane->step, .keep = lane->keep, .array = blob, .moments = moments, .stride = model->built.blob_count};
@@ -143,20 +142,6 @@ static void begin_lane(ls_model *model) {
     if (first) model->progress.requests = (struct ls_requests){0};
 }
 
-/* With the floating-point mode in which the first replica would add statistics itself. */
-static ls_status put_in_place(const ls_model *model, const float *blob) {
-    const struct ls_model_replica *first = &model->built.replicas[0];
-    struct ls_device *device = first->device;
-    struct ls_thread_state before;
-    size_t trained = ls_network_trainable_count(model->built.network);
-    ls_status status = device->ops->enter(device, &before);
-    if (status) return status;
-    memcpy(first->parameters, blob, trained * sizeof(float));
-    for (size_t i = trained; i < model->built.blob_count; i++) first->parameters[i] += blob[i];
-    device->ops->leave(device, &before);
-    return LS_OK;
-}
-
 /* Waits for the oldest step under way, puts its variables in place, and gives its sums. Requests of it become the
  * model's. Once for each step: false in *any where none is under way. */
 static ls_status take_oldest(ls_model *model, struct ls_loss_sums *sums, bool *any) {
@@ -168,8 +153,9 @@ static ls_status take_oldest(ls_model *model, struct ls_loss_sums *sums, bool *a
     *sums = (struct ls_loss_sums){0};
     if (!*any) return LS_OK;
     ls_status status = ls_reducer_await(model->bound.reducer, delayed->taken + 1);
-    if (!status) status = put_in_place(model, blob);
+    if (!status) status = ls_stored_add_statistics(model, blob);
     if (status) return status;
+    memcpy(model->built.replicas[0].parameters, blob, ls_network_trainable_count(model->built.network) * sizeof(float));
     delayed->taken++;
     ls_step_report_read(model, blob + model->built.blob_count, delayed->lanes[index].penalty, sums);
     const struct ls_requests *now = &model->progress.requests;
@@ -245,10 +231,18 @@ static ls_status describe_delay(FILE *out, const ls_strategy *strategy, const ls
     return status;
 }
 
+static void advise_on_delay(const struct ls_log *log, const ls_strategy *strategy, const char *rule) {
+    ls_log_warning(log,
+                   "gradients that are %d step%s old suit %s less than plain SGD (arXiv 1810.03264): compare the "
+                   "loss with consistency sync, or take a smaller learning rate or momentum",
+                   strategy->delay, strategy->delay == 1 ? "" : "s", rule);
+}
+
 const struct ls_sync_ops ls_sync_delayed = {.pushes = true,
                                             .asks_in_step = true,
                                             .check = ls_sparse_check,
                                             .describe = describe_delay,
+                                            .advise = advise_on_delay,
                                             .attach = attach_lanes,
                                             .detach = detach_lanes,
                                             .begin = begin_lane,

@@ -97,21 +97,6 @@ static void detach_pull(ls_model *model) {
 
 /* ---- the communicator's thread ---- */
 
-/* With the floating-point mode in which the first replica would add them. */
-static ls_status add_statistics(struct early *early) {
-    const ls_model *model = early->model;
-    const struct ls_model_replica *first = &model->built.replicas[0];
-    struct ls_thread_state before;
-    size_t trained = ls_network_trainable_count(model->built.network), count = count_statistics(model);
-    float *statistics = first->parameters + trained;
-    ls_status status = first->device->ops->enter(first->device, &before);
-    if (status) return status;
-    memcpy(early->statistics, statistics, count * sizeof(float));
-    for (size_t i = 0; i < count; i++) statistics[i] += early->blobs[0][trained + i];
-    first->device->ops->leave(first->device, &before);
-    return LS_OK;
-}
-
 static void tell_sums(struct early *early, bool failed) {
     if (failed) atomic_store(&early->failed, true);
     (void)atomic_fetch_add(&early->summed, 1);
@@ -128,12 +113,13 @@ static void note_arrived(void *context, struct ls_range range) {
 
 static ls_status prepare(struct early *early, float **moments) {
     ls_model *model = early->model;
-    ls_status status = LS_OK;
+    const float *statistics = model->built.replicas[0].parameters + ls_network_trainable_count(model->built.network);
     memcpy(early->extras, early->blobs[0] + model->built.blob_count, sizeof(early->extras));
-    if (!ls_model_is_alone(model))
-        status = ls_step_report_check_rate(model, early->step.rule.learning_rate, early->extras);
+    ls_status status = ls_step_report_check_rate(model, early->step.rule.learning_rate, early->extras);
     if (!status && ls_stored_wants_moments(model, early->extras)) status = ls_stored_make_moments(model, moments);
-    return status ? status : add_statistics(early);
+    if (status) return status;
+    memcpy(early->statistics, statistics, count_statistics(model) * sizeof(float));
+    return ls_stored_add_statistics(model, early->blobs[0]);
 }
 
 /* Nothing of the last pull is forgotten where a later step fails: detach_pull puts it back. */

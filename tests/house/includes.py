@@ -59,6 +59,10 @@ HOMES = [
     (r"(cudnn|cublas|nccl).*", r"src/device/cuda/.*\.[ch]", 0),
 ]
 
+# Which way leads from gradients to variables: the files of the ways ask, and those that choose, name or plan one.
+WAY = re.compile(r"\bLS_WAY_|\bls_strategy_is_async\(|strategy->(delay|consistency)\b|->sync_every\b|local\.sync_every\b")
+WAYS = r"src/(base|cli|strategy)/.*|src/train/(sync|sync_\w+|fragments|meeting|stored)\.[ch]|src/tools/plan\w*\.[ch]"
+
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -130,10 +134,16 @@ def unknown_rooms():
     return [f"src/{room} has no row in the table" for room in sorted(rooms - set(ROOMS))]
 
 
+def ways():
+    return [f"{path} asks which way is in force: {match[0]}" for path in house.files("src")
+            if not re.fullmatch(WAYS, path) for match in WAY.finditer(house.read(path))]
+
+
 results = house.Results()
 results.check("every room is in the table", unknown_rooms())
 results.check("include directions", directions())
 results.check("no two folders include each other", mutual_pairs())
+results.check("a way's files alone ask which way leads from gradients to variables", ways())
 for row in HOMES:
     results.check(f"one home for {row[0]}", homes(*row))
 results.finish()
