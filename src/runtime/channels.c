@@ -19,8 +19,7 @@ ls_status ls_channels_open(struct ls_runtime *runtime, struct ls_cluster *cluste
     config.segment = (size_t)settings->segment;
     config.flight_record = (size_t)settings->flight_record;
     if (cluster) status = ls_cluster_links(cluster, channel, config.members, config.size, &config.source);
-    if (cluster && !status)
-        status = ls_cluster_links(cluster, channel + 1, config.members, config.size, &config.mail);
+    if (cluster && !status) status = ls_cluster_links(cluster, channel + 1, config.members, config.size, &config.mail);
     if (!status) status = ls_group_new(&config, group);
     if (!status) return LS_OK;
     close_source(config.source);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define PIXELS  72
 #define CLASSES 3
 
