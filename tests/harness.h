@@ -3,8 +3,10 @@
 #include <check.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lockstep/lockstep.h"
 
@@ -26,6 +28,16 @@ static inline void note_place(const char *file, int line) {
         ls_status status_ = (__VA_ARGS__);                                                                             \
         ck_assert_msg(!status_, "%s: %s: %s", #__VA_ARGS__, ls_status_name(status_), ls_error());                      \
     } while (0)
+
+/* The call fails with that status, and a message that contains text. */
+#define assert_fails(call, wanted, text)                                                                               \
+    do {                                                                                                               \
+        ls_status status_ = (call);                                                                                    \
+        ck_assert_msg(status_ == (wanted), "%s: %s instead of %s: %s", #call, ls_status_name(status_),                 \
+                      ls_status_name(wanted), ls_error());                                                             \
+        ck_assert_msg(strstr(ls_error(), (text)) != NULL, "'%s' does not say '%s'", ls_error(), (text));               \
+    } while (0)
+#define assert_refused(call, text) assert_fails(call, LS_INVALID_ARGUMENT, text)
 
 /* A limit in seconds, of what a quiet machine does in less: as many times longer as this one takes (tests/pace.py). */
 static inline double limit_of(double seconds) {
@@ -51,6 +63,15 @@ enum { SANITIZED = 0, SANITIZED_THREADS = 0 };
 static inline bool is_full(void) {
     const char *set = getenv("LOCKSTEP_TEST_FULL");
     return set && *set && strcmp(set, "0") != 0;
+}
+
+/* LOCKSTEP_TEST_SEED, or another one each time; it is printed. */
+static inline uint64_t first_seed(void) {
+    const char *set = getenv("LOCKSTEP_TEST_SEED");
+    uint64_t seed = set && *set ? (uint64_t)strtoull(set, NULL, 10) : (uint64_t)getpid();
+    printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
+    (void)fflush(stdout);
+    return seed;
 }
 
 /* Of a test that runs for each number of a table, where LOCKSTEP_TEST_SEED is set: under AddressSanitizer half of the

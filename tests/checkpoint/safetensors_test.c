@@ -146,7 +146,7 @@ TEST_EACH(what_is_no_such_file_is_refused, COUNT_OF(refusals)) {
  * are told, and cannot be written. */
 TEST(tensors_that_are_not_read_leave_the_others) {
     static const char *const types[] = {"F32", "I64", "F8_E8M0", "F4", "C64", "new"};
-    struct draw draw = draw_from(draw_first_seed(), 1);
+    struct draw draw = draw_from(first_seed(), 1);
     for (int round = 0; round < 500; round++) {
         enum { MOST = 5 };
         char header[4096] = "{";

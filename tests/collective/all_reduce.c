@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "collective/collectives.h"
 #include "collective/table.h"
@@ -205,14 +204,7 @@ TEST_EACH(servers_and_workers_have_one_load, SERVED) {
     ck_assert_msg((double)most <= 1.02 * (double)mean, "%zu of %zu by %d, not %zu", most, all, size, mean);
 }
 
-static void take_seed(void) {
-    const char *given = getenv("LOCKSTEP_TEST_SEED");
-    seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
-    printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
-    (void)fflush(stdout);
-}
-
 int main(void) {
-    take_seed();
+    seed = first_seed();
     return RUN_TESTS("collective/all_reduce", .seconds = 120);
 }

@@ -217,16 +217,8 @@ static uint64_t run_digest(const struct world_options *options, struct layout *l
     return layout->digests[0];
 }
 
-static uint64_t take_seed(void) {
-    const char *given = getenv("LOCKSTEP_TEST_SEED");
-    uint64_t seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
-    printf("# random layouts: LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
-    (void)fflush(stdout);
-    return seed;
-}
-
 TEST_RANGE(random_layouts_of_8_replicas_give_one_digest, LS_FLOAT32, LS_BFLOAT16 + 1) {
-    uint64_t seed = take_seed() + (uint64_t)_i, drawn = 0;
+    uint64_t seed = first_seed() + (uint64_t)_i, drawn = 0;
     int rounds = is_full() ? 1000 : SANITIZED ? 20 : 50;
     struct layout layout = {.first = {0, REPLICAS}, .count = 3001, .dtype = (ls_dtype)_i};
     struct world_options alone = {.size = 1};

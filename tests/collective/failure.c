@@ -274,12 +274,9 @@ TEST(bad_calls_of_the_others_are_named) {
     int32_t data[4] = {0};
     size_t counts[1] = {SIZE_MAX};
     struct alone alone = alone_new();
-    ck_assert_int_eq(ls_group_broadcast(alone.group, LS_BROADCAST("x", data, 4, LS_INT32, 1)), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "root 1"));
+    assert_refused(ls_group_broadcast(alone.group, LS_BROADCAST("x", data, 4, LS_INT32, 1)), "root 1");
     ck_assert_int_eq(ls_group_broadcast(alone.group, LS_BROADCAST("x", data, 4, LS_INT32, -1)), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_group_all_gather(alone.group, LS_ALL_GATHER("x", data, data, counts, LS_INT32)),
-                     LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "count"));
+    assert_refused(ls_group_all_gather(alone.group, LS_ALL_GATHER("x", data, data, counts, LS_INT32)), "count");
     ck_assert_int_eq(ls_group_barrier(alone.group, NULL), LS_INVALID_ARGUMENT);
     assert_ok(ls_group_barrier(alone.group, "later"));
     ls_group_free(alone.group);
@@ -293,11 +290,9 @@ TEST(bad_groups_are_refused) {
     struct ls_group_config config = {.rank = 2, .size = 2, .abort = abort};
     ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
     config.rank = 0;
-    ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "a source of links"));
+    assert_refused(ls_group_new(&config, &group), "a source of links");
     config = (struct ls_group_config){.size = 1, .abort = abort, .algorithm = LS_ALGORITHM_RING};
-    ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "ask for communication RING"));
+    assert_refused(ls_group_new(&config, &group), "ask for communication RING");
     config = (struct ls_group_config){.size = 1};
     ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
     ck_assert_ptr_null(group);

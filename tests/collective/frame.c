@@ -104,8 +104,7 @@ TEST(every_byte_counts) {
         bytes[i] ^= 1;
         if (ls_frame_decode(bytes, &read)) continue;
         decoded++;
-        ck_assert_int_eq(ls_frame_compare(&frame, &read, 0, 1, ls_algorithm_name), LS_INVALID_ARGUMENT);
-        ck_assert_ptr_nonnull(strstr(ls_error(), "differs"));
+        assert_refused(ls_frame_compare(&frame, &read, 0, 1, ls_algorithm_name), "differs");
     }
     ck_assert_int_gt(decoded, 56);
 }
@@ -113,9 +112,9 @@ TEST(every_byte_counts) {
 TEST(a_difference_names_everything) {
     struct ls_frame ours = sample(), theirs = sample();
     theirs.dtype = LS_FLOAT16;
-    ck_assert_int_eq(ls_frame_compare(&ours, &theirs, 0, 3, ls_algorithm_name), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "all_reduce 'gradients/17' (sequence 1099511627776): dtype differs: "
-                                             "bfloat16 on rank 0, float16 on rank 3"));
+    assert_refused(ls_frame_compare(&ours, &theirs, 0, 3, ls_algorithm_name),
+                   "all_reduce 'gradients/17' (sequence 1099511627776): dtype differs: "
+                   "bfloat16 on rank 0, float16 on rank 3");
 }
 
 TEST(names_of_any_length_and_bytes) {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -33,13 +32,6 @@ static uint64_t seed;
 
 static uint64_t drawn(uint64_t stream, uint64_t index) {
     return ls_random_bits(seed, stream, index);
-}
-
-static void take_seed(void) {
-    const char *given = getenv("LOCKSTEP_TEST_SEED");
-    seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
-    printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
-    (void)fflush(stdout);
 }
 
 /* ---- values ---- */
@@ -169,7 +161,7 @@ static ls_status run_rounds(struct rank *rank) {
 }
 
 TEST_EACH(parts_of_any_size_arrive, WAYS) {
-    take_seed();
+    seed = first_seed();
     for (int size = 1; size <= MOST; size += SANITIZED && size > 2 ? 3 : 1) {
         struct world_options options = way_of(_i, size);
         struct world world;
@@ -275,7 +267,7 @@ static ls_status run_letters(struct rank *rank) {
 }
 
 TEST_EACH(letters_arrive_in_any_order, WAYS) {
-    take_seed();
+    seed = first_seed();
     for (int size = 1; size <= MOST; size += SANITIZED && size > 2 ? 3 : 1) {
         struct world_options options = way_of(_i, size);
         struct world world;

@@ -25,13 +25,6 @@ enum { TOTAL = MANY(8 << 20), MOST = 200000, WAIT = 20000 /* milliseconds: never
 
 static uint64_t seed;
 
-static void take_seed(void) {
-    const char *given = getenv("LOCKSTEP_TEST_SEED");
-    seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
-    printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
-    (void)fflush(stdout);
-}
-
 static size_t drawn(uint64_t stream, uint64_t index, size_t most) {
     uint64_t bits = ls_random_bits(seed, stream, index);
     return 1 + (size_t)(bits & 3 ? (bits >> 8) % 300 : (bits >> 8) % most);
@@ -414,6 +407,6 @@ TEST(a_child_of_fork_has_no_link) {
 }
 
 int main(void) {
-    take_seed();
+    seed = first_seed();
     return RUN_TESTS("collective/shm_link", .seconds = 60);
 }

@@ -74,7 +74,7 @@ static void expect_bytes(const struct trial *trial, enum ls_algorithm algorithm)
 }
 
 TEST(schedules_tell_what_links_carry) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct draw draw = draw_from(seed, i);
         struct trial trial;

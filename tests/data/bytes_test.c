@@ -141,7 +141,7 @@ static void compare(const ls_dataset *dataset, const struct ls_pipeline *plain, 
 
 /* A slot of bytes is a quarter as large. */
 TEST_EACH(rows_of_bytes_are_rows_of_floats, 40) {
-    struct draw draw = draw_from(draw_first_seed() + (uint64_t)_i, 1);
+    struct draw draw = draw_from(first_seed() + (uint64_t)_i, 1);
     bool tabled = _i % 4 != 3;
     ls_map list[16];
     size_t pinned = 0;

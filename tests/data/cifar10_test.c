@@ -52,18 +52,18 @@ TEST(bad_folders_are_refused) {
     ls_dataset *dataset = NULL;
     static uint8_t wrong[2 * LS_CIFAR10_RECORD];
     folder_clear();
-    ck_assert_fails(ls_dataset_cifar10("/no/such", NULL, &dataset), LS_NOT_FOUND, "'/no/such'");
+    assert_fails(ls_dataset_cifar10("/no/such", NULL, &dataset), LS_NOT_FOUND, "'/no/such'");
     write_training();
-    ck_assert_fails(ls_dataset_cifar10(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
-                    "test_batch.bin': No such file");
+    assert_fails(ls_dataset_cifar10(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
+                 "test_batch.bin': No such file");
     folder_truncate("data_batch_3.bin", 2 * LS_CIFAR10_RECORD + 100);
-    ck_assert_fails(ls_dataset_cifar10(folder_path(), NULL, &dataset), LS_DATA_LOSS,
-                    "data_batch_3.bin' is truncated: the record at offset 6146 has 100 bytes, not 3073");
+    assert_fails(ls_dataset_cifar10(folder_path(), NULL, &dataset), LS_DATA_LOSS,
+                 "data_batch_3.bin' is truncated: the record at offset 6146 has 100 bytes, not 3073");
     wrong[LS_CIFAR10_RECORD] = 10;
     folder_write("data_batch_3.bin", wrong, sizeof(wrong), false);
-    ck_assert_fails(ls_dataset_cifar10(folder_path(), NULL, &dataset), LS_DATA_LOSS, "label 10 at offset 3073");
+    assert_fails(ls_dataset_cifar10(folder_path(), NULL, &dataset), LS_DATA_LOSS, "label 10 at offset 3073");
     folder_truncate("data_batch_2.bin", 0);
-    ck_assert_fails(ls_dataset_cifar10(folder_path(), NULL, &dataset), LS_DATA_LOSS, "data_batch_2.bin' is empty");
+    assert_fails(ls_dataset_cifar10(folder_path(), NULL, &dataset), LS_DATA_LOSS, "data_batch_2.bin' is empty");
     ck_assert_ptr_null(dataset);
 }
 

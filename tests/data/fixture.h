@@ -26,14 +26,6 @@ void cifar10_write(const char *name, int records, int first, bool gzipped);
 
 /* A dataset of count examples of shape (1), example i being the number i with label i modulo 7. */
 ls_dataset *numbers_make(int64_t count, const ls_dataset_options *options);
-/* Fails the test unless the call failed with that status and a message that contains text. */
-#define ck_assert_fails(call, wanted, text)                                                                            \
-    do {                                                                                                               \
-        ls_status got_ = (call);                                                                                       \
-        ck_assert_msg(got_ == (wanted), "%s instead of %s: %s", ls_status_name(got_), ls_status_name(wanted),          \
-                      ls_error());                                                                                     \
-        ck_assert_msg(strstr(ls_error(), (text)), "'%s' does not say '%s'", ls_error(), (text));                       \
-    } while (0)
 /* As ck_assert, without its cost: for inner loops. */
 #define require(condition)                                                                                             \
     do {                                                                                                               \

@@ -23,7 +23,7 @@ TEST(every_truncation_is_refused) {
     for (size_t size = 0; size < sizeof(pair); size++) {
         char text[64];
         (void)snprintf(text, sizeof(text), "the data ends at offset %zu", size);
-        ck_assert_fails(ls_idx_parse("some-file", pair, size, &idx), LS_DATA_LOSS, text);
+        assert_fails(ls_idx_parse("some-file", pair, size, &idx), LS_DATA_LOSS, text);
         ck_assert_ptr_nonnull(strstr(ls_error(), "'some-file' is truncated"));
     }
 }
@@ -55,7 +55,7 @@ static const struct {
 
 TEST_EACH(bad_headers_are_refused, COUNT_OF(bad)) {
     struct ls_idx idx;
-    ck_assert_fails(ls_idx_parse("f", bad[_i].bytes, bad[_i].size, &idx), bad[_i].status, bad[_i].text);
+    assert_fails(ls_idx_parse("f", bad[_i].bytes, bad[_i].size, &idx), bad[_i].status, bad[_i].text);
 }
 
 static ls_status read_named(const char *name, uint8_t **bytes, struct ls_idx *idx) {
@@ -85,20 +85,20 @@ TEST(bad_files_are_named) {
     uint8_t *bytes = NULL, huge[] = {0, 0, 8, 3, 127, 255, 255, 255, 0, 1, 0, 0, 0, 0, 255, 0, 1, 2, 3};
     struct ls_idx idx;
     folder_clear();
-    ck_assert_fails(read_named("missing", &bytes, &idx), LS_NOT_FOUND, "missing': No such file");
+    assert_fails(read_named("missing", &bytes, &idx), LS_NOT_FOUND, "missing': No such file");
     folder_write("x", pair, sizeof(pair), true);
     folder_truncate("x", 30);
-    ck_assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "unexpected end of file");
+    assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "unexpected end of file");
     folder_write("x", pair, sizeof(pair), false);
     folder_truncate("x", sizeof(pair) - 1);
-    ck_assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "needs 18 bytes, the data ends at offset 17");
+    assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "needs 18 bytes, the data ends at offset 17");
     folder_write("x", huge, sizeof(huge), false);
-    ck_assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 19");
+    assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 19");
     folder_write("x", huge, sizeof(huge), true);
-    ck_assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 19");
+    assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 19");
     folder_write("x", huge, 0, false);
-    ck_assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 0");
-    ck_assert_fails(ls_idx_read(folder_path(), &bytes, &idx), LS_FAILED_PRECONDITION, "Is a directory");
+    assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 0");
+    assert_fails(ls_idx_read(folder_path(), &bytes, &idx), LS_FAILED_PRECONDITION, "Is a directory");
     ck_assert_ptr_null(bytes);
 }
 

@@ -149,13 +149,13 @@ TEST_EACH(every_truncation_is_found, NAMES) {
 
 TEST(other_formats_are_named) {
     struct ls_image image;
-    ck_assert_fails(ls_image_probe("a.jpg", NULL, 0, &image), LS_DATA_LOSS, "'a.jpg' is empty");
-    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GYF89a", 6, &image), LS_DATA_LOSS,
-                    "'a.jpg' is neither a JPEG nor a PNG: at offset 0 it has 47 59");
-    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GIF89a", 6, &image), LS_DATA_LOSS, "'a.jpg' is a GIF");
-    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"BM6", 3, &image), LS_DATA_LOSS, "'a.jpg' is a BMP");
-    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"RIFF\1\2\3\4WEBPVP8 ", 16, &image), LS_DATA_LOSS,
-                    "'a.jpg' is a WebP image by its first bytes, whatever its name says: convert it to JPEG or PNG");
+    assert_fails(ls_image_probe("a.jpg", NULL, 0, &image), LS_DATA_LOSS, "'a.jpg' is empty");
+    assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GYF89a", 6, &image), LS_DATA_LOSS,
+                 "'a.jpg' is neither a JPEG nor a PNG: at offset 0 it has 47 59");
+    assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GIF89a", 6, &image), LS_DATA_LOSS, "'a.jpg' is a GIF");
+    assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"BM6", 3, &image), LS_DATA_LOSS, "'a.jpg' is a BMP");
+    assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"RIFF\1\2\3\4WEBPVP8 ", 16, &image), LS_DATA_LOSS,
+                 "'a.jpg' is a WebP image by its first bytes, whatever its name says: convert it to JPEG or PNG");
 }
 
 TESTS("image", .seconds = 60)

@@ -75,20 +75,19 @@ TEST(names_may_begin_with_the_set) {
     idx_write_split("train", 5, 2, 2, true);
     rename_inside("train-images-idx3-ubyte.gz", "emnist-digits-train-images-idx3-ubyte.gz");
     dataset = NULL;
-    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_INVALID_ARGUMENT, "keep each set in a folder");
+    assert_refused(ls_dataset_mnist(folder_path(), NULL, &dataset), "keep each set in a folder");
 }
 
 TEST(missing_files_are_named) {
     ls_dataset *dataset = NULL;
     folder_clear();
-    ck_assert_fails(ls_dataset_mnist(NULL, NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
-    ck_assert_fails(ls_dataset_mnist("", NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
-    ck_assert_fails(ls_dataset_mnist("/no/such/folder", NULL, &dataset), LS_NOT_FOUND,
-                    "'/no/such/folder': No such file");
-    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_NOT_FOUND, "no file train-images-idx3-ubyte");
+    assert_refused(ls_dataset_mnist(NULL, NULL, &dataset), "no folder");
+    assert_refused(ls_dataset_mnist("", NULL, &dataset), "no folder");
+    assert_fails(ls_dataset_mnist("/no/such/folder", NULL, &dataset), LS_NOT_FOUND, "'/no/such/folder': No such file");
+    assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_NOT_FOUND, "no file train-images-idx3-ubyte");
     idx_write_split("train", 5, 2, 2, false);
-    ck_assert_fails(ls_dataset_mnist(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
-                    "no file t10k-images-idx3-ubyte");
+    assert_fails(ls_dataset_mnist(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
+                 "no file t10k-images-idx3-ubyte");
     ck_assert_ptr_null(dataset);
 }
 
@@ -99,14 +98,14 @@ TEST(files_that_disagree_are_refused) {
     idx_write_split("train", 5, 2, 2, false);
     uint8_t *labels = idx_make(1, (uint32_t[]){4}, NULL, 10, &size);
     folder_write("train-labels-idx1-ubyte", labels, size, false);
-    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "5 train images but 4 labels");
+    assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "5 train images but 4 labels");
     ls_free(labels);
     uint8_t *square = idx_make(2, (uint32_t[]){5, 1}, NULL, 10, &size);
     folder_write("train-labels-idx1-ubyte", square, size, false);
-    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS,
-                    "rank 2 at offset 3; labels have rank 1");
+    assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS,
+                 "rank 2 at offset 3; labels have rank 1");
     folder_write("train-images-idx3-ubyte", square, size, false);
-    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "images have rank 3");
+    assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "images have rank 3");
     ls_free(square);
     ck_assert_ptr_null(dataset);
 }
@@ -116,13 +115,13 @@ TEST(a_truncated_file_is_named) {
     folder_clear();
     idx_write_split("train", 5, 2, 2, false);
     folder_truncate("train-images-idx3-ubyte", 35);
-    ck_assert_fails(
+    assert_fails(
         ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS,
         "train-images-idx3-ubyte' is truncated: its header and data needs 36 bytes, the data ends at offset 35");
     folder_clear();
     idx_write_split("train", 5, 2, 2, true);
     folder_truncate("train-labels-idx1-ubyte.gz", 20);
-    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "train-labels-idx1-ubyte.gz");
+    assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "train-labels-idx1-ubyte.gz");
     ck_assert_ptr_null(dataset);
 }
 

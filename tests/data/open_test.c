@@ -65,13 +65,13 @@ TEST_EACH(records_are_known_by_many_names, 4) {
 TEST(unknown_names_are_refused) {
     ls_dataset *dataset = NULL;
     folder_clear();
-    ck_assert_fails(ls_dataset_open("mnits", NULL, &dataset), LS_NOT_FOUND, "no dataset 'mnits' is built in");
-    ck_assert_fails(ls_dataset_open(NULL, NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
-    ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_NOT_FOUND,
-                    "holds neither train-images-idx3-ubyte (or .gz) nor data_batch_1.bin");
-    ck_assert_fails(ls_dataset_open(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
-                    "holds neither t10k-images-idx3-ubyte (or .gz) nor test_batch.bin");
-    ck_assert_fails(ls_dataset_open("digits", LS_DATASET(.repeat = -1), &dataset), LS_INVALID_ARGUMENT, "repeat is -1");
+    assert_fails(ls_dataset_open("mnits", NULL, &dataset), LS_NOT_FOUND, "no dataset 'mnits' is built in");
+    assert_refused(ls_dataset_open(NULL, NULL, &dataset), "no folder");
+    assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_NOT_FOUND,
+                 "holds neither train-images-idx3-ubyte (or .gz) nor data_batch_1.bin");
+    assert_fails(ls_dataset_open(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
+                 "holds neither t10k-images-idx3-ubyte (or .gz) nor test_batch.bin");
+    assert_refused(ls_dataset_open("digits", LS_DATASET(.repeat = -1), &dataset), "repeat is -1");
     ck_assert_ptr_null(dataset);
 }
 

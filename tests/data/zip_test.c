@@ -127,7 +127,7 @@ static ls_status read_all(const struct sample *sample, const uint8_t *bytes, siz
 }
 
 TEST(numbers_of_zip64_stand_anywhere) {
-    struct draw draw = draw_from(draw_first_seed(), 1);
+    struct draw draw = draw_from(first_seed(), 1);
     for (int round = 0; round < 1000; round++) {
         struct sample sample;
         char **names = NULL;
@@ -148,7 +148,7 @@ TEST(numbers_of_zip64_stand_anywhere) {
 
 /* A byte that matters, or an end that is missing, is an error; the others change nothing. */
 TEST(damage_is_found) {
-    struct draw draw = draw_from(draw_first_seed(), 2);
+    struct draw draw = draw_from(first_seed(), 2);
     for (int round = 0; round < 3; round++) {
         struct sample sample;
         int found = 0;

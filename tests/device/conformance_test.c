@@ -4,7 +4,6 @@
  * LOCKSTEP_TEST_SEED=N repeats a run. */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/float_bits.h"
 #include "base/half.h"
 #include "base/shape.h"
@@ -437,14 +436,7 @@ TEST_EACH(every_type_of_the_kind_equals_the_cpu, LS_OP_KIND_COUNT) {
     ls_device_close(cpu);
 }
 
-static void take_seed(void) {
-    const char *given = getenv("LOCKSTEP_TEST_SEED");
-    seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
-    printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
-    (void)fflush(stdout);
-}
-
 int main(void) {
-    take_seed();
+    seed = first_seed();
     return RUN_TESTS("conformance", .seconds = 120);
 }

@@ -60,7 +60,7 @@ TEST_EACH(good_lists_are_opened, COUNT_OF(good)) {
 TEST_EACH(bad_lists_are_refused, COUNT_OF(bad)) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES] = {NULL};
     int count = -7;
-    assert_fails(ls_devices_open(bad[_i].list, 1, devices, &count), bad[_i].message);
+    assert_refused(ls_devices_open(bad[_i].list, 1, devices, &count), bad[_i].message);
     ck_assert(count == -7 && !devices[0]); /* outputs only on success */
 }
 
@@ -75,14 +75,14 @@ TEST(the_limit_of_devices_holds) {
     ck_assert_int_eq(devices[0]->threads, 1);
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
     (void)snprintf(list + strlen(list), 16, ",cpu:5");
-    assert_fails(ls_devices_open(list, 0, devices, &count), "device 'cpu:5' is one too many");
+    assert_refused(ls_devices_open(list, 0, devices, &count), "device 'cpu:5' is one too many");
 }
 
 TEST(bad_numbers_of_threads_are_refused) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
-    assert_fails(ls_devices_open("2", -1, devices, &count), "threads_per_replica -1");
-    assert_fails(ls_devices_open("2", 100000, devices, &count), "threads_per_replica 100000");
+    assert_refused(ls_devices_open("2", -1, devices, &count), "threads_per_replica -1");
+    assert_refused(ls_devices_open("2", 100000, devices, &count), "threads_per_replica 100000");
 }
 
 TEST(the_kinds_are_cpu_and_gpu) {

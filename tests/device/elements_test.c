@@ -134,7 +134,7 @@ TEST(columns_are_placed_and_taken) {
     assert_ok(run_op(device, &take));
     ck_assert_int_eq(memcmp(back.device, x.device, 15 * sizeof(float)), 0);
     place.column = 5;
-    assert_fails(device->ops->build(device, &place), "place: columns 5 to 7 are not all in 7");
+    assert_refused(device->ops->build(device, &place), "place: columns 5 to 7 are not all in 7");
     free_pair(&x), free_pair(&wide), free_pair(&back);
     ls_device_close(device);
 }

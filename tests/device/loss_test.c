@@ -161,7 +161,7 @@ TEST_EACH(a_loss_of_positions_is_their_mean, 2) {
     assert_ok(run_op(device, &op));
     ck_assert_double_le(fabs(value * POSITIONS - flat_value), 1e-9);
     op.tensors[LS_ARG_LABELS].shape = LS_SHAPE(ROWS, 3, 2);
-    assert_fails(device->ops->build(device, &op), "argument labels has shape (4, 3, 2");
+    assert_refused(device->ops->build(device, &op), "argument labels has shape (4, 3, 2");
     free_pair(&weights);
     free_pair(&repeated);
     free_loss(&flat);
@@ -251,15 +251,15 @@ TEST(a_bad_label_is_named) {
     expand.tensors[LS_ARG_LABELS] = op.tensors[LS_ARG_LABELS];
     expand.tensors[LS_ARG_ONE_HOT] = tensor(&loss.one_hot, LS_SHAPE(4, 3));
     loss.labels[2] = 3;
-    assert_fails(run_op(device, &op), "row 2 has label 3, but the model has 3 classes: 0 to 2");
-    assert_fails(run_op(device, &expand), "row 2 has label 3");
+    assert_refused(run_op(device, &op), "row 2 has label 3, but the model has 3 classes: 0 to 2");
+    assert_refused(run_op(device, &expand), "row 2 has label 3");
     loss.labels[1] = -1;
-    assert_fails(run_op(device, &op), "row 1 has label -1");
+    assert_refused(run_op(device, &op), "row 1 has label -1");
     op.sums = NULL;
-    assert_fails(device->ops->build(device, &op), "sums is missing");
+    assert_refused(device->ops->build(device, &op), "sums is missing");
     op = loss_op(&loss, true);
     op.scale = NULL;
-    assert_fails(device->ops->build(device, &op), "scale is missing");
+    assert_refused(device->ops->build(device, &op), "scale is missing");
     free_loss(&loss);
     ls_device_close(device);
 }
@@ -297,7 +297,7 @@ TEST_EACH(relu_equals_the_oracle, 12) {
     assert_pair("y", &y);
     assert_pair("dx", &dx);
     forward.tensors[LS_ARG_Y].shape = LS_SHAPE(count);
-    assert_fails(device->ops->build(device, &forward), "activation forward: argument y has shape");
+    assert_refused(device->ops->build(device, &forward), "activation forward: argument y has shape");
     struct pair *pairs[] = {&x, &y, &dy, &dx};
     for (int i = 0; i < 4; i++) free_pair(pairs[i]);
     ls_device_close(device);

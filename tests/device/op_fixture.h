@@ -86,8 +86,3 @@ static inline ls_status run_op(struct ls_device *device, struct ls_op *op) {
     mirror_discard(&mirror);
     return status;
 }
-
-static inline void assert_fails(ls_status status, const char *piece) {
-    ck_assert_int_eq(status, LS_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(ls_error(), piece) != NULL, "'%s' does not say '%s'", ls_error(), piece);
-}

@@ -17,10 +17,10 @@ static void assert_unavailable(const char *piece) {
     char text[64] = "";
     int count = 0;
     ck_assert_msg(reason && strstr(reason, piece), "'%s' does not say '%s'", reason ? reason : "available", piece);
-    assert_fails(ls_devices_open("gpu:0", 1, devices, &count), piece);
+    assert_refused(ls_devices_open("gpu:0", 1, devices, &count), piece);
     ck_assert_ptr_nonnull(strstr(ls_error(), "device 'gpu:0': "));
-    assert_fails(ls_devices_open("cpu:0,GPU:1", 1, devices, &count), "device 'GPU:1': ");
-    assert_fails(ls_devices_open("gpu", 1, devices, &count), piece);
+    assert_refused(ls_devices_open("cpu:0,GPU:1", 1, devices, &count), "device 'GPU:1': ");
+    assert_refused(ls_devices_open("gpu", 1, devices, &count), piece);
     assert_ok(ls_devices_open("auto", 1, devices, &count));
     ck_assert(count == 1 && devices[0]->host_memory);
     ls_device_close(devices[0]);

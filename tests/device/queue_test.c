@@ -207,7 +207,7 @@ TEST(all_devices_open_and_compute) {
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
     char past[16];
     (void)snprintf(past, sizeof(past), "gpu:%d", count);
-    assert_fails(ls_devices_open(past, 1, devices, &count), "the index is past the last one, gpu:");
+    assert_refused(ls_devices_open(past, 1, devices, &count), "the index is past the last one, gpu:");
 }
 
 TEST(a_device_describes_itself) {
@@ -226,8 +226,8 @@ TEST(a_device_describes_itself) {
 TEST(missing_memory_is_named) {
     struct ls_device *device = open_device();
     void *memory = NULL;
-    ck_assert_int_eq(device->ops->allocate(device, (size_t)1 << 46, &memory), LS_RESOURCE_EXHAUSTED);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "gpu:0: no memory for a tensor or blob (70368744177664 bytes)"));
+    assert_fails(device->ops->allocate(device, (size_t)1 << 46, &memory), LS_RESOURCE_EXHAUSTED,
+                 "gpu:0: no memory for a tensor or blob (70368744177664 bytes)");
     assert_ok(ls_device_synchronize(device)); /* and nothing else is wrong */
     ls_device_close(device);
 }
@@ -275,8 +275,7 @@ TEST(a_failed_capture_ends_alone) {
     assert_ok(queue->capture_begin(device));
     assert_ok(op.run(&op));
     ck_assert_int_eq(queue->synchronize(device), LS_INTERNAL);
-    ck_assert_int_eq(queue->capture_end(device, &graph), LS_INTERNAL);
-    ck_assert_msg(strstr(ls_error(), "gpu:0: capturing ops: ") != NULL, "%s", ls_error());
+    assert_fails(queue->capture_end(device, &graph), LS_INTERNAL, "gpu:0: capturing ops: ");
     ck_assert_ptr_null(graph);
     assert_ok(op.run(&op));
     assert_ok(device->ops->copy_out(device, back, far, SIZE));
@@ -373,7 +372,7 @@ TEST(a_fault_is_told) {
 TEST(an_unknown_op_is_refused) {
     struct ls_device *device = open_device();
     struct ls_op op = {.kind = LS_OP_KIND_COUNT};
-    assert_fails(device->ops->build(device, &op), "is no ls_op_kind"); /* the plugin's messages are lockstep's */
+    assert_refused(device->ops->build(device, &op), "is no ls_op_kind"); /* the plugin's messages are lockstep's */
     ls_device_close(device);
 }
 

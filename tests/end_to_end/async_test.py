@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import HIDDEN, LIMIT, LOCKSTEP, Cluster, free_ports, wait_for_line
+from cluster import HIDDEN, LIMIT, LOCKSTEP, expect_ends, last_json, start_with_servers, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "20", "--no-validation",
          "--verbose", "-1", "--json"]
@@ -22,26 +22,14 @@ SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 
 def start(workers, servers, options, **environment):
-    ports = free_ports(workers + servers)
-    addresses = ["127.0.0.1:%d" % port for port in ports]
-    tasks = {"worker": addresses[:workers], "ps": addresses[workers:]}
-    cluster = Cluster(1, [*TRAIN, *ASYNC, *options], environment, tasks)
-    for index in range(servers):
-        cluster.start(index, "ps", [LOCKSTEP, "serve"] if index else None)
-    for index in range(workers):
-        cluster.start(index)
-    return cluster
+    return start_with_servers(workers, servers, [*TRAIN, *ASYNC, *options], environment)
 
 
 def outcome(results, index=0):
-    return json.loads(results[("worker", index)][1].strip().splitlines()[-1])
+    return last_json(results[("worker", index)][1])
 
 
 class Async(unittest.TestCase):
-    def expect(self, results, lost=()):
-        for key, (status, _, stderr) in results.items():
-            self.assertEqual(status, 0 if key not in lost else -9, "%s: %s" % (key, stderr))
-
     def expect_whole(self, got, epochs):
         self.assertEqual(got["steps"], 25 * epochs)
         self.assertEqual(got["pushes_applied"] + got["pushes_dropped"], 25 * epochs)
@@ -55,7 +43,7 @@ class Async(unittest.TestCase):
             print("#", servers, *options)
             done = subprocess.run([*TRAIN, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=2 * LIMIT)
             results = start(1, servers, [*options, "--ps-replicas", "2"]).finish()
-            self.expect(results)
+            expect_ends(self, results)
             self.assertEqual(outcome(results)["weights_sha256"], json.loads(done.stdout)["weights_sha256"])
             self.assertEqual(outcome(results)["loss"], json.loads(done.stdout)["loss"])
             self.assertEqual(outcome(results)["staleness_max"], 0)
@@ -68,9 +56,9 @@ class Async(unittest.TestCase):
             options = ["--epochs", "2", *draw.choice(RULES)]
             print("# LOCKSTEP_TEST_SEED=%d" % SEED, servers, transport, *options)
             first = start(3, servers, options, LOCKSTEP_RECORD=record, LOCKSTEP_TRANSPORT=transport).finish()
-            self.expect(first)
+            expect_ends(self, first)
             again = start(4, servers, options, LOCKSTEP_REPLAY=record).finish()
-            self.expect(again)
+            expect_ends(self, again)
             for name in ("weights_sha256", "staleness_max", "staleness_mean"):
                 self.assertEqual(outcome(again)[name], outcome(first)[name], name)
             fewer = start(2, servers, options, LOCKSTEP_REPLAY=record).finish()
@@ -80,12 +68,12 @@ class Async(unittest.TestCase):
     def test_a_bound_holds_and_what_is_older_is_dropped_or_scaled(self):
         """Of three workers one is held up. With bound 1 nobody makes more than two batches while another one makes one."""
         results = start(3, 1, ["--epochs", "4", "--staleness", "1"]).finish()
-        self.expect(results)
+        expect_ends(self, results)
         self.expect_whole(outcome(results), 4)
         self.assertLessEqual(outcome(results)["staleness_max"], 2 * 2 * 2)
         for rule in (["--on-stale", "drop", "--max-staleness", "1"], ["--on-stale", "scale"]):
             results = start(3, 2, ["--epochs", "4", *rule]).finish()
-            self.expect(results)
+            expect_ends(self, results)
             self.expect_whole(outcome(results), 4)
             if rule[1] == "scale":
                 self.assertEqual(outcome(results)["pushes_dropped"], 0)
@@ -103,7 +91,7 @@ class Async(unittest.TestCase):
         cluster.tasks[("ps", 0)].kill()
         wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
         results = cluster.finish()
-        self.expect(results, lost=[("worker", 2), ("ps", 0)])
+        expect_ends(self, results, lost=[("worker", 2), ("ps", 0)])
         self.expect_whole(outcome(results), LONG)
 
     def test_a_checkpoint_goes_to_mirrored_training_and_back(self):
@@ -111,10 +99,10 @@ class Async(unittest.TestCase):
                                 text=True, check=True, timeout=2 * LIMIT)
         with tempfile.TemporaryDirectory() as folder:
             options = ["--optimizer", "adam", "--checkpoint", folder, "--checkpoint-retain", "--checkpoint-steps", "10"]
-            self.expect(start(1, 2, ["--epochs", "2", *options]).finish())
+            expect_ends(self, start(1, 2, ["--epochs", "2", *options]).finish())
             subprocess.run([*TRAIN, "--strategy", "mirrored", "--epochs", "3", *options], capture_output=True, check=True, timeout=2 * LIMIT)
             results = start(1, 3, ["--epochs", "4", *options]).finish()
-            self.expect(results)
+            expect_ends(self, results)
             self.assertEqual(outcome(results)["weights_sha256"], json.loads(wanted.stdout)["weights_sha256"])
 
     def test_checkpoints_that_do_not_divide_what_is_accumulated_repeat_no_batch(self):
@@ -122,7 +110,7 @@ class Async(unittest.TestCase):
         done = subprocess.run([*TRAIN, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=2 * LIMIT)
         with tempfile.TemporaryDirectory() as folder:
             results = start(1, 2, [*options, "--checkpoint", folder, "--checkpoint-steps", "10"]).finish()
-            self.expect(results)
+            expect_ends(self, results)
             for name in ("weights_sha256", "loss", "steps"):
                 self.assertEqual(outcome(results)[name], json.loads(done.stdout)[name], name)
 

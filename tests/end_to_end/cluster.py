@@ -173,6 +173,29 @@ class Cluster:
                 task.wait()
 
 
+def start_with_servers(workers, servers, command, environment, plain=1):
+    """A cluster of workers and parameter servers. The first servers, plain of them, run the workers' command; others run
+    lockstep serve."""
+    addresses = ["127.0.0.1:%d" % port for port in free_ports(workers + servers)]
+    tasks = {"worker": addresses[:workers], **({"ps": addresses[workers:]} if servers else {})}
+    cluster = Cluster(1, command, environment, tasks)
+    for index in range(servers):
+        cluster.start(index, "ps", [LOCKSTEP, "serve"] if index >= plain else None)
+    for index in range(workers):
+        cluster.start(index)
+    return cluster
+
+
+def expect_ends(test, results, wanted=0, lost=()):
+    """Every task ended with the status, and those that are lost by SIGKILL."""
+    for key, (status, _, stderr) in results.items():
+        test.assertEqual(status, -9 if key in lost else wanted, "%s: %s" % (key, stderr))
+
+
+def digest(out):
+    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
+
+
 def tls_settings(folder, task):
     """task: "worker-0"; folder: what lockstep certs made."""
     return {"LOCKSTEP_TLS_CERTIFICATE": "%s/%s.pem" % (folder, task), "LOCKSTEP_TLS_KEY": "%s/%s.key" % (folder, task),

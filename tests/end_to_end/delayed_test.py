@@ -3,13 +3,13 @@
 training that goes on from a checkpoint has those of one that was not disturbed; what cannot be is named."""
 import os
 import random
-import re
 import signal
 import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, free_ports, newest_step, wait_for_line
+from cluster import (ENDLESS, HIDDEN, LIMIT, LOCKSTEP, digest, expect_ends, newest_step, start_with_servers,
+                     wait_for_line)
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json", "--strategy", "parameter-server"]
@@ -20,22 +20,10 @@ STEPS = 4  # of an epoch
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 
-def digest(out):
-    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
-
-
 def start(workers, servers, options, **environment):
     """Four replicas."""
-    ports = free_ports(workers + servers)
-    addresses = ["127.0.0.1:%d" % port for port in ports]
-    command = [*TRAIN, "--devices", str(4 // workers), *options]
-    cluster = Cluster(1, command, {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment},
-                      {"worker": addresses[:workers], "ps": addresses[workers:]})
-    for index in range(servers):
-        cluster.start(index, "ps", [LOCKSTEP, "serve"])
-    for index in range(workers):
-        cluster.start(index)
-    return cluster
+    return start_with_servers(workers, servers, [*TRAIN, "--devices", str(4 // workers), *options],
+                              {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment}, plain=0)
 
 
 def delayed(delay, *options):
@@ -44,8 +32,7 @@ def delayed(delay, *options):
 
 class Delayed(unittest.TestCase):
     def expect(self, results, wanted=None, lost=()):
-        for key, (status, _, stderr) in results.items():
-            self.assertEqual(status, 0 if key not in lost else -9, "%s: %s" % (key, stderr))
+        expect_ends(self, results, lost=lost)
         found = digest(results[("worker", 0)][1])
         if wanted:
             self.assertEqual(found, wanted)

@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
 """LocalSGDStrategy by command: the same bits over every transport, and after a worker is lost between two meetings."""
 import os
-import re
 import signal
 import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, newest_step, wait_for_line
+from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, digest, expect_ends, newest_step, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "96", "--no-validation",
          "--verbose", "-1", "--json", "--optimizer", "adam", "--strategy", "local-sgd", "--sync-every", "3"]
 OUTER = ["--outer-learning-rate", "0.7", "--outer-momentum", "0.9"]
 STEPS = 6  # of an epoch
-
-
-def digest(out):
-    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
 
 
 def start(workers, *options, **environment):
@@ -29,8 +24,7 @@ def start(workers, *options, **environment):
 class LocalSgd(unittest.TestCase):
     def digests(self, cluster):
         results = cluster.finish()
-        for key, (status, _, stderr) in results.items():
-            self.assertEqual(status, 0, "%s: %s" % (key, stderr))
+        expect_ends(self, results)
         return digest(results[("worker", 0)][1])
 
     def test_the_bits_do_not_depend_on_the_transport(self):

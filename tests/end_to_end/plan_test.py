@@ -7,7 +7,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, last_json
+from cluster import LIMIT, LOCKSTEP, expect_ends, last_json, start_with_servers
 
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 NOBODY = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
@@ -24,17 +24,9 @@ def plan(*options, environment=NOBODY):
 
 def train(workers, servers, options):
     """What rank 0 says, and the lines of each server."""
-    addresses = ["127.0.0.1:%d" % port for port in free_ports(workers + servers)]
-    tasks = {"worker": addresses[:workers], **({"ps": addresses[workers:]} if servers else {})}
-    cluster = Cluster(1, [LOCKSTEP, "train", *options, "--no-validation", "--epochs", "1", "--verbose", "-1", "--json"], {}, tasks)
-    for index in range(servers):
-        cluster.start(index, "ps")
-    for index in range(workers):
-        cluster.start(index)
-    results = cluster.finish()
-    for key, (status, _, stderr) in results.items():
-        if status:
-            raise AssertionError("%s: %s" % (key, stderr))
+    command = [LOCKSTEP, "train", *options, "--no-validation", "--epochs", "1", "--verbose", "-1", "--json"]
+    results = start_with_servers(workers, servers, command, {}, plain=servers).finish()
+    expect_ends(unittest.TestCase(), results)
     return last_json(results[("worker", 0)][1]), [results[("ps", index)][2] for index in range(servers)]
 
 

@@ -2,7 +2,6 @@
 """Parameter servers of mirrored training: they change no bit, come and go, and end with the workers."""
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -10,16 +9,13 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, PACE, Cluster, expect_undisturbed, free_ports, tls_settings, wait_for_line
+from cluster import (ENDLESS, HIDDEN, LIMIT, LOCKSTEP, PACE, Cluster, digest, expect_ends, expect_undisturbed,
+                     free_ports, tls_settings, wait_for_line)
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "960", "--epochs", "2", "--json"]
 QUIET = [*TRAIN, "--no-validation", "--verbose", "-1"]
 STEPS = 8  # of an epoch
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
-
-
-def digest(out):
-    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
 
 
 def cluster_of(servers, command=TRAIN, **environment):
@@ -38,10 +34,6 @@ def plain(command):
 
 
 class Server(unittest.TestCase):
-    def expect_success(self, results):
-        for key, (status, _, stderr) in results.items():
-            self.assertEqual(status, 0, "%s: %s" % (key, stderr))
-
     def test_servers_change_no_bit_and_end_with_the_chief(self):
         wanted = plain(TRAIN)
         for servers, environment in ((1, {}), (3, {"LOCKSTEP_TRANSPORT": "tcp"})):
@@ -59,7 +51,7 @@ class Server(unittest.TestCase):
             self.assertEqual(digest(out), wanted)
             del cluster.tasks[("worker", 0)]
             results = cluster.finish()
-            self.expect_success(results)
+            expect_ends(self, results)
             self.assertRegex(results[("ps", 0)][2], r"serves 2 workers with %d parameter server" % servers)
 
     def endless(self, folder, **environment):
@@ -68,8 +60,7 @@ class Server(unittest.TestCase):
 
     def stop(self, cluster, folder):
         cluster.kill(0, signal.SIGTERM)
-        for key, (status, _, stderr) in cluster.finish().items():
-            self.assertEqual(status, 143, "%s: %s" % (key, stderr))
+        expect_ends(self, cluster.finish(), 143)
         expect_undisturbed(self, [*QUIET, "--devices", "2"], folder, STEPS)
 
     def test_a_server_that_comes_late_is_killed_and_comes_back(self):
@@ -112,7 +103,7 @@ class Server(unittest.TestCase):
                     self.stop(cluster, folder)
                 else:
                     results = cluster.finish()
-                    self.expect_success(results)
+                    expect_ends(self, results)
                     self.assertEqual(digest(results[("worker", 0)][1]), wanted)
 
     def look(self, cluster, environment):
@@ -147,7 +138,7 @@ class Server(unittest.TestCase):
         cluster.start(0)
         cluster.start(1)
         results = cluster.finish()
-        self.expect_success(results)
+        expect_ends(self, results)
         self.assertRegex(results[("worker", 0)][2], r"waiting for .*ps:0.*\(LOCKSTEP_PS_WAIT\)")
 
     def test_a_server_that_wakes_when_all_have_left_does_not_wait_for_them(self):

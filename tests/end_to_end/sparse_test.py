@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, Cluster, free_ports, half_of, last_json, wait_for_line
+from cluster import LIMIT, LOCKSTEP, expect_ends, half_of, last_json, start_with_servers, wait_for_line
 
 WORDS = os.environ.get("WORDS", "build/tests/end_to_end/words")
 OPTIMIZERS = ["momentum", "adam", "adamw", "rmsprop"]
@@ -24,15 +24,8 @@ def plain(*options):
 
 
 def start(workers, servers, *options, strategy="servers", **environment):
-    addresses = ["127.0.0.1:%d" % port for port in free_ports(workers + servers)]
-    tasks = {"worker": addresses[:workers], **({"ps": addresses[workers:]} if servers else {})}
-    cluster = Cluster(1, [WORDS, "strategy=" + strategy, "devices=%d" % (4 // workers), *options],
-                      {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment}, tasks)
-    for index in range(servers):
-        cluster.start(index, "ps", [LOCKSTEP, "serve"] if index else None)
-    for index in range(workers):
-        cluster.start(index)
-    return cluster
+    return start_with_servers(workers, servers, [WORDS, "strategy=" + strategy, "devices=%d" % (4 // workers), *options],
+                              {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment})
 
 
 @functools.lru_cache(None)
@@ -46,8 +39,7 @@ def long(rule):
 @half_of
 class Sparse(unittest.TestCase):
     def outcome(self, results, lost=()):
-        for key, (status, _, stderr) in results.items():
-            self.assertEqual(status, 0 if key not in lost else -9, "%s: %s" % (key, stderr))
+        expect_ends(self, results, lost=lost)
         return last_json(results[("worker", 0)][1])
 
     def run_together(self, workers, servers, *options, **others):

@@ -11,7 +11,8 @@ import tempfile
 import time
 import unittest
 
-from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, PACE, Cluster, expect_undisturbed, free_ports, newest_step, wait_for_line
+from cluster import (ENDLESS, HIDDEN, LIMIT, LOCKSTEP, PACE, digest, expect_ends, expect_undisturbed, newest_step,
+                     start_with_servers, wait_for_line)
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "128", "--no-validation",
          "--verbose", "-1", "--json"]
@@ -25,10 +26,6 @@ STEPS = 4  # of an epoch
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 
-def digest(out):
-    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
-
-
 def plain(options):
     """The digest of four replicas in one process."""
     done = subprocess.run([*MIRRORED, *options], capture_output=True, text=True, check=True,
@@ -37,22 +34,13 @@ def plain(options):
 
 
 def start(workers, servers, options, **environment):
-    ports = free_ports(workers + servers)
-    addresses = ["127.0.0.1:%d" % port for port in ports]
-    tasks = {"worker": addresses[:workers], **({"ps": addresses[workers:]} if servers else {})}
-    command = [*TRAIN, "--devices", str(4 // workers), *options]
-    cluster = Cluster(1, command, {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment}, tasks)
-    for index in range(servers):
-        cluster.start(index, "ps", [LOCKSTEP, "serve"] if index else None)
-    for index in range(workers):
-        cluster.start(index)
-    return cluster
+    return start_with_servers(workers, servers, [*TRAIN, "--devices", str(4 // workers), *options],
+                              {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment})
 
 
 class Store(unittest.TestCase):
     def expect(self, results, wanted, lost=()):
-        for key, (status, _, stderr) in results.items():
-            self.assertEqual(status, 0 if key not in lost else -9, "%s: %s" % (key, stderr))
+        expect_ends(self, results, lost=lost)
         self.assertEqual(digest(results[("worker", 0)][1]), wanted)
 
     def test_servers_give_the_bits_of_mirrored(self):
@@ -87,8 +75,7 @@ class Store(unittest.TestCase):
             disturb(cluster)
             self.assertEqual(os.listdir(folder), [".lock"])
             cluster.kill(0, signal.SIGTERM)
-            for key, (status, _, stderr) in cluster.finish().items():
-                self.assertEqual(status, -9 if key in lost else 143, "%s: %s" % (key, stderr))
+            expect_ends(self, cluster.finish(), 143, lost)
             expect_undisturbed(self, [*MIRRORED, *options], folder, STEPS)
 
     def test_a_lost_server_costs_nothing_where_another_one_has_its_part(self):

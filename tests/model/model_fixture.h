@@ -12,11 +12,6 @@
 #include "harness.h"
 #include "model/plan_run.h"
 
-static inline void assert_fails(ls_status status, const char *piece) {
-    ck_assert_int_eq(status, LS_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(ls_error(), piece) != NULL, "'%s' does not say '%s'", ls_error(), piece);
-}
-
 static inline struct ls_device *open_cpu(void) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;

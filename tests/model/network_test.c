@@ -49,11 +49,11 @@ TEST(a_layer_without_bias_has_one_variable) {
 /* Mistakes that need no shape are told before there is one. */
 TEST(layers_are_checked_before_there_is_a_shape) {
     assert_ok(ls_network_check(LS_LAYERS(ls_conv2d(2, 3), ls_dense(3))));
-    assert_fails(ls_network_check(LS_LAYERS(ls_dense(0))), "layer 0 (dense): units 0 must be 1 or more");
-    assert_fails(ls_network_check(LS_LAYERS(ls_dense(3), ls_add("nope"))), "its input 'nope' is no layer before it");
-    assert_fails(ls_network_check(LS_LAYERS(ls_dense(3, .name = "a"), ls_dense(3, .name = "a"))),
-                 "name 'a' is layer 0's");
-    assert_fails(ls_network_check(NULL, 0), "the network has no layers");
+    assert_refused(ls_network_check(LS_LAYERS(ls_dense(0))), "layer 0 (dense): units 0 must be 1 or more");
+    assert_refused(ls_network_check(LS_LAYERS(ls_dense(3), ls_add("nope"))), "its input 'nope' is no layer before it");
+    assert_refused(ls_network_check(LS_LAYERS(ls_dense(3, .name = "a"), ls_dense(3, .name = "a"))),
+                   "name 'a' is layer 0's");
+    assert_refused(ls_network_check(NULL, 0), "the network has no layers");
 }
 
 TEST(layers_are_named_as_in_keras) {
@@ -229,15 +229,15 @@ static const struct {
 
 TEST_EACH(bad_layers_are_refused, COUNT_OF(bad)) {
     struct ls_network *network = NULL;
-    assert_fails(ls_network_new(bad[_i].layers, bad[_i].count, &bad[_i].input, &network), bad[_i].message);
+    assert_refused(ls_network_new(bad[_i].layers, bad[_i].count, &bad[_i].input, &network), bad[_i].message);
     ck_assert_ptr_null(network);
 }
 
 TEST(missing_layers_and_shapes_are_named) {
     struct ls_network *network = NULL;
     const ls_layer layer = ls_dense(3);
-    assert_fails(ls_network_new(NULL, 1, &LS_SHAPE(3), &network), "no layers");
-    assert_fails(ls_network_new(&layer, 1, NULL, &network), "the shape of the network's input is missing");
+    assert_refused(ls_network_new(NULL, 1, &LS_SHAPE(3), &network), "no layers");
+    assert_refused(ls_network_new(&layer, 1, NULL, &network), "the shape of the network's input is missing");
 }
 
 TEST(a_scalar_input_has_one_number) {

@@ -141,14 +141,14 @@ TEST(a_bad_label_is_named_with_its_row) {
     run(&outputs, &op);
     assert_ok(outputs.device->ops->build(outputs.device, &op));
     outputs.labels[2] = 2;
-    assert_fails(op.run(&op), "row 2 has label 2, but the model has 2 classes");
+    assert_refused(op.run(&op), "row 2 has label 2, but the model has 2 classes");
     op.kind = LS_OP_SQUARED_ERROR;
     run(&outputs, &op); /* a number like others */
     op.alpha = 1;
-    assert_fails(outputs.device->ops->build(outputs.device, &op), "label smoothing 1");
+    assert_refused(outputs.device->ops->build(outputs.device, &op), "label smoothing 1");
     op = (struct ls_op){.kind = LS_OP_METRIC};
     op.tensors[LS_ARG_LOGITS] = (struct ls_tensor){outputs.values->values, LS_FLOAT32, outputs.values->shape, 0};
-    assert_fails(outputs.device->ops->build(outputs.device, &op), "metric: value is missing");
+    assert_refused(outputs.device->ops->build(outputs.device, &op), "metric: value is missing");
     close_outputs(&outputs);
 }
 
@@ -159,18 +159,20 @@ TEST(labels_are_checked_before_a_plan_runs) {
     const ls_compile_options *judged = LS_COMPILE(.metrics = LS_METRICS(ls_mean_loss(), ls_binary_accuracy()));
     assert_ok(ls_objective_new(LS_SPARSE_CATEGORICAL_CROSSENTROPY, NULL, &objective));
     assert_ok(ls_objective_check_labels(&objective, 3, labels, 3));
-    assert_fails(ls_objective_check_labels(&objective, 2, labels, 3),
-                 "row 2 has label 2, but the model has 2 classes: 0 to 1");
-    assert_fails(ls_objective_check_labels(&objective, 3, negative, 2), "row 1 has label -1, but the model has 3");
+    assert_refused(ls_objective_check_labels(&objective, 2, labels, 3),
+                   "row 2 has label 2, but the model has 2 classes: 0 to 1");
+    assert_refused(ls_objective_check_labels(&objective, 3, negative, 2), "row 1 has label -1, but the model has 3");
     assert_ok(ls_objective_new(LS_CATEGORICAL_CROSSENTROPY, judged, &objective));
-    assert_fails(ls_objective_check_labels(&objective, 2, labels, 3), "row 2 has label 2");
+    assert_refused(ls_objective_check_labels(&objective, 2, labels, 3), "row 2 has label 2");
     assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY, NULL, &objective));
     assert_ok(ls_objective_check_labels(&objective, 1, labels, 2));
-    assert_fails(ls_objective_check_labels(&objective, 1, labels, 3), "row 2 has label 2, but the model has 2 classes");
+    assert_refused(ls_objective_check_labels(&objective, 1, labels, 3),
+                   "row 2 has label 2, but the model has 2 classes");
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, NULL, &objective));
     assert_ok(ls_objective_check_labels(&objective, 1, negative, 2));
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, judged, &objective));
-    assert_fails(ls_objective_check_labels(&objective, 1, labels, 3), "row 2 has label 2, but the model has 2 classes");
+    assert_refused(ls_objective_check_labels(&objective, 1, labels, 3),
+                   "row 2 has label 2, but the model has 2 classes");
 }
 
 /* ---- what may be asked for ---- */
@@ -224,7 +226,7 @@ TEST(bad_objectives_are_refused) {
     };
     struct ls_objective objective;
     for (size_t i = 0; i < COUNT_OF(bad); i++)
-        assert_fails(ls_objective_new(bad[i].loss, bad[i].options, &objective), bad[i].message);
+        assert_refused(ls_objective_new(bad[i].loss, bad[i].options, &objective), bad[i].message);
 }
 
 TESTS("objective")

@@ -89,7 +89,7 @@ static const struct {
 
 TEST_EACH(bad_rules_are_refused, COUNT_OF(bad)) {
     ls_optimizer rule = bad[_i].rule;
-    assert_fails(ls_optimizer_resolve(&rule), bad[_i].message);
+    assert_refused(ls_optimizer_resolve(&rule), bad[_i].message);
     ck_assert(rule.kind == bad[_i].rule.kind && rule.beta_1 == bad[_i].rule.beta_1);
 }
 
@@ -129,13 +129,13 @@ TEST(missing_moments_are_named) {
     const struct ls_blob_part outside = {.offset = 2, .count = 3};
     struct ls_optimizer_blobs blobs = {4, numbers, numbers, {numbers}, NULL, 0};
     assert_ok(ls_optimizer_resolve(&step.rule));
-    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "moment 2 is missing");
+    assert_refused(ls_optimizer_build(device, &step, &blobs, &op), "moment 2 is missing");
     blobs.count = 0;
-    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "at least one element");
+    assert_refused(ls_optimizer_build(device, &step, &blobs, &op), "at least one element");
     blobs.count = 4, blobs.parameters = NULL;
-    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "parameters is missing");
+    assert_refused(ls_optimizer_build(device, &step, &blobs, &op), "parameters is missing");
     blobs.parameters = numbers, blobs.parts = &outside, blobs.part_count = 1;
-    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "part 0 is not in the parameters");
+    assert_refused(ls_optimizer_build(device, &step, &blobs, &op), "part 0 is not in the parameters");
     ls_device_close(device);
 }
 

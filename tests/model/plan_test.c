@@ -230,7 +230,7 @@ TEST_EACH(a_bad_label_is_named, 2) {
     struct ls_plan *plan = new_plan(&config);
     struct seen seen = {.replica = &replica};
     replica.labels[3] = 4;
-    assert_fails(ls_plan_run(plan, see, &seen), "row 3 has label 4, but the model has 4 classes: 0 to 3");
+    assert_refused(ls_plan_run(plan, see, &seen), "row 3 has label 4, but the model has 4 classes: 0 to 3");
     ck_assert_int_eq(seen.count, 0);
     replica.labels[3] = 2; /* the plan is as good as before */
     assert_ok(ls_plan_run(plan, NULL, NULL));
@@ -446,9 +446,9 @@ TEST(both_gradients_of_a_depthwise_convolution_are_one_op_on_a_gpu) {
     free_replica(&far);
 }
 
-static void assert_refused(const struct ls_plan_config *config, const char *message) {
+static void assert_plan_refused(const struct ls_plan_config *config, const char *message) {
     struct ls_plan *plan = NULL;
-    assert_fails(ls_plan_new(config, &plan), message);
+    assert_refused(ls_plan_new(config, &plan), message);
     ck_assert_ptr_null(plan);
 }
 
@@ -457,19 +457,19 @@ TEST(missing_parts_are_named) {
     const struct ls_plan_config good = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan_config config = good;
     config.network = NULL;
-    assert_refused(&config, "plan: network is missing");
+    assert_plan_refused(&config, "plan: network is missing");
     config = good, config.device = NULL;
-    assert_refused(&config, "plan: device is missing");
+    assert_plan_refused(&config, "plan: device is missing");
     config = good, config.parameters = NULL;
-    assert_refused(&config, "plan: parameters is missing");
+    assert_plan_refused(&config, "plan: parameters is missing");
     config = good, config.features = NULL;
-    assert_refused(&config, "plan: features is missing");
+    assert_plan_refused(&config, "plan: features is missing");
     config = good, config.sums = NULL;
-    assert_refused(&config, "plan: sums is missing");
+    assert_plan_refused(&config, "plan: sums is missing");
     config = good, config.gradients = NULL;
-    assert_refused(&config, "plan: gradients, which training needs, is missing");
+    assert_plan_refused(&config, "plan: gradients, which training needs, is missing");
     config = good, config.loss_scale = NULL;
-    assert_refused(&config, "plan: loss_scale, which training needs, is missing");
+    assert_plan_refused(&config, "plan: loss_scale, which training needs, is missing");
     free_replica(&replica);
 }
 
@@ -479,9 +479,9 @@ TEST(bad_values_are_named) {
     struct ls_plan_config config = good;
     struct ls_plan *plan = NULL;
     config.rows = 0;
-    assert_refused(&config, "plan: rows 0 must be 1 or more");
+    assert_plan_refused(&config, "plan: rows 0 must be 1 or more");
     config = good, config.objective.loss = (ls_loss)8;
-    assert_refused(&config, "plan: loss 8 is no ls_loss");
+    assert_plan_refused(&config, "plan: loss 8 is no ls_loss");
     config = good, config.rows = INT64_MAX;
     ck_assert_int_eq(ls_plan_new(&config, &plan), LS_RESOURCE_EXHAUSTED);
     config.rows = INT64_MAX / 15;

@@ -197,7 +197,7 @@ TEST(the_penalty_and_its_slope_agree) {
     }
     ck_assert(after[0] != before[0] && after[4] == 0 && after[16] == before[16]);
     penalty.value = NULL;
-    assert_fails(device->ops->build(device, &penalty), "penalty: value is missing");
+    assert_refused(device->ops->build(device, &penalty), "penalty: value is missing");
     device->ops->discard(device, &update);
     ls_device_close(device);
 }
@@ -261,7 +261,7 @@ static const struct {
 
 TEST_EACH(bad_rules_are_refused, COUNT_OF(bad)) {
     ls_optimizer rule = bad[_i].rule;
-    assert_fails(ls_optimizer_resolve(&rule), bad[_i].message);
+    assert_refused(ls_optimizer_resolve(&rule), bad[_i].message);
 }
 
 TESTS("rules")

@@ -16,13 +16,6 @@
 enum { NOTE = 1024 };
 static char *note; /* shared with the process that tests, and there when it has died */
 
-uint64_t draw_first_seed(void) {
-    const char *text = getenv("LOCKSTEP_TEST_SEED");
-    uint64_t seed = text ? (uint64_t)strtoull(text, NULL, 10) : (uint64_t)getpid();
-    (void)printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
 size_t draw_below(struct draw *draw, size_t below) {
     return ls_random_bits(draw->seed, draw->stream, draw->drawn++) % below;
 }

@@ -15,8 +15,6 @@ struct draw {
 static inline struct draw draw_from(uint64_t seed, uint64_t stream) {
     return (struct draw){seed, stream, 0};
 }
-/* LOCKSTEP_TEST_SEED, or another one each time; it is printed. Of tests that are no trial. */
-uint64_t draw_first_seed(void);
 /* 0 to below - 1; below is at least 1. */
 size_t draw_below(struct draw *draw, size_t below);
 /* True once in so many times. */

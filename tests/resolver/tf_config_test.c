@@ -276,8 +276,7 @@ TEST(a_large_job_is_ignored) {
 TEST(too_large_a_text_is_refused) {
     char *text = repeated(worker_and_job, " ", (size_t)16 << 20, "1}");
     struct ls_cluster_view *config = NULL;
-    ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "more than 16 MiB"));
+    assert_refused(ls_tf_config_parse(text, &config), "more than 16 MiB");
     ck_assert_ptr_null(config);
     ls_free(text);
 }
@@ -294,8 +293,7 @@ static ls_status parse_nested(size_t depth) {
 
 TEST(nesting_has_a_limit) {
     assert_ok(parse_nested(999)); /* and the object around it */
-    ck_assert_int_eq(parse_nested(1000), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "nested more than 1000 deep"));
+    assert_refused(parse_nested(1000), "nested more than 1000 deep");
     ck_assert_int_eq(parse_nested(1000000), LS_INVALID_ARGUMENT);
 }
 
@@ -315,8 +313,7 @@ TEST(a_large_cluster) {
 TEST(long_values_are_cut_in_messages) {
     char *text = repeated("{\"cluster\":{\"", "\\u00e9", 100000, "\":[]}}");
     struct ls_cluster_view *config = NULL;
-    ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "\\xc3\\xa9...'; use one of"));
+    assert_refused(ls_tf_config_parse(text, &config), "\\xc3\\xa9...'; use one of");
     ck_assert_uint_lt(strlen(ls_error()), 300);
     ls_free(text);
 }

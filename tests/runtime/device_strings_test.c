@@ -46,7 +46,7 @@ TEST_EACH(a_table_of_lists_is_read, COUNT_OF(rows)) {
 
 /* Any order and any subset of what names this task leads to the device. */
 TEST(parts_come_in_any_order) {
-    struct draw draw = draw_from(draw_first_seed(), 0);
+    struct draw draw = draw_from(first_seed(), 0);
     static const char *const parts[] = {"/job:worker", "/replica:0", "/task:1", "/device:GPU:7"};
     for (int i = 0; i < 200; i++) {
         char list[256] = "";

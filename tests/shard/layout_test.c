@@ -40,7 +40,7 @@ static int owner_of(const struct ls_layout *layout, size_t bucket, size_t elemen
 
 /* Ranges are all of a bucket and no element twice, cut at chunks; those of a large array are of one size. */
 TEST(holders_divide_every_bucket) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct trial own, *trial = draw_trial(&own, seed, i);
         for (size_t b = 0; b < trial->terms.bucket_count; b++) {
@@ -68,7 +68,7 @@ TEST(holders_divide_every_bucket) {
 
 /* With as many copies as holders all hold all. */
 TEST(each_element_has_as_many_holders_as_copies) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct trial own, *trial = draw_trial(&own, seed, i);
         const struct ls_layout *layout = &trial->layout;
@@ -84,7 +84,7 @@ TEST(each_element_has_as_many_holders_as_copies) {
 
 /* Pieces are all of the variables and no element twice; so are the chunks of their norms. */
 TEST(pieces_are_all_of_the_variables) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct trial own, *trial = draw_trial(&own, seed, i);
         size_t counts[MOST_PARTS] = {0}, chunks = 0, whole = 0;
@@ -104,7 +104,7 @@ TEST(pieces_are_all_of_the_variables) {
 }
 
 TEST(rows_are_divided_over_holders) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct trial own, *trial = draw_trial(&own, seed, i);
         int64_t rows = 1 + (int64_t)draw_below(&trial->draw, 40);

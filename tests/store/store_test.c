@@ -267,7 +267,7 @@ static void run_trial(uint64_t seed, uint64_t stream) {
 }
 
 TEST(servers_give_the_bits_of_one_update) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i);
 }
 
@@ -342,7 +342,7 @@ TEST(a_worker_has_what_every_server_has_made) {
 
 /* A holding has the bytes that were measured, and with as many servers as suffice each fits. */
 TEST(memory_is_known_before_it_is_taken) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct trial trial;
         draw_trial(&trial, seed, i);

@@ -365,7 +365,7 @@ static void run_trial(uint64_t seed, uint64_t stream) {
 }
 
 TEST(rows_have_the_bits_of_one_plain_update) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i);
 }
 

@@ -253,7 +253,7 @@ static void run_oracle(struct oracle *oracle) {
 }
 
 TEST(gradients_are_d_steps_old) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     static struct draft draft;
     static struct oracle oracle;
     for (int i = 0; i < CASES; i++) {
@@ -324,7 +324,7 @@ static struct ls_plan *waiting_plan(struct oracle *oracle, ls_plan_await_fn *awa
 }
 
 TEST(a_plan_waits_for_what_it_reads) {
-    uint64_t seed = draw_first_seed();
+    uint64_t seed = first_seed();
     static struct draft draft;
     static struct oracle oracle;
     for (int i = 0; i < 3 * CASES; i++) {

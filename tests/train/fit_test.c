@@ -79,15 +79,13 @@ TEST(bad_calls_are_named) {
     ck_assert_int_eq(ls_model_fit(model, data, NULL, NULL), LS_FAILED_PRECONDITION);
     ck_assert_int_eq(ls_model_weights_sha256(model, digest), LS_FAILED_PRECONDITION);
     ck_assert_int_eq(ls_model_variable(model, 0, &name, &shape, &values), LS_OUT_OF_RANGE);
-    ck_assert_int_eq(ls_model_compile(model, ls_sgd(-1.0F), LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(ls_error(), "learning_rate"), "%s", ls_error());
+    assert_refused(ls_model_compile(model, ls_sgd(-1.0F), LS_SPARSE_CATEGORICAL_CROSSENTROPY), "learning_rate");
     ck_assert_int_eq(ls_model_compile(model, ls_sgd(0.1F), (ls_loss)9), LS_INVALID_ARGUMENT);
     assert_ok(ls_model_compile(model, ls_sgd(0.1F), LS_CATEGORICAL_CROSSENTROPY));
     ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.epochs = -1), NULL), LS_INVALID_ARGUMENT);
     ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.verbose = 7), NULL), LS_INVALID_ARGUMENT);
     const ls_fit_options *endless = LS_FIT(.epochs = 3, .steps_per_epoch = INT64_MAX / 2, .verbose = -1);
-    ck_assert_int_eq(ls_model_fit(model, data, endless, NULL), LS_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(ls_error(), "epochs 3 of steps_per_epoch 4611686018427387903"), "%s", ls_error());
+    assert_refused(ls_model_fit(model, data, endless, NULL), "epochs 3 of steps_per_epoch 4611686018427387903");
     ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.verbose = -1), NULL), LS_INVALID_ARGUMENT);
     ck_assert_msg(strstr(ls_error(), "3 classes"), "%s", ls_error()); /* the model has two outputs */
     ls_model_free(model);
@@ -386,8 +384,7 @@ TEST(the_epochs_function_ends_the_training) {
     assert_ok(open_toy(&toy, 8, &data));
     assert_ok(make_model(strategy, &model));
     const ls_fit_options *options = LS_FIT(.epochs = 5, .verbose = -1, .on_epoch = stop_training, .context = &last);
-    ck_assert_int_eq(ls_model_fit(model, data, options, NULL), LS_CANCELLED);
-    ck_assert_msg(strstr(ls_error(), "on_epoch after epoch 2"), "%s", ls_error());
+    assert_fails(ls_model_fit(model, data, options, NULL), LS_CANCELLED, "on_epoch after epoch 2");
     assert_ok(ls_model_evaluate(model, data, NULL));
     ls_model_free(model);
     ls_dataset_free(data);

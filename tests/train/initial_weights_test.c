@@ -230,8 +230,7 @@ TEST(names_that_were_counted_on_are_found) {
         ck_assert_mem_eq(values[0], values[1], (size_t)ls_shape_count(&shape) * sizeof(float));
     }
     assert_ok(ls_model_load_weights(models[2], path, NULL));
-    ck_assert_int_eq(ls_model_evaluate(models[2], data, NULL), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "has no variable 'dense/"));
+    assert_refused(ls_model_evaluate(models[2], data, NULL), "has no variable 'dense/");
     for (int i = 0; i < 3; i++) ls_model_free(models[i]);
     ls_dataset_free(data);
     ls_strategy_free(strategy);
@@ -254,8 +253,7 @@ TEST(loading_comes_first) {
     char before[65], after[65];
     assert_ok(ls_model_weights_sha256(model, before));
     assert_ok(ls_model_load_weights(model, FILE_NAME("other.npz"), NULL));
-    ck_assert_int_eq(ls_model_evaluate(model, data, NULL), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "skip_mismatch"));
+    assert_refused(ls_model_evaluate(model, data, NULL), "skip_mismatch");
     assert_ok(ls_model_load_weights(model, files[0], NULL));
     assert_ok(ls_model_evaluate(model, data, NULL));
     assert_ok(ls_model_weights_sha256(model, after));

@@ -193,9 +193,7 @@ TEST(what_does_not_fit_is_named) {
         {{.size = sizeof(ls_arrays), .count = 1, .shape = LS_SHAPE(WIDTH)}, "features is NULL"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        ck_assert_int_eq(ls_model_predict_on_batch(part.model, &cases[i].examples, &outputs, &shape),
-                         LS_INVALID_ARGUMENT);
-        ck_assert_msg(strstr(ls_error(), cases[i].part) != NULL, "%s", ls_error());
+        assert_refused(ls_model_predict_on_batch(part.model, &cases[i].examples, &outputs, &shape), cases[i].part);
     }
     compare(&part);
     ls_model_free(part.model);

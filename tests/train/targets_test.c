@@ -104,8 +104,8 @@ TEST_EACH(every_format_keeps_targets, 3) {
     ck_assert(ls_dataset_targets(data, &shape) && shape.rank == 1 && shape.dims[0] == OUTPUTS);
     ck_assert_int_eq(ls_dataset_num_classes(data), 0);
     assert_ok(ls_dataset_write(data, formats[_i], folder, LS_WRITE(.shards = 2)));
-    ck_assert_int_eq(ls_dataset_write(data, LS_FORMAT_PNG, folder, NULL), LS_UNIMPLEMENTED);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "targets that are numbers have no place in a folder each class"));
+    assert_fails(ls_dataset_write(data, LS_FORMAT_PNG, folder, NULL), LS_UNIMPLEMENTED,
+                 "targets that are numbers have no place in a folder each class");
     ls_dataset_free(data);
     run(&first, 1, 2);
     run(&job, 1, 2);
@@ -157,10 +157,9 @@ TEST(a_prediction_needs_no_more_than_features) {
     for (int i = 0; i < 2; i++) assert_ok(ls_model_predict(models[i], i ? whole : bare, &outputs[i], &shapes[i]));
     ck_assert(ls_shape_equal(&shapes[0], &shapes[1]) && shapes[0].dims[0] == EXAMPLES);
     ck_assert_mem_eq(outputs[0], outputs[1], sizeof(float) * EXAMPLES * OUTPUTS);
-    ck_assert_int_eq(ls_model_fit(models[0], whole, NULL, NULL), LS_FAILED_PRECONDITION);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "was not compiled before its first predict"));
-    ck_assert_int_eq(ls_model_evaluate(models[1], bare, NULL), LS_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(ls_error(), "has no labels"));
+    assert_fails(ls_model_fit(models[0], whole, NULL, NULL), LS_FAILED_PRECONDITION,
+                 "was not compiled before its first predict");
+    assert_refused(ls_model_evaluate(models[1], bare, NULL), "has no labels");
     ck_assert_int_eq(ls_model_fit(models[1], whole, LS_FIT(.validation_data = bare), NULL), LS_INVALID_ARGUMENT);
     assert_ok(ls_model_fit(models[1], whole, LS_FIT(.verbose = -1), NULL));
     for (int i = 0; i < 2; i++) ls_memory_free(outputs[i]);
@@ -232,12 +231,6 @@ static ls_status try_fit(ls_shape target, const ls_layer *layers, size_t count, 
     ls_strategy_free(strategy);
     return status;
 }
-
-#define assert_refused(call, text)                                                                                     \
-    do {                                                                                                               \
-        ck_assert_int_eq(call, LS_INVALID_ARGUMENT);                                                                   \
-        ck_assert_msg(strstr(ls_error(), text), "'%s' does not say '%s'", ls_error(), text);                           \
-    } while (0)
 
 TEST(a_shape_that_does_not_fit_is_named) {
     const ls_layer one[] = {ls_dense(1)}, five[] = {ls_dense(5)}, image[] = {ls_conv2d(2, 3, 1, LS_SAME)},
