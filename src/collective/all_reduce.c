@@ -109,11 +109,11 @@ static ls_status choose_all_reduce(const struct ls_group *group, const struct ls
     *algorithm = LS_ALGORITHM_EXCHANGE;
     if (reduction->size == 1) return LS_OK;
     *algorithm = call->communication == LS_RING ? LS_ALGORITHM_RING : group->config.algorithm;
-    if (!*algorithm) *algorithm = ls_tuner_find(group->choice, group, reduction);
-    bool assists = *algorithm != LS_ALGORITHM_ASSIST || ls_algorithm_offers(*algorithm, group, reduction);
-    if (!assists)
-        *algorithm = ls_tuner_find(group->choice, group, reduction); /* no server is there now, or the call is small */
-    if (ls_algorithm_offers(*algorithm, group, reduction)) return LS_OK;
+    if (*algorithm && ls_algorithm_offers(*algorithm, group, reduction)) return LS_OK;
+    if (!*algorithm || *algorithm == LS_ALGORITHM_ASSIST) { /* no server is there now, or the call is small */
+        *algorithm = ls_tuner_find(group->choice, group, reduction);
+        return LS_OK;
+    }
     struct ls_reduction on_hosts = *reduction;
     on_hosts.hosts = &group->hosts;
     return ls_algorithm_refuse(*algorithm, call->name, &on_hosts);

@@ -73,7 +73,8 @@ static bool may_take(const struct ls_group *group, const struct ls_reduction *re
 
 enum ls_algorithm ls_tuner_over_links(const struct ls_reduction *reduction, int direct_limit) {
     size_t peers = (size_t)reduction->size - 1;
-    if (reduction->size > direct_limit && peers > 1 && ls_halving_fits(reduction)) return LS_ALGORITHM_HALVING;
+    bool wide = reduction->size > direct_limit && peers > 1;
+    if (wide && !reduction->compression && ls_halving_fits(reduction)) return LS_ALGORITHM_HALVING;
     if (!peers || reduction->count * reduction->element <= ONE_STEP / peers) return LS_ALGORITHM_EXCHANGE;
     return LS_ALGORITHM_DIRECT;
 }

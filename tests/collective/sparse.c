@@ -11,7 +11,7 @@
 #include "harness.h"
 
 enum { COUNT = 4099 };
-enum kind { ALL_REDUCE, RING, ALL_GATHER, BARRIER, BROADCAST, LONG_BROADCAST, REDUCE_SCATTER, NOTHING };
+enum kind { ALL_REDUCE, RING, ALL_GATHER, BARRIER, BROADCAST, LONG_BROADCAST, REDUCE_SCATTER, NOTHING, COMPRESSED };
 
 static int count_links(const struct ls_group *group) {
     int count = 0;
@@ -36,6 +36,18 @@ static ls_status reduce(struct rank *rank, ls_communication communication, size_
     for (int i = 0; i < (int)count; i++) wrong += values[i] != i * sum;
     ck_assert(status || !wrong);
     free(values);
+    return status;
+}
+
+/* Halving-doubling does not compress. */
+static ls_status reduce_compressed(struct rank *rank) {
+    float value = (float)rank->rank;
+    const void *input = &value;
+    void *output = &value;
+    const struct ls_all_reduce call = {
+        .name = "sum", .count = 1, .compression = LS_COMPRESS_BF16, .inputs = &input, .outputs = &output};
+    ls_status status = ls_group_all_reduce(rank->group, &call);
+    ck_assert(status || value == (float)(rank->size * (rank->size - 1) / 2));
     return status;
 }
 
@@ -100,6 +112,8 @@ static ls_status call(struct rank *rank, enum kind kind) {
         return broadcast(rank, 100000);
     case REDUCE_SCATTER:
         return scatter(rank);
+    case COMPRESSED:
+        return reduce_compressed(rank);
     default:
         return reduce(rank, LS_AUTO, 0);
     }
@@ -136,6 +150,7 @@ static const struct trial trials[] = {
     {REDUCE_SCATTER, 0, 16, 8, 4, 4},
     {REDUCE_SCATTER, 0, 13, 8, 1, 7},
     {NOTHING, 0, 16, 0, 7, 7},
+    {COMPRESSED, 0, 16, 15, 15, 15},
 };
 
 TEST_EACH(a_rank_holds_the_links_that_its_calls_use, COUNT_OF(trials)) {

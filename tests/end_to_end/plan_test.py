@@ -55,6 +55,11 @@ class Plan(unittest.TestCase):
         self.assertGreater(always["moved_bytes"], never["moved_bytes"])
         self.assertTrue(always["arena_bytes"] <= planned["arena_bytes"] < kept and never["arena_bytes"] <= kept, (kept, planned))
 
+    def test_many_workers_halve_and_double_where_nothing_is_compressed(self):
+        options = ["-np", "40", "--model", "mlp", *DATA, "--batch-size", "80"]
+        self.assertEqual(plan(*options)["all_reduce"], "halving-doubling")
+        self.assertEqual(plan(*options, "--compression", "bf16")["all_reduce"], "direct")
+
     def test_servers_keep_what_is_planned(self):
         print("# LOCKSTEP_TEST_SEED=%d" % SEED)
         draw = random.Random(SEED)

@@ -280,5 +280,6 @@ static bool is_tree_of_workers(const int *first, int low, int high) {
 }
 
 bool ls_halving_fits(const struct ls_reduction *reduction) {
-    return reduction->hosts->count == reduction->size && is_tree_of_workers(reduction->first, 0, reduction->size);
+    int hosts = reduction->hosts ? reduction->hosts->count : reduction->size;
+    return hosts == reduction->size && is_tree_of_workers(reduction->first, 0, reduction->size);
 }

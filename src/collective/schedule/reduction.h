@@ -32,7 +32,7 @@ struct ls_reduction {
     const int *first;           /* [size + 1]: worker w holds leaves [first[w], first[w + 1]), a server none */
     const void *const *inputs;
     void *const *outputs;
-    const struct ls_hosts *hosts;
+    const struct ls_hosts *hosts; /* NULL in what only chooses: every rank has its own */
     /* The leaves of a host whose ranks work on each other's memory; NULL if every rank works on its own. */
     const void *const *leaves; /* [all leaves]: those of this rank's host, as mapped here */
     bool folded;               /* each of the host's maximal subtrees lies folded where its first leaf would */
