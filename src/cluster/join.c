@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/kept_error.h"
-#include "base/new.h"
+#include "base/memory.h"
 #include "base/point.h"
 #include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
@@ -473,17 +473,4 @@ void ls_join_give_up(struct ls_cluster *cluster, ls_status status) {
     struct ls_leave leave = {.code = status, .root = cluster->rank, .message = message};
     ls_leave_end(cluster, &leave);
     (void)ls_kept_error_raise(&kept);
-}
-
-ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **made) {
-    static const struct ls_standing nothing;
-    struct ls_generation generation;
-    struct ls_cluster *cluster;
-    ls_status status = ls_cluster_new(config, &cluster);
-    if (status) return status;
-    do {
-        status = ls_join_form(cluster, &nothing, &generation);
-        if (!status) status = ls_join_accept(cluster);
-    } while (status && ls_join_may_recover(cluster, status, false));
-    return LS_HAND_OVER(status, made, cluster, ls_join_give_up(cluster, status));
 }

@@ -20,8 +20,6 @@ ls_status ls_join_watch(struct ls_cluster *cluster);
 bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool severed);
 /* For a cluster that is no member: tells those who are connected why, and frees. Keeps this thread's error. */
 void ls_join_give_up(struct ls_cluster *cluster, ls_status status);
-/* All of the above for who has no state: returns when the first generation has begun. */
-ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **cluster);
 
 /* The handshake. */
 

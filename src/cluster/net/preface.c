@@ -9,11 +9,11 @@
 static const uint8_t data_magic[8] = {'L', 'S', 'D', 'A', 'T', 'A', '1', '\n'};
 static const uint8_t http2_magic[14] = {'P', 'R', 'I', ' ', '*', ' ', 'H', 'T', 'T', 'P', '/', '2', '.', '0'};
 
-static void put_preface(uint8_t *bytes, uint64_t value, int count) {
+void ls_preface_put(uint8_t *bytes, uint64_t value, int count) {
     for (int i = 0; i < count; i++) bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
-static uint64_t get(const uint8_t *bytes, int count) {
+uint64_t ls_preface_get(const uint8_t *bytes, int count) {
     uint64_t value = 0;
     for (int i = 0; i < count; i++) value |= (uint64_t)bytes[i] << (8 * i);
     return value;
@@ -24,14 +24,14 @@ static uint64_t get(const uint8_t *bytes, int count) {
 void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]) {
     memset(bytes, 0, LS_PREFACE_SIZE);
     memcpy(bytes, data_magic, sizeof(data_magic));
-    put_preface(bytes + 8, preface->protocol, 4);
-    put_preface(bytes + 12, (uint32_t)preface->rank, 4);
-    put_preface(bytes + 16, preface->generation, 8);
-    put_preface(bytes + 24, preface->incarnation, 8);
+    ls_preface_put(bytes + 8, preface->protocol, 4);
+    ls_preface_put(bytes + 12, (uint32_t)preface->rank, 4);
+    ls_preface_put(bytes + 16, preface->generation, 8);
+    ls_preface_put(bytes + 24, preface->incarnation, 8);
     memcpy(bytes + 32, preface->proof, LS_PREFACE_PROOF);
-    put_preface(bytes + 48, preface->attempt, 8);
-    put_preface(bytes + 56, (uint32_t)preface->to, 4);
-    put_preface(bytes + 60, preface->channel, 4);
+    ls_preface_put(bytes + 48, preface->attempt, 8);
+    ls_preface_put(bytes + 56, (uint32_t)preface->to, 4);
+    ls_preface_put(bytes + 60, preface->channel, 4);
     memcpy(bytes + 64, preface->memory, LS_PREFACE_MEMORY);
 }
 
@@ -58,18 +58,18 @@ bool ls_preface_is_signed(const struct ls_preface *preface, const uint8_t key[LS
 }
 
 ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_preface *preface) {
-    uint64_t rank = get(bytes + 12, 4), to = get(bytes + 56, 4);
+    uint64_t rank = ls_preface_get(bytes + 12, 4), to = ls_preface_get(bytes + 56, 4);
     if (memcmp(bytes, data_magic, sizeof(data_magic)) != 0)
         return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad magic");
     if (rank >= LS_MAX_WORKERS || to >= LS_MAX_WORKERS)
         return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad rank");
-    struct ls_preface decoded = {.protocol = (uint32_t)get(bytes + 8, 4),
+    struct ls_preface decoded = {.protocol = (uint32_t)ls_preface_get(bytes + 8, 4),
                                  .rank = (int)rank,
                                  .to = (int)to,
-                                 .generation = get(bytes + 16, 8),
-                                 .incarnation = get(bytes + 24, 8),
-                                 .attempt = get(bytes + 48, 8),
-                                 .channel = (uint32_t)get(bytes + 60, 4)};
+                                 .generation = ls_preface_get(bytes + 16, 8),
+                                 .incarnation = ls_preface_get(bytes + 24, 8),
+                                 .attempt = ls_preface_get(bytes + 48, 8),
+                                 .channel = (uint32_t)ls_preface_get(bytes + 60, 4)};
     memcpy(decoded.proof, bytes + 32, LS_PREFACE_PROOF);
     memcpy(decoded.memory, bytes + 64, LS_PREFACE_MEMORY);
     *preface = decoded;

@@ -27,6 +27,9 @@ struct ls_preface {
     uint8_t memory[LS_PREFACE_MEMORY]; /* where the memory is (collective/link/shm.h); zeros: none is offered */
     uint8_t proof[LS_PREFACE_PROOF];   /* of all the rest */
 };
+/* Numbers of count bytes, little endian. */
+void ls_preface_put(uint8_t *bytes, uint64_t value, int count);
+uint64_t ls_preface_get(const uint8_t *bytes, int count);
 /* Fills in the proof; false where libcrypto fails. */
 bool ls_preface_sign(struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]);
 bool ls_preface_is_signed(const struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]);

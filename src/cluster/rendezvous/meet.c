@@ -14,42 +14,33 @@
 
 static const char answer_magic[MAGIC + 1] = "LSROOM1\n";
 
-static void put_number(uint8_t *bytes, uint64_t value, int count) {
-    for (int i = 0; i < count; i++) bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get_number(const uint8_t *bytes, int count) {
-    uint64_t value = 0;
-    for (int i = 0; i < count; i++) value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
-
 void ls_meet_encode_ask(const struct ls_meet_ask *ask, uint8_t bytes[LS_MEET_SIZE]) {
     memcpy(bytes, LS_MEET_MAGIC, MAGIC);
-    put_number(bytes + 8, ask->protocol, 4);
-    put_number(bytes + 12, (uint32_t)ask->rank, 4);
-    put_number(bytes + 16, (uint32_t)ask->size, 4);
-    put_number(bytes + 20, (uint32_t)ask->port, 2);
-    put_number(bytes + 22, ask->token, 2);
-    put_number(bytes + 24, ask->job, 8);
+    ls_preface_put(bytes + 8, ask->protocol, 4);
+    ls_preface_put(bytes + 12, (uint32_t)ask->rank, 4);
+    ls_preface_put(bytes + 16, (uint32_t)ask->size, 4);
+    ls_preface_put(bytes + 20, (uint32_t)ask->port, 2);
+    ls_preface_put(bytes + 22, ask->token, 2);
+    ls_preface_put(bytes + 24, ask->job, 8);
     memcpy(bytes + 32, ask->nonce, LS_MEET_NONCE);
 }
 
 ls_status ls_meet_decode_ask(const uint8_t bytes[LS_MEET_SIZE], struct ls_meet_ask *ask) {
-    uint64_t rank = get_number(bytes + 12, 4), size = get_number(bytes + 16, 4), port = get_number(bytes + 20, 2);
+    uint64_t rank = ls_preface_get(bytes + 12, 4), size = ls_preface_get(bytes + 16, 4),
+             port = ls_preface_get(bytes + 20, 2);
     if (memcmp(bytes, LS_MEET_MAGIC, MAGIC) != 0) return ls_fail(LS_INVALID_ARGUMENT, "it has a bad magic");
     if (size < 2 || size > LS_MAX_WORKERS)
         return ls_fail(LS_INVALID_ARGUMENT, "it says that there are %llu workers", (unsigned long long)size);
     if (rank >= size)
         return ls_fail(LS_INVALID_ARGUMENT, "it says that it is rank %llu of %llu", (unsigned long long)rank,
                        (unsigned long long)size);
-    if (!port || get_number(bytes + 22, 2) > 1) return ls_fail(LS_INVALID_ARGUMENT, "it has a bad port or flag");
-    *ask = (struct ls_meet_ask){.protocol = (uint32_t)get_number(bytes + 8, 4),
+    if (!port || ls_preface_get(bytes + 22, 2) > 1) return ls_fail(LS_INVALID_ARGUMENT, "it has a bad port or flag");
+    *ask = (struct ls_meet_ask){.protocol = (uint32_t)ls_preface_get(bytes + 8, 4),
                                 .rank = (int)rank,
                                 .size = (int)size,
                                 .port = (int)port,
                                 .token = bytes[22],
-                                .job = get_number(bytes + 24, 8)};
+                                .job = ls_preface_get(bytes + 24, 8)};
     memcpy(ask->nonce, bytes + 32, LS_MEET_NONCE);
     return LS_OK;
 }
@@ -57,9 +48,9 @@ ls_status ls_meet_decode_ask(const uint8_t bytes[LS_MEET_SIZE], struct ls_meet_a
 void ls_meet_encode_answer(const struct ls_meet_answer *answer, uint8_t bytes[LS_MEET_HEADER]) {
     memset(bytes, 0, LS_MEET_HEADER);
     memcpy(bytes, answer_magic, MAGIC);
-    put_number(bytes + 8, (uint32_t)answer->kind, 4);
-    put_number(bytes + 12, (uint32_t)answer->code, 4);
-    put_number(bytes + 16, answer->length, 4);
+    ls_preface_put(bytes + 8, (uint32_t)answer->kind, 4);
+    ls_preface_put(bytes + 12, (uint32_t)answer->code, 4);
+    ls_preface_put(bytes + 16, answer->length, 4);
     memcpy(bytes + 20, answer->proof, LS_PROOF_SIZE);
 }
 
@@ -78,13 +69,13 @@ static bool fits(const struct ls_meet_answer *answer) {
 }
 
 ls_status ls_meet_decode_answer(const uint8_t bytes[LS_MEET_HEADER], struct ls_meet_answer *answer) {
-    struct ls_meet_answer decoded = {.kind = (enum ls_meet_kind)get_number(bytes + 8, 4),
-                                     .code = (ls_status)get_number(bytes + 12, 4),
-                                     .length = (size_t)get_number(bytes + 16, 4)};
+    struct ls_meet_answer decoded = {.kind = (enum ls_meet_kind)ls_preface_get(bytes + 8, 4),
+                                     .code = (ls_status)ls_preface_get(bytes + 12, 4),
+                                     .length = (size_t)ls_preface_get(bytes + 16, 4)};
     if (memcmp(bytes, LS_TLS_HERE, sizeof(LS_TLS_HERE) - 1) == 0)
         return ls_fail(LS_INVALID_ARGUMENT, "it has TLS and this worker has none: set LOCKSTEP_TLS_* on all, or on "
                                             "none");
-    if (memcmp(bytes, answer_magic, MAGIC) != 0 || get_number(bytes + 52, 4) || !fits(&decoded))
+    if (memcmp(bytes, answer_magic, MAGIC) != 0 || ls_preface_get(bytes + 52, 4) || !fits(&decoded))
         return ls_fail(LS_INVALID_ARGUMENT, "its answer is none of Lockstep's");
     memcpy(decoded.proof, bytes + 20, LS_PROOF_SIZE);
     *answer = decoded;

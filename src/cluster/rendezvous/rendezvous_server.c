@@ -25,7 +25,6 @@
 #include "base/thread.h"
 #include "cluster/net/listener.h"
 #include "cluster/rendezvous/meet_caller.h"
-#include "cluster/security/certificate.h"
 
 #define SPARE_CALLERS 256 /* more than there are workers; from one address half as many */
 #define SAME_TOKENS   "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN)"
@@ -287,14 +286,11 @@ static void *serve(void *argument) {
 
 static ls_status check_certificate(const struct ls_rendezvous *rendezvous, struct ls_relay *relay,
                                    const struct ls_meet_caller *caller) {
-    char name[LS_CERTIFICATE_NAME];
     if (!ls_credentials_has_tls(&rendezvous->credentials)) return LS_OK;
-    ls_certificate_name("worker", caller->ask.rank, name);
     LS_CLEANUP(ls_free_pointer) char *certificate = ls_relay_certificate(relay, caller->fd);
-    if (certificate && ls_certificate_verify(certificate, rendezvous->credentials.authority, name) == LS_OK)
-        return LS_OK;
+    if (!ls_credentials_check(&rendezvous->credentials, certificate, "worker", caller->ask.rank)) return LS_OK;
     char why[256];
-    (void)snprintf(why, sizeof(why), "%s", certificate ? ls_error() : "is missing");
+    (void)snprintf(why, sizeof(why), "%s", ls_error());
     return ls_fail(LS_UNAUTHENTICATED,
                    "rank 0 refuses who says it is rank %d: its certificate (LOCKSTEP_TLS_CERTIFICATE) %s",
                    caller->ask.rank, why);

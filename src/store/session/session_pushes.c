@@ -6,13 +6,13 @@
 #include "base/new.h"
 #include "store/session/tickets.h"
 
-void ls_session_pushes_drop(struct ls_staged *staged) {
+static void drop_push(struct ls_staged *staged) {
     ls_free(staged->bytes);
     *staged = (struct ls_staged){.ticket = LS_NO_TICKET};
 }
 
 static void drop_all(struct ls_session_pushes *server) {
-    for (int w = 0; server->staged && w < server->workers; w++) ls_session_pushes_drop(&server->staged[w]);
+    for (int w = 0; server->staged && w < server->workers; w++) drop_push(&server->staged[w]);
 }
 
 ls_status ls_session_pushes_new(struct ls_session_pushes **server) {
@@ -115,6 +115,6 @@ ls_status ls_session_pushes_decide(struct ls_session_pushes *server, const struc
     if (status) return status;
     rest = add_statistics(server, rest, factor > 0);
     note_decision(server, staged, factor, rest);
-    ls_session_pushes_drop(staged);
+    drop_push(staged);
     return LS_OK;
 }

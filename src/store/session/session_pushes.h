@@ -55,7 +55,6 @@ size_t ls_session_pushes_floats(const struct ls_session_target *target);
 /* Makes the decision on what is staged, and frees it. factor 0: it is dropped. */
 ls_status ls_session_pushes_decide(struct ls_session_pushes *server, const struct ls_session_target *target,
                                    struct ls_staged *staged, float factor);
-void ls_session_pushes_drop(struct ls_staged *staged);
 
 /* A parameter server in a session of asynchronous training, as rank 0 has told of it. One thread. */
 

@@ -54,7 +54,7 @@ static ls_status make_replay(const struct ls_session *session, int servers, stru
     return LS_OK;
 }
 
-static bool read_number(char **at, int64_t *number) {
+static bool read_integer(char **at, int64_t *number) {
     char *end;
     errno = 0;
     *number = strtoll(*at, &end, 10);
@@ -67,7 +67,7 @@ static bool read_number(char **at, int64_t *number) {
 static bool read_decision(struct ls_session_replay *replay, char *line) {
     int64_t ticket, place = replay->filled;
     char *end;
-    if (place == replay->count || !read_number(&line, &ticket) || ticket < 0 || ticket >= replay->count ||
+    if (place == replay->count || !read_integer(&line, &ticket) || ticket < 0 || ticket >= replay->count ||
         replay->places[ticket] >= 0)
         return false;
     float factor = (float)ls_plain_number(line, &end);
@@ -75,7 +75,7 @@ static bool read_decision(struct ls_session_replay *replay, char *line) {
     line = end;
     for (int s = 0; s < replay->servers && good; s++) {
         int64_t *version = &replay->versions[place * replay->servers + s];
-        good = read_number(&line, version) && *version >= replay->begin && *version <= replay->begin + place;
+        good = read_integer(&line, version) && *version >= replay->begin && *version <= replay->begin + place;
         if (good) replay->missing[*version - replay->begin]++;
     }
     if (!good || (*line && *line != '\n')) return false;

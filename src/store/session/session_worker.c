@@ -113,12 +113,15 @@ static ls_status refuse_letter(const struct ls_session_worker *worker, const str
 
 /* ---- variables ---- */
 
-static size_t floats_of(const struct ls_session_worker *worker, int server) {
+/* Copies what one server owns, one range behind the other. Without `to` it only counts. Returns how many floats. */
+static size_t copy_ranges(const struct ls_session_worker *worker, int owner, const float *gradients, float *to) {
     const struct ls_terms_model *terms = worker->config.terms;
-    size_t floats = server ? 0 : (size_t)worker->config.session->statistics;
+    size_t floats = 0;
     for (size_t b = 0; b < terms->bucket_count; b++) {
-        struct ls_range range = ls_layout_range(&worker->layout, b, server);
-        floats += range.end - range.begin;
+        struct ls_range range = ls_layout_range(&worker->layout, b, owner);
+        size_t count = range.end - range.begin;
+        if (to && count) memcpy(to + floats, gradients + range.begin, count * sizeof(*to));
+        floats += count;
     }
     return floats;
 }
@@ -129,15 +132,16 @@ static ls_status take_variables(const struct ls_session_worker *worker, const st
     int server = letter->from - worker->workers;
     float *variables = worker->config.variables;
     const unsigned char *at = letter->bytes + LS_POST_HEAD;
-    if (letter->size != LS_POST_HEAD + floats_of(worker, server) * sizeof(float))
-        return refuse_letter(worker, letter, head);
+    size_t statistics = server ? 0 : (size_t)worker->config.session->statistics;
+    size_t floats = copy_ranges(worker, server, NULL, NULL) + statistics;
+    if (letter->size != LS_POST_HEAD + floats * sizeof(float)) return refuse_letter(worker, letter, head);
     for (size_t b = 0; b < terms->bucket_count; b++) {
         struct ls_range range = ls_layout_range(&worker->layout, b, server);
         size_t size = (range.end - range.begin) * sizeof(float);
         if (size) memcpy(variables + range.begin, at, size);
         at += size;
     }
-    if (!server) memcpy(variables + terms->count, at, (size_t)worker->config.session->statistics * sizeof(float));
+    if (statistics) memcpy(variables + terms->count, at, statistics * sizeof(float));
     return LS_OK;
 }
 
@@ -244,18 +248,6 @@ ls_status ls_session_worker_take(struct ls_session_worker *worker, int64_t *tick
 }
 
 /* ---- pushes ---- */
-
-static size_t copy_ranges(const struct ls_session_worker *worker, int owner, const float *gradients, float *to) {
-    const struct ls_terms_model *terms = worker->config.terms;
-    size_t floats = 0;
-    for (size_t b = 0; b < terms->bucket_count; b++) {
-        struct ls_range range = ls_layout_range(&worker->layout, b, owner);
-        size_t count = range.end - range.begin;
-        if (to && count) memcpy(to + floats, gradients + range.begin, count * sizeof(*to));
-        floats += count;
-    }
-    return floats;
-}
 
 /* Copies what the server owns, and then that of which it has a copy, as struct ls_holding lists it. */
 static size_t copy_held(const struct ls_session_worker *worker, int server, const float *gradients, float *to) {
