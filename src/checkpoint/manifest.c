@@ -93,7 +93,7 @@ union value {
     const char *text;
 };
 
-static bool read_number(const char *text, enum ls_manifest_type type, union value *value) {
+static bool take_number(const char *text, enum ls_manifest_type type, union value *value) {
     char *end = NULL;
     errno = 0;
     value->bits = strtoull(text, &end, type == LS_MANIFEST_UNSIGNED ? 10 : 16);
@@ -120,7 +120,7 @@ static bool read_field(const char *text, enum ls_manifest_type type, union value
         value->text = text;
         return true;
     default:
-        return read_number(text, type, value);
+        return take_number(text, type, value);
     }
 }
 

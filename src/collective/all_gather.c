@@ -13,12 +13,6 @@
 
 /* ---- over links ---- */
 
-static size_t end_of(const size_t *counts, int size, size_t element) {
-    size_t sum = 0;
-    for (int i = 0; i < size; i++) sum += counts[i];
-    return sum * element;
-}
-
 static void schedule_flat(struct ls_group *group, const size_t *counts, size_t element, const void *input,
                           unsigned char *output) {
     struct ls_schedule *schedule = &group->schedule;
@@ -41,14 +35,13 @@ static void schedule_round(struct ls_group *group, const size_t *counts, size_t 
                            unsigned char *output) {
     struct ls_schedule *schedule = &group->schedule;
     int size = group->executor.size, rank = group->executor.rank, next = (rank + 1) % size, part = rank;
-    unsigned char *at = output;
-    for (int i = 0; i < rank; i++) at += counts[i] * element;
+    unsigned char *at = output + ls_call_bytes_before(counts, rank, element);
     if (input != at) (void)ls_schedule_copy(schedule, at, input, counts[rank] * element);
     const unsigned char *from = input;
     for (int step = 1, made = -1; step < size; step++) {
         int sent = ls_schedule_send(schedule, next, from, counts[part] * element);
         ls_schedule_gate(schedule, sent, made);
-        if (!part) at = output + end_of(counts, size, element);
+        if (!part) at = output + ls_call_bytes_before(counts, size, element);
         part = (part + size - 1) % size;
         at -= counts[part] * element;
         made = ls_schedule_receive(schedule, (rank + size - 1) % size, at, counts[part] * element);

@@ -8,12 +8,6 @@
 #include "collective/schedule/schedules.h"
 #include "collective/shm/shm_calls.h"
 
-static size_t offset_of(const size_t *counts, int rank, size_t element) {
-    size_t sum = 0;
-    for (int i = 0; i < rank; i++) sum += counts[i];
-    return sum * element;
-}
-
 /* Parts without bytes have no place. */
 static void schedule_pair(struct ls_group *group, const struct ls_all_to_all *what, int to, int from) {
     size_t element = ls_dtype_size(what->dtype), send = what->send_counts[to] * element;
@@ -21,8 +15,8 @@ static void schedule_pair(struct ls_group *group, const struct ls_all_to_all *wh
     int rank = group->executor.rank;
     const unsigned char *input = what->input;
     unsigned char *output = what->output;
-    if (send) input += offset_of(what->send_counts, to, element);
-    if (receive) output += offset_of(what->receive_counts, from, element);
+    if (send) input += ls_call_bytes_before(what->send_counts, to, element);
+    if (receive) output += ls_call_bytes_before(what->receive_counts, from, element);
     if (to == rank) {
         (void)ls_schedule_copy(&group->schedule, output, input, send);
         return;

@@ -43,6 +43,12 @@ ls_status ls_call_sum_counts(const struct ls_group *group, const char *name, ls_
     return status;
 }
 
+size_t ls_call_bytes_before(const size_t *counts, int rank, size_t element) {
+    size_t sum = 0;
+    for (int i = 0; i < rank; i++) sum += counts[i];
+    return sum * element;
+}
+
 ls_status ls_call_check_communication(const char *name, ls_communication communication) {
     if (communication == LS_AUTO || communication == LS_RING) return LS_OK;
     return ls_fail(LS_UNIMPLEMENTED, "collective '%s': communication %s is not for memory of the host", name,

@@ -9,6 +9,8 @@ ls_status ls_call_check_op(const char *name, ls_reduce_op op, ls_dtype dtype);
 /* The elements of all ranks together; counts is [size]. */
 ls_status ls_call_sum_counts(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
                              size_t *total);
+/* The bytes of the ranks before that one. */
+size_t ls_call_bytes_before(const size_t *counts, int rank, size_t element);
 ls_status ls_call_check_communication(const char *name, ls_communication communication);
 ls_status ls_call_missing_memory(const char *name, const char *which);
 /* The next call's fingerprint; its schedule is empty. */

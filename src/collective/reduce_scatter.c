@@ -23,17 +23,17 @@ struct part {
 };
 
 static struct ls_scatter scatter_of(const struct ls_group *group, const struct ls_reduce_scatter *call, size_t total) {
-    struct ls_scatter scatter = {.counts = call->counts,
-                                 .input = call->input,
-                                 .output = call->output,
-                                 .dtype = call->dtype,
-                                 .rank = group->executor.rank,
-                                 .size = group->executor.size,
-                                 .divide = call->op == LS_MEAN ? group->executor.size : 0,
-                                 .element = ls_dtype_size(call->dtype),
-                                 .total = total * ls_dtype_size(call->dtype)};
-    for (int i = 0; i < scatter.rank; i++) scatter.start += call->counts[i] * scatter.element;
-    return scatter;
+    size_t element = ls_dtype_size(call->dtype);
+    return (struct ls_scatter){.counts = call->counts,
+                               .input = call->input,
+                               .output = call->output,
+                               .dtype = call->dtype,
+                               .rank = group->executor.rank,
+                               .size = group->executor.size,
+                               .divide = call->op == LS_MEAN ? group->executor.size : 0,
+                               .element = element,
+                               .start = ls_call_bytes_before(call->counts, group->executor.rank, element),
+                               .total = total * element};
 }
 
 /* ---- the tree ---- */
