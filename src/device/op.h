@@ -118,7 +118,7 @@ struct ls_tensor {
     void *data; /* device memory */
     ls_dtype dtype;
     ls_shape shape;
-    int buffer;    /* of the plan that places it; 0: none, data is somebody's */
+    int buffer;    /* of the plan that places it, or below 0 was given it; 0: none, data is somebody's */
     size_t stride; /* floats from one part of the batch to the next; 0: all parts have the same place */
     size_t within; /* bytes from where the buffer begins */
 };

@@ -42,7 +42,8 @@ static ls_status embedding_infer(struct ls_network *network, struct ls_node *nod
 /* Of a sparse table they are places among the rows that are here. */
 static struct ls_tensor ids_of(const struct ls_plan_builder *builder, const struct ls_node *node) {
     const struct ls_plan_config *config = ls_plan_builder_config(builder);
-    struct ls_tensor ids = ls_network_ids(config->network, config->features, config->rows);
+    struct ls_tensor ids = ls_network_ids(config->network, NULL, config->rows);
+    ids.buffer = node->table_count ? 0 : -LS_GIVEN_FEATURES;
     if (!node->table_count) return ids;
     ids.data = config->tables->places;
     ids.dtype = LS_INT32;

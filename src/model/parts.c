@@ -83,14 +83,15 @@ static int64_t choose_rows(const struct ls_plan *plan, size_t begin, size_t end,
 
 /* Nobody outside of the run has the buffer. */
 static bool is_own(const struct ls_plan *plan, int buffer, size_t begin, size_t end) {
+    if (buffer <= 0) return false;
     const struct ls_plan_buffer *b = &plan->buffers[buffer - 1];
-    return buffer && b->first >= begin && b->last < end;
+    return b->first >= begin && b->last < end;
 }
 
 static void divide_tensor(struct ls_plan *plan, struct ls_tensor *tensor, size_t begin, size_t end, int64_t rows) {
     size_t floats = (size_t)(rows * row_floats(tensor));
     tensor->shape.dims[0] = rows;
-    if (tensor->buffer && is_own(plan, tensor->buffer, begin, end))
+    if (is_own(plan, tensor->buffer, begin, end))
         plan->buffers[tensor->buffer - 1].size = (floats + LS_ARENA_STEP - 1) / LS_ARENA_STEP * LS_ARENA_STEP;
     else
         tensor->stride = floats;
@@ -112,7 +113,7 @@ static void divide_parts(struct ls_plan *plan, size_t begin, size_t end, int64_t
     }
     for (size_t i = begin; i < end; i++)
         for (int t = 0; t < LS_OP_TENSORS; t++)
-            if (plan->steps[i].op.tensors[t].buffer)
+            if (plan->steps[i].op.tensors[t].buffer > 0)
                 keep_buffer(&plan->buffers[plan->steps[i].op.tensors[t].buffer - 1], begin, end);
 }
 

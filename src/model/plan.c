@@ -64,7 +64,7 @@ static ls_status check_config(const struct ls_plan_config *config) {
 /* ---- memory ---- */
 
 static void note_life(struct ls_plan *plan, const struct ls_tensor *tensor, size_t step) {
-    if (!tensor->buffer) return;
+    if (tensor->buffer <= 0) return;
     struct ls_plan_buffer *buffer = &plan->buffers[tensor->buffer - 1];
     if (!buffer->used) buffer->first = buffer->last = step;
     buffer->used = true;
@@ -82,12 +82,15 @@ static void note_lifetimes(struct ls_plan *plan) {
 }
 
 static void point(const struct ls_plan *plan, struct ls_tensor *tensor) {
-    float *memory = plan->arena->memory;
-    if (!tensor->buffer) return;
-    tensor->data = (char *)(memory + plan->buffers[tensor->buffer - 1].offset) + tensor->within;
+    int buffer = tensor->buffer;
+    if (!buffer) return;
+    const void *memory =
+        buffer < 0 ? plan->given[-buffer] : (float *)plan->arena->memory + plan->buffers[buffer - 1].offset;
+    tensor->data = (char *)(uintptr_t)memory + tensor->within;
 }
 
-/* Points all tensors and the workspace into the arena, which another plan may have made larger. */
+/* Points all tensors and the workspace into what was given, and into the arena, which another plan may have made
+ * larger. */
 void ls_plan_bind(struct ls_plan *plan) {
     float *memory = plan->arena->memory;
     if (plan->bound == memory) return;
@@ -146,12 +149,10 @@ static ls_status prepare_plan(struct ls_plan *plan) {
 }
 
 static size_t needs_of_tensor(const struct ls_plan_config *config, const struct ls_tensor *tensor) {
-    size_t trained = ls_network_trainable_count(config->network);
-    const float *data = tensor->data;
-    if (!data || tensor->buffer) return 0;
-    if (config->gradients && data >= config->gradients && data < config->gradients + trained) return SIZE_MAX;
-    if (data < config->parameters || data >= config->parameters + trained) return 0;
-    return (size_t)(data - config->parameters) + (size_t)ls_shape_count(&tensor->shape);
+    size_t begin = tensor->within / sizeof(float);
+    if (begin >= ls_network_trainable_count(config->network)) return 0;
+    if (tensor->buffer == -LS_GIVEN_GRADIENTS) return SIZE_MAX;
+    return tensor->buffer == -LS_GIVEN_PARAMETERS ? begin + (size_t)ls_shape_count(&tensor->shape) : 0;
 }
 
 /* The variables for which each op waits. */

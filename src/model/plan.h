@@ -7,6 +7,17 @@
 #define LS_ARENA_STEP  16 /* floats: tensors begin on cache lines */
 #define LS_ARENA_LIMIT (SIZE_MAX / sizeof(float) / 16)
 
+/* Memory that a plan is given: that of a tensor whose buffer is one of these, less than 0. */
+enum ls_plan_given {
+    LS_GIVEN_PARAMETERS = 1,
+    LS_GIVEN_GRADIENTS,
+    LS_GIVEN_FEATURES,
+    LS_GIVEN_BYTE_VALUES,
+    LS_GIVEN_TARGETS,
+    LS_GIVEN_WEIGHTS,
+    LS_GIVEN_COUNT
+};
+
 struct ls_plan_step {
     struct ls_op op;
     size_t ready;   /* after this op: gradients from here on are final; or LS_NOT_READY */
@@ -41,6 +52,7 @@ struct ls_plan {
     size_t turn; /* steps before it are forward, the others backward; what lives across it is the stash */
     struct ls_tensor outputs, output_gradient; /* float32; a gradient where the plan trains */
     struct ls_plan_buffer *buffers;            /* tensor.buffer - 1 */
+    const void *given[LS_GIVEN_COUNT];         /* borrowed; -tensor.buffer */
     size_t buffer_count, buffer_capacity;
     /* where the device has a queue: the ops as one, from the second run on */
     const float *scales[2];                     /* read by ops; borrowed; NULL if no op reads it */

@@ -84,14 +84,21 @@ struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const st
     return &value_of(builder, (int)node->index)->kept[index];
 }
 
-static struct ls_tensor variable_in(const struct ls_plan_builder *builder, float *blob, int index) {
+struct ls_tensor ls_plan_builder_given(const struct ls_plan_builder *builder, enum ls_plan_given given, ls_dtype dtype,
+                                       const ls_shape *shape) {
+    return (struct ls_tensor){NULL, dtype, *shape, builder->plan->given[given] ? -(int)given : 0};
+}
+
+static struct ls_tensor variable_in(const struct ls_plan_builder *builder, enum ls_plan_given blob, int index) {
     const struct ls_network_variable *variable = ls_network_variable(builder->config->network, index);
-    return (struct ls_tensor){blob ? blob + variable->offset : NULL, LS_FLOAT32, variable->shape, 0};
+    struct ls_tensor tensor = ls_plan_builder_given(builder, blob, LS_FLOAT32, &variable->shape);
+    tensor.within = variable->offset * sizeof(float);
+    return tensor;
 }
 
 struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder, const struct ls_node *node,
                                            int index) {
-    return variable_in(builder, builder->config->parameters, node->first_variable + index);
+    return variable_in(builder, LS_GIVEN_PARAMETERS, node->first_variable + index);
 }
 
 /* With mixed precision (Micikevicius et al. 2018) float32 variables are the master copy; one cast of the whole blob
@@ -99,27 +106,25 @@ struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder
 struct ls_tensor ls_plan_builder_kernel(const struct ls_plan_builder *builder, const struct ls_node *node, int index) {
     struct ls_tensor kernel = ls_plan_builder_parameter(builder, node, index);
     if (kernel.dtype == builder->type) return kernel;
-    size_t offset = ls_network_variable(builder->config->network, node->first_variable + index)->offset;
-    kernel.data = NULL;
     kernel.dtype = builder->type;
     kernel.buffer = builder->kernels.buffer;
-    kernel.within = offset * ls_dtype_size(builder->type);
+    kernel.within = kernel.within / sizeof(float) * ls_dtype_size(builder->type);
     return kernel;
 }
 
 struct ls_tensor ls_plan_builder_gradient(const struct ls_plan_builder *builder, const struct ls_node *node,
                                           int index) {
-    return variable_in(builder, builder->config->gradients, node->first_variable + index);
+    return variable_in(builder, LS_GIVEN_GRADIENTS, node->first_variable + index);
 }
 
 struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder, const struct ls_node *node,
                                            int index) {
-    return variable_in(builder, builder->config->parameters, node->first_statistic + index);
+    return variable_in(builder, LS_GIVEN_PARAMETERS, node->first_statistic + index);
 }
 
 struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
                                                   int index) {
-    return variable_in(builder, builder->config->gradients, node->first_statistic + index);
+    return variable_in(builder, LS_GIVEN_GRADIENTS, node->first_statistic + index);
 }
 
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op) {
@@ -202,14 +207,14 @@ static ls_status append_features(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     struct ls_tensor *value = &builder->values[0].forward;
     ls_shape input = with_rows(config->rows, ls_network_input(config->network));
-    struct ls_tensor features = {(void *)(uintptr_t)config->features, LS_FLOAT32, input, 0};
+    struct ls_tensor features = ls_plan_builder_given(builder, LS_GIVEN_FEATURES, LS_FLOAT32, &input);
     ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type;
     if (!config->byte_values) return convert(builder, &features, type, value);
     struct ls_op op = {.kind = LS_OP_EXPAND};
     features.dtype = LS_UINT8;
     op.tensors[LS_ARG_X] = features;
-    op.tensors[LS_ARG_W] = (struct ls_tensor){(void *)(uintptr_t)config->byte_values, LS_FLOAT32,
-                                              LS_SHAPE(config->byte_channels, LS_BYTE_VALUES), 0};
+    op.tensors[LS_ARG_W] = ls_plan_builder_given(builder, LS_GIVEN_BYTE_VALUES, LS_FLOAT32,
+                                                 &LS_SHAPE(config->byte_channels, LS_BYTE_VALUES));
     op.tensors[LS_ARG_Y] = *value = new_values(builder, &input);
     return ls_plan_builder_append(builder, &op);
 }
@@ -234,7 +239,7 @@ static ls_status append_outputs(struct ls_plan_builder *builder) {
 static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     const ls_shape variables = LS_SHAPE((int64_t)ls_network_trainable_count(config->network));
-    const struct ls_tensor parameters = {config->parameters, LS_FLOAT32, variables, 0};
+    const struct ls_tensor parameters = ls_plan_builder_given(builder, LS_GIVEN_PARAMETERS, LS_FLOAT32, &variables);
     ls_status status = append_features(builder);
     if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
     if (!status) status = append_begins(builder, false);
@@ -339,6 +344,14 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, s
                                       .values = values,
                                       .keeps = keeps,
                                       .type = ls_option_names_precision_dtype(config->objective.precision)};
+    const void *given[LS_GIVEN_COUNT] = {[LS_GIVEN_PARAMETERS] = config->parameters,
+                                         [LS_GIVEN_GRADIENTS] = config->gradients,
+                                         [LS_GIVEN_FEATURES] = config->features,
+                                         [LS_GIVEN_BYTE_VALUES] = config->byte_values,
+                                         [LS_GIVEN_WEIGHTS] = config->weights,
+                                         [LS_GIVEN_TARGETS] =
+                                             config->numbers ? (const void *)config->numbers : config->labels};
+    memcpy(plan->given, given, sizeof(given));
     ls_status status = append_forward(&builder);
     if (!status && config->training) status = append_backward(&builder);
     if (!status && builder.too_large)

@@ -7,6 +7,9 @@
 
 /* A tensor in the plan's memory, from the first op that has it to the last. */
 struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape);
+/* All of what the plan was given; absent where that is nothing. */
+struct ls_tensor ls_plan_builder_given(const struct ls_plan_builder *builder, enum ls_plan_given given, ls_dtype dtype,
+                                       const ls_shape *shape);
 /* The node's index-th variable in the blob, or its gradient; the same of what is moved and not trained. A kernel is
  * what products and convolutions take: where they are of 16 bits, its copy. */
 struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder, const struct ls_node *node,

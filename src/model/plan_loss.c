@@ -6,18 +6,18 @@
 #include "model/network.h"
 
 /* A weight for each row; absent where all count as 1. */
-static struct ls_tensor weights_of(const struct ls_plan_config *config) {
-    return (struct ls_tensor){(void *)config->weights, LS_FLOAT32, LS_SHAPE(config->rows), 0};
+static struct ls_tensor weights_of(const struct ls_plan_builder *builder) {
+    const ls_shape rows = LS_SHAPE(ls_plan_builder_config(builder)->rows);
+    return ls_plan_builder_given(builder, LS_GIVEN_WEIGHTS, LS_FLOAT32, &rows);
 }
 
 /* The labels, one-hot rows of them, or numbers. */
 static ls_status append_labels(struct ls_plan_builder *builder, const ls_shape *outputs, struct ls_tensor *labels) {
     const struct ls_plan_config *config = ls_plan_builder_config(builder);
     struct ls_op expand = {.kind = LS_OP_ONE_HOT};
-    *labels = (struct ls_tensor){(void *)config->labels, LS_INT32, *outputs, 0};
-    labels->shape.rank--;
-    if (config->numbers) *labels = (struct ls_tensor){(void *)config->numbers, LS_FLOAT32, *outputs, 0};
+    *labels = ls_plan_builder_given(builder, LS_GIVEN_TARGETS, config->numbers ? LS_FLOAT32 : LS_INT32, outputs);
     if (config->numbers) return LS_OK;
+    labels->shape.rank--;
     if (config->objective.loss != LS_CATEGORICAL_CROSSENTROPY) return LS_OK;
     expand.tensors[LS_ARG_LABELS] = *labels;
     expand.tensors[LS_ARG_ONE_HOT] = *labels = ls_plan_builder_tensor(builder, LS_FLOAT32, outputs);
@@ -35,7 +35,7 @@ static ls_status append_metrics(struct ls_plan_builder *builder, const struct ls
         op.value = &config->sums->metrics[i];
         op.tensors[LS_ARG_LOGITS] = *logits;
         op.tensors[LS_ARG_LABELS] = *labels;
-        if (ls_objective_metric_is_weighted(objective, i)) op.tensors[LS_ARG_WEIGHTS] = weights_of(config);
+        if (ls_objective_metric_is_weighted(objective, i)) op.tensors[LS_ARG_WEIGHTS] = weights_of(builder);
         status = ls_plan_builder_append(builder, &op);
     }
     return status;
@@ -57,7 +57,7 @@ ls_status ls_plan_loss_append(struct ls_plan_builder *builder, const struct ls_t
         logits->shape = whole;
     op.tensors[LS_ARG_DLOGITS] = *gradient;
     op.tensors[LS_ARG_DLOGITS].shape = logits->shape;
-    op.tensors[LS_ARG_WEIGHTS] = weights_of(config);
+    op.tensors[LS_ARG_WEIGHTS] = weights_of(builder);
     ls_status status = append_labels(builder, &logits->shape, &op.tensors[LS_ARG_LABELS]);
     if (!status) status = append_metrics(builder, logits, &op.tensors[LS_ARG_LABELS]);
     return status ? status : ls_plan_builder_append(builder, &op);
