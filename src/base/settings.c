@@ -12,7 +12,7 @@
 
 enum setting_type { SECONDS, SECONDS_OR_0, BYTES, BYTES_OR_0, COUNT, COUNT_OR_0, WORD, SWITCH, TEXT, SECRET };
 
-/* What a setting may be: its value is the place of the word. */
+/* The words that a setting may be; its value is the place of the word. */
 struct words {
     const char *words[5]; /* end with NULL */
     const char *want;
@@ -188,7 +188,7 @@ static ls_status read_seconds(const struct setting *setting, const char *text, d
 }
 
 /* Bytes may end with K, M or G. */
-static ls_status read_number(const struct setting *setting, const char *text, int64_t *number) {
+static ls_status read_setting_number(const struct setting *setting, const char *text, int64_t *number) {
     bool bytes = setting->type == BYTES || setting->type == BYTES_OR_0;
     int least = setting->type == BYTES || setting->type == COUNT, shift = 0;
     char *end;
@@ -225,7 +225,7 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     int place = 0;
     ls_status status = setting->words ? read_word(setting, text, &place) : LS_OK;
     if (setting->type <= SECONDS_OR_0) return read_seconds(setting, text, target);
-    if (setting->type <= COUNT_OR_0) return read_number(setting, text, target);
+    if (setting->type <= COUNT_OR_0) return read_setting_number(setting, text, target);
     if (setting->type == WORD) *(int *)target = place;
     if (setting->type == SWITCH) *(bool *)target = place;
     if (setting->words) return status;

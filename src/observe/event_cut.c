@@ -1,5 +1,6 @@
 /* Removes events that an interrupted training has written beyond the place where it goes on, so that repeated steps are
  * there once. */
+#include "observe/event_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include "base/read_file.h"
 #include "base/record_frame.h"
 #include "base/status.h"
-#include "observe/event_file.h"
 
 #define PREFIX "events.out.tfevents."
 

@@ -24,7 +24,7 @@ void ls_launcher_release(struct ls_launcher *launch);
 const char *ls_launcher_variable(const char *name);
 /* INVALID_ARGUMENT names the variable, its text and the range. */
 ls_status ls_launcher_number(const char *name, int least, int most, int *value);
-/* Whether all processes are on this host, by the variable that counts those that are. Not set: *here stays. */
+/* Sets *here where the variable counts those on this host: to whether all are. Not set, *here stays. */
 ls_status ls_launcher_all_here(const struct ls_launcher *launch, const char *local_size, bool *here);
 /* Reads this process' number and how many there are, and says both. Returns INVALID_ARGUMENT where only one of the two
  * variables is set, or a number is none. Neither: launch->size stays 0. */
