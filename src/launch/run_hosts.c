@@ -31,9 +31,9 @@ bool ls_hosts_room(struct ls_host *host, int count) {
     host->ranks = calloc(n, sizeof(*host->ranks));
     host->locals = calloc(n, sizeof(*host->locals));
     host->ports = calloc(n, sizeof(*host->ports));
-    host->again = calloc(n, sizeof(*host->again));
-    for (int i = 0; host->again && i < count; i++) host->again[i] = -1;
-    return host->ranks && host->locals && host->ports && host->again;
+    host->again.restarts = calloc(n, sizeof(*host->again.restarts));
+    for (int i = 0; host->again.restarts && i < count; i++) host->again.restarts[i] = -1;
+    return host->ranks && host->locals && host->ports && host->again.restarts;
 }
 
 /* Gives the hosts their ranks; hosts without one are left out, but for --check-hosts. */
@@ -212,9 +212,9 @@ static void end_shell(struct ls_run_hosts *hosts, struct ls_host *host) {
 
 bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts) {
     struct ls_host *host = ls_hosts_of(hosts, rank);
-    if (!host || host->gone) return false;
-    if (host->out < 0 || host->end > 0) {
-        host->again[place_of(host, rank)] = restarts;
+    if (!host || host->again.gone) return false;
+    if (host->out < 0 || host->again.end > 0) {
+        host->again.restarts[place_of(host, rank)] = restarts;
         return true;
     }
     ls_frame_say(&host->to, LS_FRAME_START, rank, "%d", restarts);
@@ -224,8 +224,8 @@ bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts) {
 void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, enum ls_signal_way way) {
     struct ls_host *host = ls_hosts_of(hosts, rank);
     bool ends = signal != SIGSTOP && signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
-    if (host && host->end > 0 && ends) host->end = ls_launch_now(); /* nothing is started any more */
-    if (!host || host->in < 0 || host->end > 0) return;
+    if (host && host->again.end > 0 && ends) host->again.end = ls_launch_now(); /* nothing is started any more */
+    if (!host || host->in < 0 || host->again.end > 0) return;
     ls_frame_say(&host->to, LS_FRAME_SIGNAL, rank, "%d\n%d", signal, way);
     (void)ls_frame_write(&host->to, host->in);
 }
@@ -265,10 +265,10 @@ static void read_input(struct ls_run_hosts *hosts) {
 }
 
 static void try_again(struct ls_run_hosts *hosts, struct ls_host *host) {
-    if (!(host->end > 0)) return;
-    if (ls_launch_now() >= host->end)
+    if (!(host->again.end > 0)) return;
+    if (ls_launch_now() >= host->again.end)
         close_fd(&host->out);
-    else if (host->pid < 0 && ls_launch_now() >= host->retry)
+    else if (host->pid < 0 && ls_launch_now() >= host->again.at)
         ls_reach_start(hosts, host);
 }
 
@@ -276,8 +276,8 @@ double ls_hosts_next_at(const struct ls_run_hosts *hosts) {
     double at = -1;
     for (int i = 0; i < hosts->count; i++) {
         const struct ls_host *host = &hosts->hosts[i];
-        double own = host->pid < 0 && host->retry < host->end ? host->retry : host->end;
-        if (host->end > 0 && (at < 0 || own < at)) at = own;
+        double own = host->pid < 0 && host->again.at < host->again.end ? host->again.at : host->again.end;
+        if (host->again.end > 0 && (at < 0 || own < at)) at = own;
     }
     return at;
 }
@@ -315,13 +315,14 @@ static bool say(struct ls_host *host, struct ls_host_event *event, const char *t
 
 /* A host that was lost has answered: its agent gets the ranks that wait for it. */
 static bool come_back(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
-    host->end = 0;
+    host->again.end = 0;
     ls_moves_address(hosts);
     if (hosts->launch->moves) ls_moves_tell(hosts);
     (void)describe(hosts, host);
     for (int i = 0; i < host->count; i++) {
-        if (host->again[i] >= 0) ls_frame_say(&host->to, LS_FRAME_START, host->ranks[i], "%d", host->again[i]);
-        host->again[i] = -1;
+        if (host->again.restarts[i] >= 0)
+            ls_frame_say(&host->to, LS_FRAME_START, host->ranks[i], "%d", host->again.restarts[i]);
+        host->again.restarts[i] = -1;
     }
     const char *text = host->joins ? "it has joined" : "it is back";
     host->joins = false;
@@ -331,12 +332,12 @@ static bool come_back(struct ls_run_hosts *hosts, struct ls_host *host, struct l
 /* Begins to try a lost host again, where a rank waits for it. Its loss has been told: nobody else is there. */
 static void begin_again(struct ls_run_hosts *hosts, struct ls_host *host) {
     int waiting = 0;
-    for (int i = 0; i < host->count; i++) waiting += host->again[i] >= 0;
-    if (!waiting || host->gone) return;
+    for (int i = 0; i < host->count; i++) waiting += host->again.restarts[i] >= 0;
+    if (!waiting || host->again.gone) return;
     end_shell(hosts, host);
     host->told = false;
-    host->retry = ls_launch_now();
-    host->end = host->retry + hosts->options->limit;
+    host->again.at = ls_launch_now();
+    host->again.end = host->again.at + hosts->options->limit;
 }
 
 /* One that is tried again: true with the event of its return. */
@@ -347,8 +348,8 @@ static bool hear_again(struct ls_run_hosts *hosts, struct ls_host *host, struct 
     if (host->ready) return come_back(hosts, host, event);
     if (*host->why) (void)snprintf(host->last, sizeof(host->last), "%s", host->why);
     bool over = host->pid >= 0 && (host->out < 0 || *host->why);
-    if (over) host->retry = ls_launch_now() + LS_RUN_RETRY;
-    if (over || ls_launch_now() >= host->end) end_shell(hosts, host);
+    if (over) host->again.at = ls_launch_now() + LS_RUN_RETRY;
+    if (over || ls_launch_now() >= host->again.end) end_shell(hosts, host);
     return false;
 }
 
@@ -362,12 +363,12 @@ static bool hear_the_last(struct ls_run_hosts *hosts, struct ls_host *host) {
 
 static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
     if (host->retired) return hear_the_last(hosts, host);
-    if (host->told && !(host->end > 0)) begin_again(hosts, host);
-    if (host->end > 0) {
+    if (host->told && !(host->again.end > 0)) begin_again(hosts, host);
+    if (host->again.end > 0) {
         if (hear_again(hosts, host, event)) return true;
-        if (ls_launch_now() < host->end) return false;
-        host->end = 0;
-        host->gone = true;
+        if (ls_launch_now() < host->again.end) return false;
+        host->again.end = 0;
+        host->again.gone = true;
     }
     if (say(host, event, ls_reach_line(host))) return true;
     int got;
@@ -391,7 +392,7 @@ static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_hos
 
 void ls_hosts_retire(struct ls_host *host) {
     host->retired = true;
-    host->end = 0;
+    host->again.end = 0;
     for (int i = 0; i < host->count; i++) host->ranks[i] = -1;
     close_fd(&host->in);
 }
@@ -408,7 +409,7 @@ void ls_hosts_empty(struct ls_host *host) {
     free(host->ranks);
     free(host->locals);
     free(host->ports);
-    free(host->again);
+    free(host->again.restarts);
     *host = (struct ls_host){.pid = -1, .in = -1, .out = -1, .err = -1};
 }
 

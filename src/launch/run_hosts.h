@@ -34,6 +34,12 @@ struct ls_hosts_options {
 #define LS_HOSTS_POLLS(count) (1 + 3 * (count)) /* entries of so many hosts for poll */
 #define LS_HOST_MOVED(rank)   (-2 - (rank))     /* in the place of one that has gone to another host */
 /* One host. */
+/* A lost host is tried again. */
+struct ls_host_again {
+    int *restarts;  /* [count] the restarts of a rank that waits for it; -1: it does not */
+    double at, end; /* the next try, and the end of all tries; end 0: it is not tried */
+    bool gone;      /* it was tried in vain */
+};
 struct ls_host {
     ls_tools_slots named;
     bool here;                   /* this machine: no remote shell */
@@ -53,13 +59,10 @@ struct ls_host {
     int processors;
     int *ports;      /* [count] */
     double answered; /* seconds after the start */
-    /* a lost host that is tried again */
-    int *again;        /* [count] the restarts of a rank that waits for it; -1: it does not */
-    double retry, end; /* the next try, and the end of all tries; end 0: it is not tried */
-    bool gone;         /* it was tried in vain */
-    double left_at;    /* it is not on the list of hosts any more since then; 0: it is */
-    bool joins;        /* it has not answered yet, and comes later than the first hosts */
-    bool retired;      /* it has no ranks any more; another host may take its place in the table */
+    struct ls_host_again again;
+    double left_at; /* it is not on the list of hosts any more since then; 0: it is */
+    bool joins;     /* it has not answered yet, and comes later than the first hosts */
+    bool retired;   /* it has no ranks any more; another host may take its place in the table */
 };
 struct ls_run_hosts {
     const struct ls_hosts_options *options;

@@ -142,7 +142,7 @@ struct ls_host *ls_moves_place(struct ls_run_hosts *hosts, const ls_tools_slots 
     host->here = ls_hosts_is_here(hosts->options, named);
     host->start = hosts->launch->start;
     host->joins = true;
-    host->retry = ls_launch_now();
-    host->end = host->retry + hosts->options->limit;
+    host->again.at = ls_launch_now();
+    host->again.end = host->again.at + hosts->options->limit;
     return host;
 }

@@ -142,9 +142,9 @@ static ls_status make_model(struct ls_tools_planning *planning, int64_t rows, ls
 static ls_status measure_steps(struct ls_tools_planning *planning, int64_t rows) {
     ls_status status = ls_model_fit(planning->model, planning->data,
                                     LS_FIT(.epochs = 2, .steps_per_epoch = planning->options->measure, .verbose = -1),
-                                    &planning->memory);
-    if (!status && planning->memory.samples_per_second > 0)
-        planning->compute = (double)rows / planning->memory.samples_per_second;
+                                    &planning->worker.memory);
+    if (!status && planning->worker.memory.samples_per_second > 0)
+        planning->worker.compute = (double)rows / planning->worker.memory.samples_per_second;
     return status;
 }
 
@@ -171,7 +171,7 @@ static ls_status lay_out_layers(ls_replica *replica, void *context) {
     struct ls_plan *plan;
     ls_status status = ls_plan_slots_find(planning->model, replica->local_id, rows, true, &plan);
     if (status || replica->local_id) return status;
-    return ls_plan_slots_cost(planning->model, 0, rows, planning->costs);
+    return ls_plan_slots_cost(planning->model, 0, rows, planning->worker.costs);
 }
 
 /* As a fit does it before its first step. */
@@ -183,7 +183,7 @@ static ls_status build_model(struct ls_tools_planning *planning) {
     ls_input_use_pipeline(model, planning->pipeline);
     status = ls_strategy_run(planning->strategy, lay_out_layers, planning);
     ls_input_use_pipeline(model, NULL);
-    if (!status) ls_memory_report_fill(model, &planning->memory);
+    if (!status) ls_memory_report_fill(model, &planning->worker.memory);
     return status;
 }
 
@@ -221,15 +221,15 @@ static ls_status count_memory(struct ls_tools_planning *planning) {
     const ls_model *model = planning->model;
     size_t blob = model->built.blob_count * sizeof(float), shared = 0;
     size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule) * blob;
-    if (planning->stores) planning->memory.planned_bytes -= (int64_t)moments;
+    if (planning->stores) planning->worker.memory.planned_bytes -= (int64_t)moments;
     if (ls_strategy_is_central(planning->strategy)) shared = blob + (planning->stores ? 0 : moments);
-    planning->worker_bytes =
-        (size_t)planning->memory.planned_bytes * (size_t)planning->devices - shared * (size_t)(planning->devices - 1);
+    planning->worker.bytes = (size_t)planning->worker.memory.planned_bytes * (size_t)planning->devices -
+                             shared * (size_t)(planning->devices - 1);
     for (int i = 0; i < planning->devices; i++)
-        planning->worker_bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, i));
+        planning->worker.bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, i));
     if (!planning->meets) return LS_OK;
-    planning->worker_bytes += bytes_between_meetings(model);
-    return count_fragments(planning, &planning->worker_bytes);
+    planning->worker.bytes += bytes_between_meetings(model);
+    return count_fragments(planning, &planning->worker.bytes);
 }
 
 static ls_status divide_over_servers(struct ls_tools_planning *planning) {

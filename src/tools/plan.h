@@ -9,6 +9,13 @@
 #include "shard/terms.h"
 #include "train/model.h"
 
+/* Memory and time of one worker's step. */
+struct ls_tools_worker_cost {
+    ls_result memory;             /* of its first replica */
+    struct ls_plan_cost costs[2]; /* of its layers: outputs made again, and kept */
+    size_t bytes;                 /* of all its replicas, and beside them */
+    double compute;               /* seconds of a step; 0: not measured */
+};
 struct ls_tools_planning {
     const ls_tools_plan_options *options;
     ls_strategy_options strategy_options;
@@ -25,11 +32,8 @@ struct ls_tools_planning {
     struct ls_pipeline *pipeline;
     struct ls_range *ranges;
     struct ls_terms_table *tables;
-    struct ls_terms_model terms;  /* with keeps */
-    ls_result memory;             /* of a worker's first replica */
-    struct ls_plan_cost costs[2]; /* of its layers: outputs made again, and kept */
-    size_t worker_bytes;          /* of all its replicas, and beside them */
-    double compute;               /* seconds of a step; 0: not measured */
+    struct ls_terms_model terms; /* with keeps */
+    struct ls_tools_worker_cost worker;
     /* [workers + servers] bytes of a rank: of each step's exchange beside training, or of the largest fragment's; of
      * what each step waits for; of rows of tables, for which it waits too; of sync_every steps, or of one */
     struct ls_traffic *beside, *behind, *rows, *round;

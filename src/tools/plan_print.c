@@ -121,7 +121,7 @@ static void put_task(const struct ls_tools_planning *planning, int rank, FILE *o
     if (rank < planning->workers)
         (void)fprintf(out, ", \"first_replica\": %d, \"replicas\": %d, \"rows\": %lld, \"memory\": %zu",
                       planning->first[rank], planning->devices, (long long)rows_of(planning, rank),
-                      planning->worker_bytes);
+                      planning->worker.bytes);
     else if (planning->keeps)
         put_variables(planning, rank - planning->workers, out);
     (void)fputc('}', out);
@@ -148,8 +148,8 @@ static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
 static void put_costs(const struct ls_tools_planning *planning, FILE *out) {
     for (int keeps = 0; keeps < 2; keeps++)
         (void)ls_plain_print(out, "%s{\"recompute\": \"%s\", \"arena_bytes\": %zu, \"moved_bytes\": %.0f}",
-                             keeps ? ", " : ", \"layers\": [", keeps ? "never" : "always", planning->costs[keeps].arena,
-                             planning->costs[keeps].moved);
+                             keeps ? ", " : ", \"layers\": [", keeps ? "never" : "always",
+                             planning->worker.costs[keeps].arena, planning->worker.costs[keeps].moved);
     (void)fputc(']', out);
 }
 
@@ -165,12 +165,12 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
                   planning->meets ? planning->strategy->local.sync_every : 1);
     ls_json_put_member(out, ", ", "all_reduce", planning->algorithm);
     (void)fprintf(out, ", \"planned_bytes\": %lld, \"arena_bytes\": %lld, \"load\": ",
-                  (long long)planning->memory.planned_bytes, (long long)planning->memory.arena_bytes);
+                  (long long)planning->worker.memory.planned_bytes, (long long)planning->worker.memory.arena_bytes);
     if (planning->keeps)
         (void)ls_plain_print(out, "%.6g", load_of_servers(planning));
     else
         (void)fputs("null", out);
-    put_seconds("compute_seconds", planning->compute, out);
+    put_seconds("compute_seconds", planning->worker.compute, out);
     put_seconds("wire_seconds", ls_plan_wire_seconds(planning, planning->round), out);
     put_seconds("step_seconds", step, out);
     put_seconds("examples_per_second", step > 0 ? (double)planning->batch / step : 0, out);
@@ -223,7 +223,7 @@ static void print_tasks(const struct ls_tools_planning *planning, FILE *out) {
         (void)ls_plain_print(out, "%-12s %5d %-14s %8lld %12.3f %12.3f %12.3f\n", name, r, replicas,
                              works ? (long long)rows_of(planning, r) : 0, mega(planning->round[r].sent),
                              mega(planning->round[r].received),
-                             mega(works ? planning->worker_bytes : memory_of(planning, r - planning->workers)));
+                             mega(works ? planning->worker.bytes : memory_of(planning, r - planning->workers)));
     }
     (void)fprintf(out, "Bytes are those of %d step%s, each way, where each task has a link of its own.\n",
                   planning->meets ? planning->strategy->local.sync_every : 1,
@@ -249,7 +249,7 @@ static void print_servers(const struct ls_tools_planning *planning, FILE *out) {
 }
 
 static void print_costs(const struct ls_tools_planning *planning, FILE *out) {
-    const struct ls_plan_cost *again = &planning->costs[0], *kept = &planning->costs[1];
+    const struct ls_plan_cost *again = &planning->worker.costs[0], *kept = &planning->worker.costs[1];
     (void)ls_plain_print(out, "its layers          move %.3f MB a step at least", again->moved / 1e6);
     if (again->arena != kept->arena || again->moved > kept->moved || again->moved < kept->moved)
         (void)ls_plain_print(out,
@@ -262,18 +262,20 @@ static void print_costs(const struct ls_tools_planning *planning, FILE *out) {
 static void print_end(const struct ls_tools_planning *planning, FILE *out) {
     double step = ls_plan_wire_step(planning);
     (void)ls_plain_print(out, "\na replica's memory  %.3f MB planned, of them %.3f MB for layers\n",
-                         mega((size_t)planning->memory.planned_bytes), mega((size_t)planning->memory.arena_bytes));
+                         mega((size_t)planning->worker.memory.planned_bytes),
+                         mega((size_t)planning->worker.memory.arena_bytes));
     print_costs(planning, out);
     if (planning->algorithm) (void)fprintf(out, "all-reduce          %s, without measurements\n", planning->algorithm);
-    if (planning->compute > 0)
-        (void)ls_plain_print(out, "computing           %.3f ms a step, measured here%s\n", 1e3 * planning->compute,
+    if (planning->worker.compute > 0)
+        (void)ls_plain_print(out, "computing           %.3f ms a step, measured here%s\n",
+                             1e3 * planning->worker.compute,
                              planning->terms.table_count ? " with whole tables: servers take a part of it" : "");
     if (planning->options->bits > 0)
         (void)ls_plain_print(out, "wire                %.3f ms for these bytes at %g Mbit/s\n",
                              1e3 * ls_plan_wire_seconds(planning, planning->round), planning->options->bits / 1e6);
     if (step > 0)
         (void)ls_plain_print(out, "a step              %.3f ms at least%s, %.0f examples a second\n", 1e3 * step,
-                             planning->compute > 0 ? "" : " (computing is not measured: --measure)",
+                             planning->worker.compute > 0 ? "" : " (computing is not measured: --measure)",
                              (double)planning->batch / step);
 }
 

@@ -228,7 +228,7 @@ double ls_plan_wire_seconds(const struct ls_tools_planning *planning, const stru
 }
 
 double ls_plan_wire_step(const struct ls_tools_planning *planning) {
-    double compute = planning->compute, forward = compute / 3; /* a third of computing is forward */
+    double compute = planning->worker.compute, forward = compute / 3; /* a third of computing is forward */
     double beside = ls_plan_wire_seconds(planning, planning->beside);
     double behind = ls_plan_wire_seconds(planning, planning->behind);
     const ls_local_sgd_options *local = &planning->strategy->local;
