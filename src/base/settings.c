@@ -195,7 +195,7 @@ static ls_status read_setting_number(const struct setting *setting, const char *
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (bytes && (*end == 'K' || *end == 'M' || *end == 'G')) shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
-    if (end == text || *end || errno || value < least || value > INT64_C(1) << (bytes ? 40 : 20) >> shift)
+    if (end == text || *end || errno || value < least || value > 1LL << (bytes ? 40 : 20) >> shift)
         return refuse_settings(setting, text,
                                bytes   ? "a size in bytes such as 65536, 256K, 25M or 1G"
                                : least ? "a number from 1 to 1048576"

@@ -2,5 +2,5 @@
 #pragma once
 #include "cluster/cluster_private.h"
 
-/* The listener's too: answer.c; takes fd. */
+/* The listener calls it. It takes fd. */
 void ls_probe_server_answer(void *context, int fd);

@@ -100,15 +100,16 @@ static ls_status fill_arrays(struct arrays *arrays) {
     if (!status && numbers) status = check_extents("a target", &given->target_shape, given->count, &width);
     if (!status && !numbers) status = check_labels(given);
     if (!status) status = check_weights(given);
-    arrays->source = (struct ls_source){.ops = &arrays_ops,
-                                        .kind = "arrays",
-                                        .shape = given->shape,
-                                        .classes = given->labels ? given->classes : 0,
-                                        .unlabelled = !given->labels && !numbers,
-                                        .count = given->count,
-                                        .integers = given->ids != NULL,
-                                        .in_memory = true,
-                                        .targets = {numbers, given->target_shape, given->sample_weights != NULL}};
+    arrays->source = (struct ls_source){
+        .ops = &arrays_ops,
+        .kind = "arrays",
+        .shape = given->shape,
+        .classes = given->labels ? given->classes : 0,
+        .unlabelled = !given->labels && !numbers,
+        .count = given->count,
+        .integers = given->ids != NULL,
+        .in_memory = true,
+        .targets = {numbers, numbers ? given->target_shape : (ls_shape){0}, given->sample_weights != NULL}};
     if (!status && numbers) count_numbers(arrays);
     return status;
 }

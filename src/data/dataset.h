@@ -32,7 +32,7 @@ struct ls_source_ops {
     ls_status (*bytes)(const struct ls_source *source, int64_t index, uint8_t *features,
                        const struct ls_targets *targets);
 };
-/* Numbers, one an example, as classes: whole, and from 0. */
+/* Numbers as classes: whole, and from 0. */
 struct ls_whole_numbers {
     int classes;     /* 0: one of them is none */
     int64_t example; /* the first that is none */

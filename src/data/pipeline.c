@@ -363,6 +363,10 @@ const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipel
     return &pipeline->targets;
 }
 
+bool ls_pipeline_is_labelled(const struct ls_pipeline *pipeline) {
+    return !pipeline->dataset->source->unlabelled;
+}
+
 const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipeline) {
     return ls_read_ahead_table(pipeline->ahead);
 }

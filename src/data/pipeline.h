@@ -38,6 +38,8 @@ int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline);
 int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
 /* The kind of the examples' targets. */
 const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipeline);
+/* Returns false for a dataset of features alone: its labels are all 0 and say nothing. */
+bool ls_pipeline_is_labelled(const struct ls_pipeline *pipeline);
 /* The values of the bytes that rows lie as; NULL: they are floats. */
 const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipeline);
 /* True if a class has a weight. */

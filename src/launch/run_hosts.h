@@ -33,13 +33,13 @@ struct ls_hosts_options {
 };
 #define LS_HOSTS_POLLS(count) (1 + 3 * (count)) /* entries of so many hosts for poll */
 #define LS_HOST_MOVED(rank)   (-2 - (rank))     /* in the place of one that has gone to another host */
-/* One host. */
 /* A lost host is tried again. */
 struct ls_host_again {
     int *restarts;  /* [count] the restarts of a rank that waits for it; -1: it does not */
     double at, end; /* the next try, and the end of all tries; end 0: it is not tried */
     bool gone;      /* it was tried in vain */
 };
+/* One host. */
 struct ls_host {
     ls_tools_slots named;
     bool here;                   /* this machine: no remote shell */

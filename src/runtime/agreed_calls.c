@@ -1,4 +1,4 @@
-/* All-reduces that are ready together and alike but for count are one list (all_reduce_list.h), which changes no bits
+/* All-reduces that are ready together and alike but for count are one list (all_reduce_list.c), which changes no bits
  * under AUTO. A rank that has joined gives what changes no result, and so the others' tree is that of their values
  * alone. */
 #include "runtime/round.h"

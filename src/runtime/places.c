@@ -44,12 +44,12 @@ static struct places find_places(const struct ls_ranks *ranks) {
 
 int ls_local_rank(const ls_communicator *communicator) {
     LS_NEED_OR(0, communicator);
-    return find_places(communicator->ranks).local_rank;
+    return count_on_host(communicator->ranks, communicator->ranks->rank, communicator->ranks->rank);
 }
 
 int ls_local_size(const ls_communicator *communicator) {
     LS_NEED_OR(0, communicator);
-    return find_places(communicator->ranks).local_size;
+    return count_on_host(communicator->ranks, communicator->ranks->size, communicator->ranks->rank);
 }
 
 int ls_cross_rank(const ls_communicator *communicator) {

@@ -134,7 +134,7 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status);
 ls_status ls_runtime_exchange(struct ls_runtime *runtime, const char *name, int64_t value, int64_t *values);
 /* Collective: a random number of rank 0's, the same on all workers. */
 ls_status ls_runtime_draw(struct ls_runtime *runtime, const char *name, uint64_t *number);
-/* Calls ls_exchange_agree. A worker alone agrees. */
+/* Collective: INVALID_ARGUMENT where workers bring different lines. A worker alone agrees. */
 ls_status ls_runtime_agree(struct ls_runtime *runtime, const char *name, const char *lines);
 
 /* The timeline of a runtime. */

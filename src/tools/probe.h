@@ -1,6 +1,6 @@
 /* Asking a worker from outside who it is and how it does, over the one port, without being part of anything: the 8
  * bytes "LSPROBE\n" are answered with lines "field=value" of which the first is "lockstep=1" and the last "end=1", and
- * the connection closes. answer.c is the worker's side, probe.c the asking one. */
+ * the connection closes. cluster/probe_server.c is the worker's side, probe.c the asking one. */
 #pragma once
 #include "cluster/net/dial.h"
 #include "resolver/cluster_view.h"

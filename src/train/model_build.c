@@ -64,7 +64,7 @@ static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
 /* Classes have the outputs' shape without the last axis. */
 static bool fits_classes(const ls_model *model, const ls_shape *classes) {
     ls_shape judged = *ls_network_output_shape(model->built.network);
-    judged.rank--;
+    if (judged.rank-- < 1) return false;
     return fits(classes, &judged);
 }
 
@@ -111,6 +111,7 @@ ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data) {
                        data->source->integers ? "integers" : "floats", integers ? "integers" : "floats");
     ls_status status = data->source->bytes ? ls_network_check_bytes(model->built.network) : LS_OK;
     if (status) return status;
+    if (data->source->unlabelled) return LS_OK;
     bool fit = fits_classes(model, &data->targets.shape);
     if (!data->targets.numbers) return fit ? check_classes(model, ls_dataset_num_classes(data)) : refuse_class(model);
     bool whole = ls_dataset_whole_classes(data) && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY;

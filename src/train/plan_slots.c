@@ -26,7 +26,7 @@ struct batch {
 static struct batch batch_of(const ls_model *model, const struct ls_model_replica *replica, bool training) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
     if (!pipeline) return (struct batch){.labelled = training};
-    return (struct batch){*ls_pipeline_targets(pipeline), true,
+    return (struct batch){*ls_pipeline_targets(pipeline), ls_pipeline_is_labelled(pipeline),
                           replica->device->host_memory ? NULL : ls_pipeline_table(pipeline)};
 }
 

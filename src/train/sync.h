@@ -9,7 +9,8 @@ struct ls_fitting;
 struct ls_loss_sums;
 struct ls_pipeline;
 struct ls_reducer_config;
-/* A function that is NULL does nothing. */
+/* A function that is NULL does nothing. commit and open_data are always there; check is, where servers keep something.
+ */
 struct ls_sync_ops {
     bool apart;        /* a step is of this worker's batch alone */
     bool pushes;       /* gradients go to servers bucket by bucket */

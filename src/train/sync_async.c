@@ -1,6 +1,7 @@
-/* Asynchronous training in fit: sessions of tickets (store/session.h). All workers meet at the end of a session: of an
- * epoch, where a checkpoint is due, and where somebody has asked to save or to stop. A session is one transaction of a
- * fit; the servers know which of its tickets are done, so that a worker that is lost, or comes back, repeats none. */
+/* Asynchronous training in fit: sessions of tickets (store/session/session.h). All workers meet at the end of a
+ * session: of an epoch, where a checkpoint is due, and where somebody has asked to save or to stop. A session is one
+ * transaction of a fit; the servers know which of its tickets are done, so that a worker that is lost, or comes back,
+ * repeats none. */
 #include "train/sync.h"
 
 #include <string.h>

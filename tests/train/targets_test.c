@@ -252,6 +252,24 @@ TEST(a_shape_that_does_not_fit_is_named) {
                    "targets are numbers of shape (4, 4)");
 }
 
+/* Without targets, whatever their shape says, the outputs have the same bits. */
+static void predict_without_targets(ls_model *model, ls_dataset *data, ls_arrays arrays) {
+    ls_dataset *bare = NULL;
+    ls_shape shapes[3];
+    float *outputs[3] = {0};
+    arrays.targets = NULL;
+    assert_ok(ls_dataset_from_arrays(&arrays, LS_DATASET(.batch_size = 5, .shuffle = LS_SHUFFLE_NEVER), &bare));
+    assert_ok(ls_model_predict(model, data, &outputs[0], &shapes[0]));
+    assert_ok(ls_model_predict(model, bare, &outputs[1], &shapes[1]));
+    assert_ok(ls_model_predict_on_batch(model, &arrays, &outputs[2], &shapes[2]));
+    for (int i = 1; i < 3; i++) {
+        ck_assert_mem_eq(&shapes[i], &shapes[0], sizeof(shapes[0]));
+        ck_assert_mem_eq(outputs[i], outputs[0], (size_t)ls_shape_count(&shapes[0]) * sizeof(float));
+    }
+    for (int i = 0; i < 3; i++) ls_memory_free(outputs[i]);
+    ls_dataset_free(bare);
+}
+
 /* Trains on 12 sequences of 4 positions, or on their positions as 48 examples; the loss of an evaluation before and of
  * the training. */
 static void fit_positions(bool flat, bool one_hot, double losses[2]) {
@@ -270,9 +288,9 @@ static void fit_positions(bool flat, bool one_hot, double losses[2]) {
     ls_shape target = shapes[2 + flat];
     if (one_hot) target.dims[target.rank++] = CLASSES;
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy));
-    assert_ok(ls_dataset_from_arrays(
-        LS_ARRAYS(.count = count, .features = x, .shape = shapes[flat], .targets = y, .target_shape = target),
-        LS_DATASET(.batch_size = count / 2, .shuffle = LS_SHUFFLE_NEVER), &data));
+    const ls_arrays *arrays =
+        LS_ARRAYS(.count = count, .features = x, .shape = shapes[flat], .targets = y, .target_shape = target);
+    assert_ok(ls_dataset_from_arrays(arrays, LS_DATASET(.batch_size = count / 2, .shuffle = LS_SHUFFLE_NEVER), &data));
     assert_ok(ls_model_new(
         strategy, LS_LAYERS(ls_dense(8, LS_TANH, .per_position = true), ls_dense(CLASSES, .per_position = true)),
         &model));
@@ -283,6 +301,7 @@ static void fit_positions(bool flat, bool one_hot, double losses[2]) {
     assert_ok(ls_model_fit(model, data, LS_FIT(.verbose = -1, .epochs = 3), &result));
     losses[1] = result.loss;
     ck_assert(result.accuracy > 0 && result.accuracy <= 1);
+    predict_without_targets(model, data, *arrays);
     if (!flat)
         assert_refused(ls_model_fit(model, data, LS_FIT(.verbose = -1, .class_weight = LS_CLASS_WEIGHT({0, 2})), NULL),
                        "a class for each position");

@@ -1,4 +1,4 @@
-/* float32 to the 16 bits that cross a link and back: rounding to nearest even as in base/dtype.h, the same bits on
+/* float32 to the 16 bits that cross a link and back: rounding to nearest even as in base/half.h, the same bits on
  * every processor and in every denormal mode. */
 #pragma once
 #include <lockstep/lockstep.h>
