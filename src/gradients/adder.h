@@ -10,8 +10,8 @@ struct ls_adder_ops {
     /* Gives a local replica's part of the bucket: the results of all ops queued up to now. The thread that computes on
      * the replica's device calls it. */
     ls_status (*give)(const struct ls_adder *adder, int local, size_t bucket);
-    /* Begins to add. One thread at a time calls it when all local replicas have given the bucket. Where the adder
-     * has arrays, a second call does nothing. */
+    /* Begins to add. One thread at a time calls it when all local replicas have given the bucket. A second call
+     * does nothing where the adder has arrays. */
     ls_status (*begin)(const struct ls_adder *adder, size_t bucket);
     /* Waits until the bucket is in the arrays. */
     ls_status (*arrive)(const struct ls_adder *adder, size_t bucket);

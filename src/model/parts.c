@@ -81,7 +81,7 @@ static int64_t choose_rows(const struct ls_plan *plan, size_t begin, size_t end,
     return chosen;
 }
 
-/* Nobody outside of the run has the buffer. Whoever runs the plan reads all rows of its outputs. */
+/* Nobody outside of the run has the buffer. The plan's outputs are read whole. */
 static bool is_own(const struct ls_plan *plan, int buffer, size_t begin, size_t end) {
     if (buffer <= 0 || buffer == plan->outputs.buffer) return false;
     const struct ls_plan_buffer *b = &plan->buffers[buffer - 1];
