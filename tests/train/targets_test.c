@@ -263,7 +263,7 @@ static void predict_without_targets(ls_model *model, ls_dataset *data, ls_arrays
     assert_ok(ls_model_predict(model, bare, &outputs[1], &shapes[1]));
     assert_ok(ls_model_predict_on_batch(model, &arrays, &outputs[2], &shapes[2]));
     for (int i = 1; i < 3; i++) {
-        ck_assert_mem_eq(&shapes[i], &shapes[0], sizeof(shapes[0]));
+        ck_assert(ls_shape_equal(&shapes[i], &shapes[0]));
         ck_assert_mem_eq(outputs[i], outputs[0], (size_t)ls_shape_count(&shapes[0]) * sizeof(float));
     }
     for (int i = 0; i < 3; i++) ls_memory_free(outputs[i]);
