@@ -167,5 +167,3 @@ static inline int run_tests(const struct tests *how) {
     int main(void) {                                                                                                   \
         return RUN_TESTS(__VA_ARGS__);                                                                                 \
     }
-#undef tcase_add_loop_test
-#define tcase_add_loop_test(tests, test, first, end) add_drawn(tests, test, __LINE__, (int)(first), (int)(end))

@@ -306,7 +306,6 @@ ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
     bool in_step = way == LS_WAY_MIRRORED || way == LS_WAY_SERVERS;
     const struct ls_strategy like = {.way = way,
                                      .copies_on_servers = own.replicas ? own.replicas : 1,
-                                     .consistency = own.consistency,
                                      .delay = own.delay,
                                      .servers = own,
                                      .sparse = in_step ? own.sparse : LS_SPARSE_NEVER};

@@ -74,7 +74,6 @@ struct ls_strategy {
     int dealt;                     /* total_count of the present layout */
     int layout;                    /* counts how often this worker's replicas, or their number, have become others */
     int copies_on_servers;         /* of each element that servers keep; 0: they keep none */
-    ls_consistency consistency;    /* of those servers */
     ls_parameter_server_options servers; /* LS_ASYNC: its bounds; LS_SYNC: hybrid */
     int delay;                  /* steps from which a worker's variables lack the newest ones' changes; 0: none */
     ls_sparse_tables sparse;    /* with copies_on_servers, or planned */

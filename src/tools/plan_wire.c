@@ -196,7 +196,7 @@ static ls_status count_meeting(struct ls_tools_planning *planning) {
     size_t trained = ls_network_trainable_count(planning->model->built.network);
     size_t statistics = planning->model->built.blob_count - trained;
     if (ls_fragments_are_wanted(planning->strategy)) return count_fragments(planning);
-    ls_status status = count_all_reduce(planning, LS_RESULT_NUMBERS + 3, sizeof(double), false, planning->behind);
+    ls_status status = count_all_reduce(planning, LS_FIT_NUMBERS, sizeof(double), false, planning->behind);
     if (!status) status = count_all_reduce(planning, statistics, sizeof(float), false, planning->behind);
     if (!status) status = count_part(planning, trained, planning->behind);
     add_traffic(planning, planning->behind, planning->round);

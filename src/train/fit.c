@@ -47,7 +47,7 @@ static ls_status train_step(struct ls_fitting *fitting) {
     ls_op_add_loss_sums(&state->sums, &sums);
     if (fitting->model->sync->add) fitting->model->sync->add(fitting, &sums);
     if (!state->sums.rows) return LS_OK; /* none of the epoch's delayed steps is taken */
-    ls_result_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    ls_fit_numbers_show(fitting);
     ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
     return LS_OK;
 }
@@ -115,7 +115,7 @@ static ls_status train(struct ls_fitting *fitting) {
     if (!status) ls_reached("committed");
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
     if (!status) fitting->stepped = state->position;
-    if (!status && met && state->position < begin + fitting->steps_per_epoch) status = keep_fit(fitting);
+    if (!status && met && state->position < ls_fit_epoch_end(fitting)) status = keep_fit(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
     if (!state->sums.rows) return LS_OK;
     warn_of_no_number(fitting, step);
@@ -127,7 +127,6 @@ static ls_status train(struct ls_fitting *fitting) {
 static ls_status train_session(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     const struct ls_fit_state before = *state;
-    int64_t end = (state->epochs + 1) * fitting->steps_per_epoch;
     ls_status status = begin_epoch(fitting);
     begin_timing(fitting);
     if (!status) status = fitting->model->sync->train(fitting);
@@ -136,7 +135,7 @@ static ls_status train_session(struct ls_fitting *fitting) {
     end_timing(fitting);
     ls_state_transfer_commit(fitting->model->strategy->runtime);
     fitting->stepped = state->position;
-    if (state->position < end) status = keep_fit(fitting);
+    if (state->position < ls_fit_epoch_end(fitting)) status = keep_fit(fitting);
     warn_of_no_number(fitting, state->position - state->epochs * fitting->steps_per_epoch);
     ls_progress_step(fitting->progress, state->position - state->epochs * fitting->steps_per_epoch, state->sums.rows,
                      &state->result);
@@ -173,10 +172,14 @@ static ls_status finish_epoch(struct ls_fitting *fitting) {
     return LS_OK;
 }
 
+int64_t ls_fit_epoch_end(const struct ls_fitting *fitting) {
+    return (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+}
+
 /* The next one. */
 static ls_status advance(struct ls_fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
-    if (state->position < (state->epochs + 1) * fitting->steps_per_epoch)
+    if (state->position < ls_fit_epoch_end(fitting))
         return fitting->model->sync->train ? train_session(fitting) : train(fitting);
     return fitting->validation && !state->evaluated ? validate(fitting) : finish_epoch(fitting);
 }
@@ -208,7 +211,7 @@ static ls_status tell_epochs(struct ls_fitting *fitting) {
 /* Between two transactions: somebody has asked, in the last step, that all stop. An epoch is brought to its end. */
 static bool is_to_stop(const struct ls_fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
-    bool ending = state->position >= (state->epochs + 1) * fitting->steps_per_epoch;
+    bool ending = state->position >= ls_fit_epoch_end(fitting);
     return fitting->model->progress.requests.stop && !ending && state->position < fitting->last_position;
 }
 

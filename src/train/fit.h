@@ -54,6 +54,19 @@ struct ls_fitting {
     double timed_seconds; /* both without the first step */
 };
 
+/* The position at which the present epoch ends. */
+int64_t ls_fit_epoch_end(const struct ls_fitting *fitting);
+
+/* The numbers of a fit: the sums of examples, and the workers' requests. */
+
+/* The result becomes the means of the epoch so far. */
+void ls_fit_numbers_show(struct ls_fitting *fitting);
+/* A worker that trains apart tells these numbers. Those of all workers are added up. */
+void ls_fit_numbers_write(const struct ls_loss_sums *sums, const struct ls_requests *requests,
+                          double numbers[LS_FIT_NUMBERS]);
+/* Adds what all have told to the epoch's sums. Requests in it become the model's. */
+void ls_fit_numbers_take(struct ls_fitting *fitting, const double numbers[LS_FIT_NUMBERS]);
+
 /* The batches of a fit's next step. */
 
 /* Takes the user's request, which the step's report carries to the other workers. */

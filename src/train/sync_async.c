@@ -20,9 +20,7 @@
 #include "train/step.h"
 #include "train/stored.h"
 
-/* A push brings so many numbers: sums, and requests. */
-enum { COUNT = LS_RESULT_NUMBERS + 3 };
-_Static_assert((int)COUNT <= (int)LS_SESSION_NUMBERS, "the numbers of a push");
+_Static_assert((int)LS_FIT_NUMBERS <= (int)LS_SESSION_NUMBERS, "the numbers of a push");
 
 struct sessions {
     struct ls_fitting *fitting;
@@ -34,7 +32,7 @@ struct sessions {
 };
 
 static int64_t border_of(const struct ls_fitting *fitting) {
-    int64_t epoch = (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+    int64_t epoch = ls_fit_epoch_end(fitting);
     int64_t saved = ls_checkpointing_next(fitting->checkpointing, fitting->state.position);
     return saved < epoch ? saved : epoch;
 }
@@ -51,7 +49,7 @@ static struct ls_session describe(const struct ls_fitting *fitting, int64_t batc
                                .on_stale = servers->on_stale,
                                .max_staleness = servers->max_staleness,
                                .statistics = (int64_t)(model->built.blob_count - trained),
-                               .numbers = COUNT,
+                               .numbers = LS_FIT_NUMBERS,
                                .step = model->progress.step};
 }
 
@@ -103,10 +101,8 @@ static ls_status take(struct sessions *sessions, bool *over) {
 static ls_status give(struct sessions *sessions, const struct ls_loss_sums *sums) {
     const ls_model *model = sessions->fitting->model;
     const struct ls_requests *requests = &model->progress.requests;
-    double numbers[COUNT];
-    const double last[] = {(double)requests->save, (double)requests->stop, (double)requests->stop_ranks};
-    ls_result_write_sums(sums, numbers);
-    memcpy(numbers + LS_RESULT_NUMBERS, last, sizeof(last));
+    double numbers[LS_FIT_NUMBERS];
+    ls_fit_numbers_write(sums, requests, numbers);
     if (requests->save && !sessions->asked) sessions->asked = LS_SAVE;
     if (requests->stop) sessions->asked = LS_STOP;
     return ls_session_worker_give(sessions->worker, model->progress.step.rule.learning_rate,
@@ -148,19 +144,6 @@ static void tell_activity(const ls_model *model, const struct ls_session_totals 
     ls_activity_add(&activity->staleness, totals->staleness);
 }
 
-static void take_numbers(const struct sessions *sessions, const struct ls_session_totals *totals) {
-    struct ls_fit_state *state = &sessions->fitting->state;
-    ls_model *model = sessions->fitting->model;
-    const double *last = totals->numbers + LS_RESULT_NUMBERS;
-    struct ls_loss_sums sums;
-    ls_result_read_sums(totals->numbers, &sums);
-    ls_op_add_loss_sums(&state->sums, &sums);
-    ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
-    model->progress.requests = (struct ls_requests){(int64_t)last[0], (int64_t)last[1], (int64_t)last[2]};
-    model->progress.request = LS_GO_ON;
-    add_result(&state->result, totals);
-}
-
 /* The fit and the model stand behind all that the session has trained. */
 static ls_status finish(struct sessions *sessions) {
     struct ls_fitting *fitting = sessions->fitting;
@@ -170,10 +153,11 @@ static ls_status finish(struct sessions *sessions) {
     stand_at(sessions, 0);
     const struct ls_fit_state before = fitting->state;
     const struct ls_requests asked_before = model->progress.requests;
-    int64_t end = (before.epochs + 1) * fitting->steps_per_epoch;
+    int64_t end = ls_fit_epoch_end(fitting);
     stand_at(sessions, tickets);
     if (fitting->state.position > end) fitting->state.position = end; /* there the last ticket has fewer batches */
-    take_numbers(sessions, totals);
+    ls_fit_numbers_take(fitting, totals->numbers);
+    add_result(&fitting->state.result, totals);
     ls_checkpointing_expect(fitting->checkpointing, before.position, fitting->state.position, &model->progress);
     const struct ls_requests *requests = &model->progress.requests;
     bool wanted = model->progress.keeps && (model->progress.fetches || requests->save || requests->stop);

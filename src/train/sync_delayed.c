@@ -204,7 +204,7 @@ static ls_status take_all_steps(struct ls_fitting *fitting) {
         if (status) return status;
         ls_op_add_loss_sums(&state->sums, &sums);
     }
-    ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    ls_fit_numbers_show(fitting);
     model->progress.request = LS_GO_ON;
     ls_fit_stretch_forget(&fitting->stretch);
     return LS_OK;
@@ -213,7 +213,7 @@ static ls_status take_all_steps(struct ls_fitting *fitting) {
 static ls_status end_step(struct ls_fitting *fitting, bool *met) {
     const struct ls_model_progress *progress = &fitting->model->progress;
     bool asked = progress->requests.save || progress->requests.stop;
-    bool ends = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+    bool ends = fitting->state.position >= ls_fit_epoch_end(fitting);
     *met = progress->drains || asked || ends;
     ls_status status = *met ? take_all_steps(fitting) : LS_OK;
     return status ? ls_fail_context(status, "steps under way") : LS_OK;

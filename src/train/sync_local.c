@@ -77,31 +77,13 @@ static void add_own(struct ls_fitting *fitting, const struct ls_loss_sums *sums)
 
 /* ---- a meeting ---- */
 
-/* Workers add up so many numbers beside their state: sums, and requests. */
-enum { COUNT = LS_RESULT_NUMBERS + 3 };
-
 static void write_numbers(const struct ls_fitting *fitting, double *numbers) {
     const struct local_steps *local = fitting->kept;
     const ls_model *model = fitting->model;
     ls_request request = model->progress.request;
-    const double last[] = {request == LS_SAVE, request == LS_STOP,
-                           request == LS_STOP ? (double)model->strategy->runtime->rank : 0};
-    ls_result_write_sums(&local->own, numbers);
-    memcpy(numbers + LS_RESULT_NUMBERS, last, sizeof(last));
-}
-
-/* The epoch's sums are those of all workers up to here. */
-static void take_numbers(struct ls_fitting *fitting, const double *numbers) {
-    struct ls_fit_state *state = &fitting->state;
-    ls_model *model = fitting->model;
-    const double *last = numbers + LS_RESULT_NUMBERS;
-    struct ls_loss_sums all;
-    ls_result_read_sums(numbers, &all);
-    state->sums = fitting->stretch.moment.progress.fit.sums;
-    ls_op_add_loss_sums(&state->sums, &all);
-    ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
-    model->progress.requests = (struct ls_requests){(int64_t)last[0], (int64_t)last[1], (int64_t)last[2]};
-    model->progress.request = LS_GO_ON;
+    bool stop = request == LS_STOP;
+    const struct ls_requests requests = {request == LS_SAVE, stop, stop ? model->strategy->runtime->rank : 0};
+    ls_fit_numbers_write(&local->own, &requests, numbers);
 }
 
 static ls_status check_rates(const ls_model *model) {
@@ -140,7 +122,7 @@ static const float *before_meeting(const struct ls_fitting *fitting) {
 
 static ls_status hold_meeting(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
-    double numbers[COUNT];
+    double numbers[LS_FIT_NUMBERS];
     size_t floats = ls_model_state_count(model);
     LS_CLEANUP(ls_free_pointer) float *now = ls_alloc_aligned(floats * sizeof(float));
     if (!now) return ls_fail_memory("a meeting", floats * sizeof(float));
@@ -150,11 +132,13 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
     write_numbers(fitting, numbers);
     ls_status status = ls_model_state_get(model, now);
     if (!status) status = check_rates(model);
-    if (!status) status = ls_meeting_add_up(model, LS_ALL_REDUCE("meeting", numbers, numbers, COUNT, LS_FLOAT64));
+    if (!status)
+        status = ls_meeting_add_up(model, LS_ALL_REDUCE("meeting", numbers, numbers, LS_FIT_NUMBERS, LS_FLOAT64));
     if (!status) status = mean_state(model, before_meeting(fitting), now);
     if (!status) status = ls_model_state_set(model, now);
     if (status) return status;
-    take_numbers(fitting, numbers);
+    fitting->state.sums = fitting->stretch.moment.progress.fit.sums; /* in place of this worker's own */
+    ls_fit_numbers_take(fitting, numbers);
     forget_fragments(fitting);
     ls_fit_stretch_forget(&fitting->stretch);
     ls_track_end(track, begun, "meeting",
@@ -166,7 +150,7 @@ static ls_status meet_if_due(struct ls_fitting *fitting, bool *met) {
     const ls_model *model = fitting->model;
     const struct local_steps *local = fitting->kept;
     int64_t done = ls_fit_stretch_steps(fitting);
-    bool last = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+    bool last = fitting->state.position >= ls_fit_epoch_end(fitting);
     ls_status status = LS_OK;
     *met = last || done >= model->strategy->local.sync_every;
     if (local->fragments) status = ls_fragments_step(local->fragments, done, last, met);

@@ -242,7 +242,7 @@ static ls_status begin_step(struct ls_fitting *fitting) {
 /* All workers draw the same conclusion, but for the one that writes checkpoints. */
 static bool needs_variables(const struct ls_fitting *fitting) {
     const struct ls_model_progress *progress = &fitting->model->progress;
-    bool ends = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+    bool ends = fitting->state.position >= ls_fit_epoch_end(fitting);
     return ends || progress->drains || progress->fetches || progress->requests.save || progress->requests.stop;
 }
 
