@@ -115,7 +115,8 @@ static ls_status has_left(const struct ls_executor *executor, int rank) {
 }
 
 /* Of many ranks the first one speaks. When all wait for that one, the first of those who wait for it does. A rank that
- * has come waits for those that have not, though its own data may lack, too. */
+ * has come waits for those that have not, though its own data may lack, too. A rank a call ahead of the first one waits
+ * for it and speaks too: it cannot tell whether that one is frozen. */
 static bool speaks(const struct ls_executor *executor) {
     peer_test *test = is_awaited;
     if (executor->size <= LS_LOG_FEW || !executor->rank) return true;
