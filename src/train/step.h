@@ -4,7 +4,7 @@
 #include "train/model.h"
 
 /* The pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
- * receives loss (not divided), correct and rows over all replicas. Of delayed steps (sync_delayed.c) sums are those of
+ * receives loss (not divided), correct and rows over all replicas. Of delayed steps (sync_servers.c) sums are those of
  * an earlier one, or zero, and a transaction has several. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums);
 /* Before it, where a step takes several batches: one of them but the last. batch counts from 0. It commits nothing, so
