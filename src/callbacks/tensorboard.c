@@ -161,8 +161,8 @@ static ls_status put_numbers(const struct tensorboard *board, const ls_callback_
 static ls_status put_variable(const struct tensorboard *board, const ls_callback_call *call, int index) {
     const struct ls_network_variable *variable = ls_network_variable(call->model->built.network, index);
     ls_status status = put_numbers(board, call, variable, false);
-    return status || !board->options.gradients || !variable->trainable ? status
-                                                                       : put_numbers(board, call, variable, true);
+    return status || !board->options.gradients || !variable->trained ? status
+                                                                     : put_numbers(board, call, variable, true);
 }
 
 static ls_status put_weights(const struct tensorboard *board, const ls_callback_call *call) {

@@ -76,12 +76,9 @@ ls_status ls_network_describe(const struct ls_network *network, char **text) {
     for (size_t i = 0; i < nodes; i++) {
         const struct ls_node *node = ls_network_node(network, i);
         add_node(&made, network, node);
-        for (int v = 0; v < node->variable_count; v++)
-            add_variable(&made, ls_network_variable(network, node->first_variable + v));
+        for (int v = 0; v < node->variable_count; v++) add_variable(&made, ls_network_variable_of(network, node, v));
         for (int v = 0; v < node->table_count; v++)
             add_variable(&made, ls_network_table(network, node->first_table + v));
-        for (int v = 0; v < node->statistic_count; v++)
-            add_variable(&made, ls_network_variable(network, node->first_statistic + v));
     }
     *text = made.at;
     return LS_OK;

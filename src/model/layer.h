@@ -25,8 +25,7 @@ struct ls_node {
     size_t index;
     int inputs[LS_MAX_INPUTS], input_count; /* nodes */
     ls_shape input, output;                 /* of one example; input: the first one's */
-    int first_variable, variable_count;     /* trainable ones, in the network's table */
-    int first_statistic, statistic_count;   /* the others */
+    int first_variable, variable_count;     /* for ls_network_variable_of */
     int first_table, table_count;           /* the sparse ones, in a list of their own */
     /* what of the following nodes this one's op does too: batch normalization adds a residual and activates */
     int last;     /* the node whose output the op writes: itself where nothing follows */
@@ -96,7 +95,7 @@ struct ls_variable_spec {
     ls_shape shape;
     ls_initializer initializer;
     int64_t fan_in, fan_out;
-    bool statistic; /* moved by momentum, not trained */
+    bool moved;     /* by sums, and not trained */
     float momentum; /* what a step keeps of it */
     bool sparse;    /* a table whose rows are in no blob */
 };

@@ -11,8 +11,30 @@
 #include "model/layer.h"
 #include "model/network.h"
 
-enum { MOVING_MEAN = 0, MOVING_VARIANCE };
+enum { GAMMA = 0, BETA, MOVING_MEAN, MOVING_VARIANCE, VARIABLES };
 enum { SAVED = 0, LESS_BIAS }; /* tensors that are kept */
+
+static bool has_variable(const struct ls_node *node, int which) {
+    return !((which == GAMMA && node->layer.no_scale) || (which == BETA && node->layer.no_center));
+}
+
+/* Its number among those that the node has. */
+static int index_of_variable(const struct ls_node *node, int which) {
+    int number = 0;
+    for (int i = 0; i < which; i++) number += has_variable(node, i);
+    return number;
+}
+
+/* Absent where the node has it not. */
+static struct ls_tensor variable(const struct ls_plan_builder *builder, const struct ls_node *node, int which) {
+    return has_variable(node, which) ? ls_plan_builder_parameter(builder, node, index_of_variable(node, which))
+                                     : (struct ls_tensor){0};
+}
+
+static struct ls_tensor change(const struct ls_plan_builder *builder, const struct ls_node *node, int which) {
+    return has_variable(node, which) ? ls_plan_builder_gradient(builder, node, index_of_variable(node, which))
+                                     : (struct ls_tensor){0};
+}
 
 static float momentum_of(const ls_layer *layer) {
     return layer->momentum > 0 ? layer->momentum : 0.99F;
@@ -44,10 +66,9 @@ static ls_status norm_infer(struct ls_network *network, struct ls_node *node, si
                                              {"beta", LS_SHAPE(channels), LS_ZEROS, 1, 1, false},
                                              {"moving_mean", LS_SHAPE(channels), LS_ZEROS, 1, 1, true, kept},
                                              {"moving_variance", LS_SHAPE(channels), LS_ONES, 1, 1, true, kept}};
-    const bool absent[] = {node->layer.no_scale, node->layer.no_center, false, false};
     node->output = node->input;
-    for (int i = 0; !status && i < 4; i++)
-        if (!absent[i]) status = ls_network_add_variable(network, node, &specs[i]);
+    for (int i = 0; !status && i < VARIABLES; i++)
+        if (has_variable(node, i)) status = ls_network_add_variable(network, node, &specs[i]);
     return status;
 }
 
@@ -61,9 +82,8 @@ static struct ls_op start_layer_batch_norm_op(struct ls_plan_builder *builder, c
                        .scale = ls_plan_builder_config(builder)->loss_scale};
     if (node->layer.synchronized) op.exchange = ls_plan_builder_config(builder)->exchange;
     op.tensors[LS_ARG_X] = at->x[0];
-    if (!node->layer.no_scale) op.tensors[LS_ARG_GAMMA] = ls_plan_builder_parameter(builder, node, 0);
-    if (!node->layer.no_center)
-        op.tensors[LS_ARG_BETA] = ls_plan_builder_parameter(builder, node, node->layer.no_scale ? 0 : 1);
+    op.tensors[LS_ARG_GAMMA] = variable(builder, node, GAMMA);
+    op.tensors[LS_ARG_BETA] = variable(builder, node, BETA);
     return op;
 }
 
@@ -72,8 +92,8 @@ static ls_status norm_inference(struct ls_plan_builder *builder, const struct ls
     struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_INFERENCE, at);
     op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_R] = at->residual;
-    op.tensors[LS_ARG_MEAN] = ls_plan_builder_statistic(builder, node, MOVING_MEAN);
-    op.tensors[LS_ARG_VARIANCE] = ls_plan_builder_statistic(builder, node, MOVING_VARIANCE);
+    op.tensors[LS_ARG_MEAN] = variable(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_VARIANCE] = variable(builder, node, MOVING_VARIANCE);
     return ls_plan_builder_append(builder, &op);
 }
 
@@ -109,7 +129,7 @@ static ls_status norm_begin(struct ls_plan_builder *builder, const struct ls_nod
     ls_status status = append_scaled(builder, &bias, -1, mean);
     struct ls_op op = {.kind = LS_OP_ADD};
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = *mean;
-    op.tensors[LS_ARG_W] = ls_plan_builder_statistic(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_W] = variable(builder, node, MOVING_MEAN);
     return status ? status : ls_plan_builder_append(builder, &op);
 }
 
@@ -121,11 +141,11 @@ static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_n
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
     op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node, SAVED) =
         ls_plan_builder_tensor(builder, LS_FLOAT32, &shape);
-    op.tensors[LS_ARG_MEAN] = node->folded == LS_NO_NODE ? ls_plan_builder_statistic(builder, node, MOVING_MEAN)
+    op.tensors[LS_ARG_MEAN] = node->folded == LS_NO_NODE ? variable(builder, node, MOVING_MEAN)
                                                          : *ls_plan_builder_kept(builder, node, LESS_BIAS);
-    op.tensors[LS_ARG_VARIANCE] = ls_plan_builder_statistic(builder, node, MOVING_VARIANCE);
-    op.tensors[LS_ARG_DMEAN] = ls_plan_builder_statistic_change(builder, node, MOVING_MEAN);
-    op.tensors[LS_ARG_DVARIANCE] = ls_plan_builder_statistic_change(builder, node, MOVING_VARIANCE);
+    op.tensors[LS_ARG_VARIANCE] = variable(builder, node, MOVING_VARIANCE);
+    op.tensors[LS_ARG_DMEAN] = change(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_DVARIANCE] = change(builder, node, MOVING_VARIANCE);
     ls_status status = ls_plan_builder_append(builder, &op);
     return status ? status : norm_again(builder, node, at);
 }
@@ -142,9 +162,8 @@ static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_
         op.tensors[LS_ARG_DR] = at->dy;
         op.tensors[LS_ARG_Y] = at->y;
     }
-    if (!node->layer.no_scale) op.tensors[LS_ARG_DGAMMA] = ls_plan_builder_gradient(builder, node, 0);
-    if (!node->layer.no_center)
-        op.tensors[LS_ARG_DBETA] = ls_plan_builder_gradient(builder, node, node->layer.no_scale ? 0 : 1);
+    op.tensors[LS_ARG_DGAMMA] = change(builder, node, GAMMA);
+    op.tensors[LS_ARG_DBETA] = change(builder, node, BETA);
     if (ls_tensor_exists(&at->dx[0])) op.tensors[LS_ARG_SHIFTS] = ls_plan_builder_tensor(builder, LS_FLOAT32, &shape);
     ls_status status = ls_plan_builder_append(builder, &op);
     if (ls_tensor_exists(&at->dresidual)) at->dresidual = at->dy;

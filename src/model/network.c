@@ -20,6 +20,8 @@
 #define MAX_LAYERS     10000
 #define MAX_FLOATS     (INT64_C(1) << 40)
 
+enum { TRAINED = 0, MOVED, FROZEN, GROUPS }; /* in the blob's order */
+
 struct table {
     struct ls_network_variable *rows;
     int count, capacity;
@@ -28,10 +30,11 @@ struct table {
 struct ls_network {
     struct ls_node *nodes;
     size_t node_count;
-    struct table variables;  /* the trainable ones; in the end all */
-    struct table statistics; /* the others while the network is made */
-    struct table tables;     /* the sparse ones */
-    size_t trainable_count;
+    struct table made;      /* the variables in the layers' order; offsets are those of no blob */
+    struct table variables; /* in the blob's order */
+    int *places;            /* [made.count] there */
+    size_t ends[GROUPS];    /* in the blob, of the trained, the moved and the frozen */
+    struct table tables;    /* the sparse ones */
     ls_shape input;
     bool integers; /* as of ls_network_take_integers */
     int outputs;
@@ -49,8 +52,9 @@ static const struct ls_layer_type *find_type(ls_layer_kind kind) {
 void ls_network_free(struct ls_network *network) {
     if (!network) return;
     ls_free(network->nodes);
+    ls_free(network->made.rows);
     ls_free(network->variables.rows);
-    ls_free(network->statistics.rows);
+    ls_free(network->places);
     ls_free(network->tables.rows);
     ls_free(network);
 }
@@ -75,7 +79,7 @@ static ls_status add_row(struct table *table, const struct ls_network_variable *
 ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *node,
                                   const struct ls_variable_spec *spec) {
     int64_t count = ls_shape_count(&spec->shape);
-    if (count < 1 || count > MAX_FLOATS - (int64_t)(network->variables.floats + network->statistics.floats))
+    if (count < 1 || count > MAX_FLOATS - (int64_t)network->made.floats)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "layer '%s': its %s and the variables before it hold more than %lld numbers", node->name,
                        spec->name, (long long)MAX_FLOATS);
@@ -84,17 +88,14 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .initializer = spec->initializer,
                                            .fan_in = spec->fan_in,
                                            .fan_out = spec->fan_out,
-                                           .trainable = !spec->statistic,
+                                           .trained = !spec->moved,
+                                           .moved = spec->moved,
                                            .momentum = spec->momentum,
-                                           .before = network->variables.count};
+                                           .before = network->made.count};
     if (!strcmp(spec->name, KERNEL)) variable.l1 = node->layer.kernel_l1, variable.l2 = node->layer.kernel_l2;
     (void)snprintf(variable.name, sizeof(variable.name), "%s/%s", node->name, spec->name);
-    struct table *table = spec->statistic ? &network->statistics
-                          : spec->sparse  ? &network->tables
-                                          : &network->variables;
-    ls_status status = add_row(table, &variable);
-    int *counted = spec->statistic ? &node->statistic_count : spec->sparse ? &node->table_count : &node->variable_count;
-    if (!status) ++*counted;
+    ls_status status = add_row(spec->sparse ? &network->tables : &network->made, &variable);
+    if (!status) ++*(spec->sparse ? &node->table_count : &node->variable_count);
     return status;
 }
 
@@ -103,16 +104,33 @@ const ls_shape *ls_network_input_shape(const struct ls_network *network, const s
     return input == LS_NETWORK_INPUT ? &network->input : &network->nodes[input].output;
 }
 
-/* The statistics come after the trainable variables, in the table as in the blob. So one range of the blob is trained,
- * compressed and clipped, and the rest is only added up. */
-static ls_status append_statistics(struct ls_network *network) {
-    int trainable = network->variables.count;
+static int group_of(const struct ls_network_variable *variable) {
+    return variable->trained ? TRAINED : variable->moved ? MOVED : FROZEN;
+}
+
+/* A group lies together, in the table as in the blob. So one range of the blob is trained, compressed and clipped, the
+ * next is only added up, and the last one stays. */
+static ls_status arrange(struct ls_network *network) {
+    const struct table *made = &network->made;
     ls_status status = LS_OK;
-    network->trainable_count = network->variables.floats;
-    for (int i = 0; !status && i < network->statistics.count; i++)
-        status = add_row(&network->variables, &network->statistics.rows[i]);
-    for (size_t i = 0; i < network->node_count; i++) network->nodes[i].first_statistic += trainable;
+    network->places = ls_alloc_array((size_t)made->count + 1, sizeof(*network->places));
+    if (!network->places) return ls_fail_memory("the table of variables", (size_t)made->count);
+    for (int group = TRAINED; group < GROUPS; group++) {
+        for (int i = 0; !status && i < made->count; i++) {
+            if (group_of(&made->rows[i]) != group) continue;
+            network->places[i] = network->variables.count;
+            status = add_row(&network->variables, &made->rows[i]);
+        }
+        network->ends[group] = network->variables.floats;
+    }
     return status;
+}
+
+/* The table comes where its trained variable would. */
+static void place_table(const struct ls_network *network, struct ls_network_variable *table) {
+    int before = 0;
+    for (int i = 0; i < table->before; i++) before += network->made.rows[i].trained;
+    table->before = before;
 }
 
 static ls_status check_input(const ls_shape *input) {
@@ -197,14 +215,14 @@ static ls_status infer(struct ls_network *network) {
         struct ls_node *node = &network->nodes[i];
         node->last = node->owner = (int)i;
         node->residual = node->folded = LS_NO_NODE;
-        node->first_variable = network->variables.count;
-        node->first_statistic = network->statistics.count;
+        node->first_variable = network->made.count;
         node->first_table = network->tables.count;
         node->input = *ls_network_input_shape(network, node, 0);
         ls_status status = node->type->infer(network, node, i);
         if (status) return status;
     }
-    return append_statistics(network);
+    for (int t = 0; t < network->tables.count; t++) place_table(network, &network->tables.rows[t]);
+    return arrange(network);
 }
 
 /* Every output but the last layer's is some layer's input: what nobody takes has no gradient. */
@@ -228,7 +246,7 @@ static ls_status check_outputs(struct ls_network *network) {
     int64_t outputs = ls_shape_count(&last->output);
     if (outputs < 1 || outputs > INT_MAX)
         return ls_fail(LS_INVALID_ARGUMENT, "the last layer, '%s', has too many outputs: %s", last->name, text);
-    if (!network->trainable_count)
+    if (!network->ends[TRAINED])
         return ls_fail(LS_INVALID_ARGUMENT, "the network has nothing to train%s: none of its layers has variables",
                        network->tables.count ? " beside sparse tables" : "");
     network->outputs = (int)outputs;
@@ -267,19 +285,34 @@ ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *i
 }
 
 size_t ls_network_blob_count(const struct ls_network *network) {
-    return network->variables.floats;
+    return network->ends[FROZEN];
 }
 
 size_t ls_network_trainable_count(const struct ls_network *network) {
-    return network->trainable_count;
+    return network->ends[TRAINED];
+}
+
+size_t ls_network_summed_count(const struct ls_network *network) {
+    return network->ends[MOVED];
 }
 
 int ls_network_variable_count(const struct ls_network *network) {
     return network->variables.count;
 }
 
+int ls_network_summed_variables(const struct ls_network *network) {
+    int count = network->variables.count;
+    while (count && group_of(&network->variables.rows[count - 1]) == FROZEN) count--;
+    return count;
+}
+
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index) {
     return index >= 0 && index < network->variables.count ? &network->variables.rows[index] : NULL;
+}
+
+const struct ls_network_variable *ls_network_variable_of(const struct ls_network *network, const struct ls_node *node,
+                                                         int index) {
+    return &network->variables.rows[network->places[node->first_variable + index]];
 }
 
 int ls_network_table_count(const struct ls_network *network) {

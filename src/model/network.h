@@ -1,8 +1,9 @@
 /* A network: layers with shapes and variables, independent of devices and replicas; and a plan: the flat list of ops
  * that one replica runs for a given number of rows. Parameters, gradients and moments are one contiguous float32 blob
- * each, in plain layout. The trainable variables come first, in forward order, so that gradients become ready from the
- * tail. The statistics follow; they are moved and not trained. The gradient blob holds a variable's gradient, and a
- * statistic's change by this replica. The sum of the changes over all replicas is added to the statistic. */
+ * each, in plain layout. The trained variables come first, in forward order, so that gradients become ready from the
+ * tail. Those that sums move follow, such as statistics; the frozen ones, which are neither, come last. The gradient
+ * blob ends before these: it holds a variable's gradient, or the change of a moved one by this replica. The sum of the
+ * changes over all replicas is added to the variable. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -16,9 +17,10 @@ struct ls_network_variable {
     size_t offset, count; /* elements in the blob; offsets are multiples of 16 (64 bytes), gaps stay zero */
     ls_initializer initializer;
     int64_t fan_in, fan_out;
-    bool trainable;
+    bool trained;   /* by gradients and the optimizer's rule */
+    bool moved;     /* by the sum of all replicas' changes */
     float l1, l2;   /* regularisers */
-    float momentum; /* of a statistic: what a step keeps of it */
+    float momentum; /* of a moved one: what a step keeps of it */
     int before;     /* of a sparse table: variables in front of it, where it is none */
 };
 struct ls_network;
@@ -35,7 +37,10 @@ ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *i
 void ls_network_free(struct ls_network *network);
 size_t ls_network_blob_count(const struct ls_network *network);      /* float32 elements in a blob, gaps included */
 size_t ls_network_trainable_count(const struct ls_network *network); /* those of them that come first */
+size_t ls_network_summed_count(const struct ls_network *network);    /* and with the moved ones: those of gradients */
 int ls_network_variable_count(const struct ls_network *network);
+int ls_network_summed_variables(
+    const struct ls_network *network); /* those of them that are not frozen, which come first */
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index);
 /* The sparse tables are variables too, which lie in no blob and have no offset. */
 int ls_network_table_count(const struct ls_network *network);
@@ -117,6 +122,9 @@ const ls_shape *ls_network_input_shape(const struct ls_network *network, const s
 size_t ls_network_layer_count(const struct ls_network *network);
 const ls_shape *ls_network_input(const struct ls_network *network); /* one example */
 const struct ls_node *ls_network_node(const struct ls_network *network, size_t index);
+/* The node's index-th variable in the order in which it has added them, sparse tables aside. */
+const struct ls_network_variable *ls_network_variable_of(const struct ls_network *network, const struct ls_node *node,
+                                                         int index);
 
 /* A network as one text that is equal exactly when the networks are. */
 

@@ -203,7 +203,7 @@ ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *
     LS_NEW_ARRAY(struct ls_blob_part, list, variables, "an optimizer's list of variables");
     for (int v = 0; v < (int)variables; v++) {
         const struct ls_network_variable *variable = ls_network_variable(network, v);
-        if (!variable->trainable) break;
+        if (!variable->trained) break;
         list[made++] = (struct ls_blob_part){.offset = variable->offset,
                                              .count = variable->count,
                                              .decays = ls_optimizer_decays(rule, variable),

@@ -21,7 +21,7 @@ struct value {
     struct ls_tensor forward, gradient;
     struct ls_tensor again;              /* made once more in backward, where forward's was not kept */
     struct ls_tensor kept[LS_MOST_KEPT]; /* what the node that gives it leaves to its backward */
-    bool trainable;                      /* something up to here has variables: its gradient is needed */
+    bool trainable;                      /* something up to here is trained: its gradient is needed */
 };
 
 struct ls_plan_builder {
@@ -89,8 +89,9 @@ struct ls_tensor ls_plan_builder_given(const struct ls_plan_builder *builder, en
     return (struct ls_tensor){NULL, dtype, *shape, builder->plan->given[given] ? -(int)given : 0};
 }
 
-static struct ls_tensor variable_in(const struct ls_plan_builder *builder, enum ls_plan_given blob, int index) {
-    const struct ls_network_variable *variable = ls_network_variable(builder->config->network, index);
+static struct ls_tensor variable_in(const struct ls_plan_builder *builder, enum ls_plan_given blob,
+                                    const struct ls_node *node, int index) {
+    const struct ls_network_variable *variable = ls_network_variable_of(builder->config->network, node, index);
     struct ls_tensor tensor = ls_plan_builder_given(builder, blob, LS_FLOAT32, &variable->shape);
     tensor.within = variable->offset * sizeof(float);
     return tensor;
@@ -98,7 +99,7 @@ static struct ls_tensor variable_in(const struct ls_plan_builder *builder, enum 
 
 struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder, const struct ls_node *node,
                                            int index) {
-    return variable_in(builder, LS_GIVEN_PARAMETERS, node->first_variable + index);
+    return variable_in(builder, LS_GIVEN_PARAMETERS, node, index);
 }
 
 /* With mixed precision (Micikevicius et al. 2018) float32 variables are the master copy; one cast of the whole blob
@@ -114,17 +115,7 @@ struct ls_tensor ls_plan_builder_kernel(const struct ls_plan_builder *builder, c
 
 struct ls_tensor ls_plan_builder_gradient(const struct ls_plan_builder *builder, const struct ls_node *node,
                                           int index) {
-    return variable_in(builder, LS_GIVEN_GRADIENTS, node->first_variable + index);
-}
-
-struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder, const struct ls_node *node,
-                                           int index) {
-    return variable_in(builder, LS_GIVEN_PARAMETERS, node->first_statistic + index);
-}
-
-struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
-                                                  int index) {
-    return variable_in(builder, LS_GIVEN_GRADIENTS, node->first_statistic + index);
+    return variable_in(builder, LS_GIVEN_GRADIENTS, node, index);
 }
 
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op) {
@@ -166,6 +157,16 @@ struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *bui
     return rows_in(builder, builder->config->tables->gradients, node);
 }
 
+/* The first in the blob; NULL: the node has none. */
+static const struct ls_network_variable *first_trained(const struct ls_plan_builder *builder,
+                                                       const struct ls_node *node) {
+    for (int v = 0; v < node->variable_count; v++) {
+        const struct ls_network_variable *variable = ls_network_variable_of(builder->config->network, node, v);
+        if (variable->trained) return variable;
+    }
+    return NULL;
+}
+
 /* ---- forward ---- */
 
 static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *node) {
@@ -178,7 +179,7 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
         at.x[i] = value_of(builder, node->inputs[i])->forward;
         value->trainable = value->trainable || value_of(builder, node->inputs[i])->trainable;
     }
-    value->trainable = value->trainable || node->variable_count || node->table_count;
+    value->trainable = value->trainable || first_trained(builder, node) || node->table_count;
     if (node->residual != LS_NO_NODE) {
         at.residual = value_of(builder, node->residual)->forward;
         value->trainable = value->trainable || value_of(builder, node->residual)->trainable;
@@ -317,9 +318,8 @@ static ls_status backward(struct ls_plan_builder *builder, const struct ls_node 
         return settle_plan_builder(builder, node->inputs[0], &value_of(builder, node->last)->gradient);
     ls_status status = start_backward(builder, node, &at);
     if (!status) status = node->type->backward(builder, node, &at);
-    if (!status && node->variable_count)
-        builder->plan->steps[builder->plan->count - 1].ready =
-            ls_network_variable(builder->config->network, node->first_variable)->offset;
+    const struct ls_network_variable *trained = first_trained(builder, node);
+    if (!status && trained) builder->plan->steps[builder->plan->count - 1].ready = trained->offset;
     for (int i = 0; !status && i < node->input_count; i++)
         status = settle_plan_builder(builder, node->inputs[i], &at.dx[i]);
     if (!status && node->residual != LS_NO_NODE) status = settle_plan_builder(builder, node->residual, &at.dresidual);

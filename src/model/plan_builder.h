@@ -10,16 +10,12 @@ struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtyp
 /* All of what the plan was given; absent where that is nothing. */
 struct ls_tensor ls_plan_builder_given(const struct ls_plan_builder *builder, enum ls_plan_given given, ls_dtype dtype,
                                        const ls_shape *shape);
-/* The node's index-th variable in the blob, or its gradient; the same of what is moved and not trained. A kernel is
- * what products and convolutions take: where they are of 16 bits, its copy. */
+/* The node's index-th variable in the blob; and its gradient, or where sums move it its change. A kernel is what
+ * products and convolutions take: where they are of 16 bits, its copy. */
 struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder, const struct ls_node *node,
                                            int index);
 struct ls_tensor ls_plan_builder_kernel(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
 struct ls_tensor ls_plan_builder_gradient(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
-struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder, const struct ls_node *node,
-                                           int index);
-struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
-                                                  int index);
 /* The rows of the node's sparse table that the plan has, and their gradient: float32, on a CPU device. */
 struct ls_tensor ls_plan_builder_rows(const struct ls_plan_builder *builder, const struct ls_node *node);
 struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *builder, const struct ls_node *node);

@@ -23,12 +23,6 @@ static const char *with_commas(size_t number, char text[32]) {
     return text;
 }
 
-static size_t count_variables(const struct ls_network *network, int first, int count) {
-    size_t sum = 0;
-    for (int i = first; i < first + count; i++) sum += ls_network_variable(network, i)->count;
-    return sum;
-}
-
 /* "(None, 112, 112, 32)" */
 static void output_text(const struct ls_node *node, char *text, size_t size) {
     char shape[192];
@@ -38,8 +32,8 @@ static void output_text(const struct ls_node *node, char *text, size_t size) {
 
 static void print_node(FILE *out, const struct ls_network *network, const struct ls_node *node) {
     char name[LS_LAYER_NAME_SIZE + 32], shape[224], count[32];
-    size_t parameters = count_variables(network, node->first_variable, node->variable_count) +
-                        count_variables(network, node->first_statistic, node->statistic_count);
+    size_t parameters = 0;
+    for (int v = 0; v < node->variable_count; v++) parameters += ls_network_variable_of(network, node, v)->count;
     for (int t = 0; t < node->table_count; t++) parameters += ls_network_table(network, node->first_table + t)->count;
     (void)snprintf(name, sizeof(name), "%s (%s)", node->name, node->title.class_name);
     output_text(node, shape, sizeof(shape));
@@ -63,7 +57,7 @@ static void print_all(FILE *out, const struct ls_network *network) {
     for (size_t i = 0; i < ls_network_layer_count(network); i++) print_node(out, network, ls_network_node(network, i));
     for (int v = 0; v < ls_network_variable_count(network); v++) {
         const struct ls_network_variable *variable = ls_network_variable(network, v);
-        *(variable->trainable ? &trainable : &others) += variable->count;
+        *(variable->trained ? &trainable : &others) += variable->count;
     }
     for (int t = 0; t < ls_network_table_count(network); t++) trainable += ls_network_table(network, t)->count;
     print_total(out, "Total", trainable + others);

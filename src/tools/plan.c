@@ -220,7 +220,8 @@ static ls_status count_fragments(const struct ls_tools_planning *planning, size_
 static ls_status count_memory(struct ls_tools_planning *planning) {
     const ls_model *model = planning->model;
     size_t blob = model->built.blob_count * sizeof(float), shared = 0;
-    size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule) * blob;
+    size_t moments =
+        (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
     if (planning->stores) planning->worker.memory.planned_bytes -= (int64_t)moments;
     if (ls_strategy_is_central(planning->strategy)) shared = blob + (planning->stores ? 0 : moments);
     planning->worker.bytes = (size_t)planning->worker.memory.planned_bytes * (size_t)planning->devices -

@@ -194,7 +194,7 @@ static ls_status count_fragments(struct ls_tools_planning *planning) {
 
 static ls_status count_meeting(struct ls_tools_planning *planning) {
     size_t trained = ls_network_trainable_count(planning->model->built.network);
-    size_t statistics = planning->model->built.blob_count - trained;
+    size_t statistics = planning->model->built.summed_count - trained;
     if (ls_fragments_are_wanted(planning->strategy)) return count_fragments(planning);
     ls_status status = count_all_reduce(planning, LS_FIT_NUMBERS, sizeof(double), false, planning->behind);
     if (!status) status = count_all_reduce(planning, statistics, sizeof(float), false, planning->behind);

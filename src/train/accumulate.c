@@ -15,9 +15,9 @@ static struct ls_op merge_of(const ls_model *model, const struct ls_model_replic
                              const struct ls_network_variable *variable, size_t end) {
     const ls_shape shape = LS_SHAPE((int64_t)(end - variable->offset));
     struct ls_op op = {.kind = LS_OP_MERGE,
-                       .alpha = variable->trainable ? 1 : variable->momentum,
-                       .scale = variable->trainable ? &model->built.numbers->merge_scale
-                                                    : &model->built.numbers->statistic_scale};
+                       .alpha = variable->trained ? 1 : variable->momentum,
+                       .scale = variable->trained ? &model->built.numbers->merge_scale
+                                                  : &model->built.numbers->statistic_scale};
     op.tensors[LS_ARG_X] = (struct ls_tensor){replica->gathered + variable->offset, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->gradients + variable->offset, LS_FLOAT32, shape, 0};
     return op;
@@ -35,19 +35,18 @@ static bool begins_bucket(const ls_model *model, size_t offset) {
 static bool begins_merge(const ls_model *model, int index) {
     const struct ls_network_variable *variable = ls_network_variable(model->built.network, index), *before;
     before = ls_network_variable(model->built.network, index - 1);
-    bool alike =
-        variable->trainable == before->trainable && (variable->trainable || variable->momentum == before->momentum);
+    bool alike = variable->trained == before->trained && (variable->trained || variable->momentum == before->momentum);
     return !alike || begins_bucket(model, variable->offset);
 }
 
 /* Neighbouring variables with one factor share an op; a bucket's begin cuts it, for a bucket is merged when it is ready
  * and not before. */
 static ls_status build_merges(const ls_model *model, struct ls_model_replica *replica) {
-    int count = ls_network_variable_count(model->built.network);
+    int count = ls_network_summed_variables(model->built.network);
     ls_status status = LS_OK;
     for (int first = 0, next; !status && first < count; first = next) {
         for (next = first + 1; next < count && !begins_merge(model, next);) next++;
-        size_t end = next < count ? ls_network_variable(model->built.network, next)->offset : model->built.blob_count;
+        size_t end = next < count ? ls_network_variable(model->built.network, next)->offset : model->built.summed_count;
         struct ls_op op = merge_of(model, replica, ls_network_variable(model->built.network, first), end);
         status = replica->device->ops->build(replica->device, &op);
         if (!status) replica->merges[replica->merge_count++] = op;
@@ -56,7 +55,7 @@ static ls_status build_merges(const ls_model *model, struct ls_model_replica *re
 }
 
 static ls_status build_ops(const ls_model *model, struct ls_model_replica *replica) {
-    const ls_shape shape = LS_SHAPE((int64_t)model->built.blob_count);
+    const ls_shape shape = LS_SHAPE((int64_t)model->built.summed_count);
     struct ls_op copy = {.kind = LS_OP_SCALE, .alpha = 1};
     copy.tensors[LS_ARG_X] = (struct ls_tensor){replica->gradients, LS_FLOAT32, shape, 0};
     copy.tensors[LS_ARG_Y] = (struct ls_tensor){replica->gathered, LS_FLOAT32, shape, 0};
@@ -65,11 +64,11 @@ static ls_status build_ops(const ls_model *model, struct ls_model_replica *repli
 }
 
 ls_status ls_accumulate_build(const ls_model *model, struct ls_model_replica *replica) {
-    size_t count = (size_t)ls_network_variable_count(model->built.network);
+    size_t count = (size_t)ls_network_summed_variables(model->built.network);
     void *memory = NULL;
     if (model->progress.step.rule.gradient_accumulation_steps <= 1) return LS_OK;
     ls_status status =
-        replica->device->ops->allocate(replica->device, model->built.blob_count * sizeof(float), &memory);
+        replica->device->ops->allocate(replica->device, model->built.summed_count * sizeof(float), &memory);
     if (status) return status;
     replica->gathered = memory;
     replica->watched = true;
@@ -101,7 +100,7 @@ ls_status ls_accumulate_merge(const struct ls_model_replica *replica, size_t off
 
 ls_status ls_accumulate_keep(const ls_model *model, struct ls_model_replica *replica, bool first) {
     struct ls_replica_numbers *numbers = replica->numbers;
-    ls_status status = first ? LS_OK : ls_accumulate_merge(replica, 0, model->built.blob_count);
+    ls_status status = first ? LS_OK : ls_accumulate_merge(replica, 0, model->built.summed_count);
     if (!status) status = ls_update_run(replica, LS_UPDATE_GATHER);
     if (!status) status = ls_device_wait(replica->device); /* the sums are there */
     if (!status) ls_op_add_loss_sums(&numbers->gathered, &numbers->sums);

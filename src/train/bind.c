@@ -31,7 +31,7 @@ static bool any_far(const ls_model *model) {
 /* Floats from one replica's blob to the next one. */
 static size_t stride_of(const ls_model *model) {
     size_t line = LS_ALIGNMENT / sizeof(float);
-    return (model->built.blob_count + LS_EXTRAS + line - 1) / line * line;
+    return (model->built.summed_count + LS_EXTRAS + line - 1) / line * line;
 }
 
 static bool adds_in_node(const ls_model *model) {
@@ -87,8 +87,8 @@ static ls_status share_gradients(ls_model *model) {
 static ls_status allocate_gradients(const ls_model *model, struct ls_model_replica *replica) {
     void *memory = NULL;
     if (replica->gradients) return LS_OK;
-    ls_status status =
-        replica->device->ops->allocate(replica->device, (model->built.blob_count + LS_EXTRAS) * sizeof(float), &memory);
+    ls_status status = replica->device->ops->allocate(replica->device,
+                                                      (model->built.summed_count + LS_EXTRAS) * sizeof(float), &memory);
     if (!status) replica->gradients = memory;
     return status;
 }
@@ -97,7 +97,7 @@ static ls_status allocate_gradients(const ls_model *model, struct ls_model_repli
  * trainable variables are the changes of moving statistics (layer_batch_norm.c), each replica's already multiplied by
  * its share of the batch. Adding them keeps the mirrored copies equal. */
 static ls_status build_statistics(const ls_model *model, struct ls_model_replica *replica) {
-    size_t begin = ls_network_trainable_count(model->built.network), count = model->built.blob_count - begin;
+    size_t begin = ls_network_trainable_count(model->built.network), count = model->built.summed_count - begin;
     const ls_shape shape = LS_SHAPE((int64_t)count);
     struct ls_op op = {.kind = LS_OP_ADD};
     if (!count || model->sync->leaves) return LS_OK;
@@ -114,7 +114,7 @@ static ls_status build_report(const ls_model *model, struct ls_model_replica *re
     struct ls_op op = {
         .kind = LS_OP_REPORT, .sums = &numbers->sums, .gathered = &numbers->gathered, .report = numbers->report};
     replica->totals = alone ? numbers->totals : NULL;
-    float *behind = replica->gradients + model->built.blob_count;
+    float *behind = replica->gradients + model->built.summed_count;
     op.tensors[LS_ARG_Y] = (struct ls_tensor){alone ? numbers->totals : behind, LS_FLOAT32, LS_SHAPE(LS_EXTRAS), 0};
     return ls_update_add(replica, LS_UPDATE_REPORT, &op);
 }
@@ -150,13 +150,13 @@ static ls_status attach_replica(ls_model *model, struct ls_model_replica *replic
 
 static ls_status cut_buckets(ls_model *model) {
     const struct ls_settings *settings = &model->strategy->runtime->settings;
-    size_t count = (size_t)ls_network_variable_count(model->built.network);
+    size_t count = (size_t)ls_network_summed_variables(model->built.network);
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, offsets, count, "offsets");
     for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->built.network, (int)i)->offset;
     const struct ls_bucket_rule rule = {.bytes_per_pack = model->strategy->options.bytes_per_pack,
                                         .first_bytes = (size_t)settings->first_bucket,
                                         .bytes = (size_t)settings->bucket,
-                                        .total = model->built.blob_count + LS_EXTRAS,
+                                        .total = model->built.summed_count + LS_EXTRAS,
                                         .offsets = offsets,
                                         .count = count};
     return ls_buckets_cut(&rule, &model->bound.buckets, &model->bound.bucket_count);

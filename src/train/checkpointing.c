@@ -87,7 +87,7 @@ static ls_status describe_tensors(struct ls_checkpointing *checkpointing) {
     int moments = (int)(checkpointing->model_floats / checkpointing->model->built.blob_count) - 1;
     const struct ls_network *network = checkpointing->model->built.network;
     int variables = ls_network_variable_count(network), trainable = 0, tables = ls_network_table_count(network);
-    while (trainable < variables && ls_network_variable(network, trainable)->trainable) trainable++;
+    while (trainable < variables && ls_network_variable(network, trainable)->trained) trainable++;
     size_t count = (size_t)(variables + tables + (trainable + tables) * moments), made = (size_t)variables;
     checkpointing->variables = count;
     count += checkpointing->floats > checkpointing->model_floats; /* the callbacks' states */

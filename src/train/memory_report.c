@@ -17,20 +17,21 @@ static size_t inputs_size(const ls_model *model, const struct ls_model_replica *
 
 /* The blobs; gradients are there from the first step on. */
 static size_t blobs_size(const ls_model *model, const struct ls_model_replica *replica) {
-    size_t blobs = (replica->parameters != NULL) + (size_t)(replica->gradients != NULL) + (replica->gathered != NULL);
+    size_t blobs = (size_t)(replica->gradients != NULL) + (replica->gathered != NULL);
     for (int i = 0; i < LS_MAX_MOMENTS; i++) blobs += replica->moments[i] != NULL;
-    return (blobs * model->built.blob_count + LS_EXTRAS) * sizeof(float);
+    return ((replica->parameters ? model->built.blob_count : 0) + blobs * model->built.summed_count + LS_EXTRAS) *
+           sizeof(float);
 }
 
 /* Of all replicas here whose blobs lie in host memory. */
 static size_t host_bytes(const ls_model *model) {
-    size_t blobs = 0, moments = ls_stored_is(model) ? 0 : (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    size_t floats = 0, moments = ls_stored_is(model) ? 0 : (size_t)ls_optimizer_moments(&model->progress.step.rule);
     for (int i = 0; i < model->strategy->local_count; i++) {
         if (!model->strategy->replicas[i].device->host_memory) continue;
         bool shares = ls_strategy_is_central(model->strategy) && i;
-        blobs += 1 + (shares ? 0 : 1 + moments); /* gradients, variables, moments */
+        floats += (1 + (shares ? 0 : moments)) * model->built.summed_count + (shares ? 0 : model->built.blob_count);
     }
-    return blobs * model->built.blob_count * sizeof(float);
+    return floats * sizeof(float);
 }
 
 ls_status ls_memory_report_check(const ls_model *model) {

@@ -82,7 +82,7 @@ struct ls_model_replica {
     struct ls_device *device; /* borrowed */
     float *parameters;        /* device blobs of blob_count float32; of the first replica where it shares */
     bool shares;              /* the first replica has the variables and moments, and updates them: moments are NULL */
-    float *gradients;         /* blob_count + LS_EXTRAS */
+    float *gradients;         /* summed_count + LS_EXTRAS */
     /* host memory through which gradients, or the node's sum of them, are sent; NULL if the device has host memory, or
      * gradients stay on devices */
     float *staging;
@@ -135,8 +135,8 @@ struct ls_model_spec {
 struct ls_model_built {
     struct ls_network *network; /* NULL before the first dataset */
     ls_shape input;
-    size_t blob_count;
-    struct ls_blob_part *parts; /* [part_count]: the trainable variables, for the optimizer */
+    size_t blob_count, summed_count; /* as of ls_network_blob_count, ls_network_summed_count */
+    struct ls_blob_part *parts;      /* [part_count]: the trained variables, for the optimizer */
     size_t part_count;
     struct ls_model_replica *replicas; /* [replica_count] */
     int replica_count;                 /* the strategy's, unless these could not be made */

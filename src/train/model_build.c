@@ -152,7 +152,7 @@ static ls_status build_replica(ls_model *model, struct ls_model_replica *replica
     ls_status status = allocate_blob(device, model->built.blob_count, &replica->parameters);
     int moments = ls_stored_is(model) ? 0 : ls_optimizer_moments(&model->progress.step.rule);
     for (int i = 0; !status && i < moments; i++)
-        status = allocate_blob(device, model->built.blob_count, &replica->moments[i]);
+        status = allocate_blob(device, model->built.summed_count, &replica->moments[i]);
     return status;
 }
 
@@ -261,8 +261,10 @@ ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {
     model->built.input = ls_dataset_shape(data);
     ls_status status = ls_sparse_network(model, data, &model->built.network);
     if (!status) status = ls_network_take_integers(model->built.network, data->source->integers);
-    if (!status) model->built.blob_count = ls_network_blob_count(model->built.network);
-    return status;
+    if (status) return status;
+    model->built.blob_count = ls_network_blob_count(model->built.network);
+    model->built.summed_count = ls_network_summed_count(model->built.network);
+    return LS_OK;
 }
 
 /* The chief's weights are broadcast if state is NULL. */
@@ -312,6 +314,7 @@ static ls_status copy_replica(const ls_model *model, struct ls_model_replica *re
     ls_status status = LS_OK;
     for (int i = -1; !status && i < LS_MAX_MOMENTS; i++) {
         const float *from = i < 0 ? first->parameters : first->moments[i];
+        if (i == 0) size = model->built.summed_count * sizeof(float);
         if (!from) continue;
         status = first->device->ops->copy_out(first->device, blob, from, size);
         float *to = i < 0 ? replica->parameters : replica->moments[i];

@@ -68,13 +68,21 @@ ls_status ls_model_state_set_parameters(ls_model *model, const float *parameters
     return status;
 }
 
+/* Frozen variables have no moments: theirs are zero here. */
+static ls_status get_moment(const ls_model *model, int moment, float *to) {
+    const struct ls_model_replica *replica = &model->built.replicas[0];
+    size_t count = model->built.summed_count;
+    memset(to + count, 0, (model->built.blob_count - count) * sizeof(*to));
+    return replica->device->ops->copy_out(replica->device, to, replica->moments[moment], count * sizeof(*to));
+}
+
 ls_status ls_model_state_get_here(const ls_model *model, float *state) {
     const struct ls_model_replica *replica = &model->built.replicas[0];
     struct ls_device *device = replica->device;
     size_t count = model->built.blob_count, size = count * sizeof(float);
     ls_status status = device->ops->copy_out(device, state, replica->parameters, size);
     for (int m = 0; !status && m < moments_here(model); m++)
-        status = device->ops->copy_out(device, state + (size_t)(m + 1) * count, replica->moments[m], size);
+        status = get_moment(model, m, state + (size_t)(m + 1) * count);
     if (model->built.outer) memcpy(state + (size_t)(moments_here(model) + 1) * count, model->built.outer, size);
     return status;
 }
@@ -89,7 +97,8 @@ ls_status ls_model_state_put_back(ls_model *model, const float *state) {
         if (replica->shares) continue;
         status = device->ops->copy_in(device, replica->parameters, state, size);
         for (int m = 0; !status && m < moments_here(model); m++)
-            status = device->ops->copy_in(device, replica->moments[m], state + (size_t)(m + 1) * count, size);
+            status = device->ops->copy_in(device, replica->moments[m], state + (size_t)(m + 1) * count,
+                                          model->built.summed_count * sizeof(float));
     }
     return status;
 }

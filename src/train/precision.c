@@ -40,7 +40,7 @@ ls_status ls_precision_scaling_build(const ls_model *model, struct ls_model_repl
     if (model->progress.scaler.scale == 0) return LS_OK;
     struct ls_op op = {.kind = LS_OP_FINITE, .value = &replica->numbers->not_finite};
     op.tensors[LS_ARG_X] =
-        (struct ls_tensor){replica->gradients, LS_FLOAT32, LS_SHAPE((int64_t)model->built.blob_count), 0};
+        (struct ls_tensor){replica->gradients, LS_FLOAT32, LS_SHAPE((int64_t)model->built.summed_count), 0};
     replica->updates[LS_UPDATE_FINITE].look = look_at_gradients;
     replica->watched = true;
     return ls_update_add(replica, LS_UPDATE_FINITE, &op);

@@ -135,7 +135,7 @@ static bool completes_bucket(void *context, size_t offset, size_t before) {
 /* Zeroes the blob of gradients. */
 static ls_status write_zeros(const struct training *training) {
     const struct ls_model_replica *replica = training->replica;
-    size_t size = (training->model->built.blob_count + LS_EXTRAS) * sizeof(float);
+    size_t size = (training->model->built.summed_count + LS_EXTRAS) * sizeof(float);
     if (replica->device->host_memory) {
         memset(replica->gradients, 0, size);
         return LS_OK;
@@ -242,7 +242,7 @@ static struct training training_of(const ls_replica *replica, ls_model *model) {
         .replica = own,
         .track = replica->track,
         .local = replica->local_id,
-        .merged = model->built.blob_count,
+        .merged = model->built.summed_count,
         .merging = model->progress.step.pass > 0,
         .mark = ls_track_begin(replica->track),
         .times = ls_device_times_begin(replica->device, replica->device_track),
@@ -253,7 +253,7 @@ static struct training training_of(const ls_replica *replica, ls_model *model) {
  * through it or no other replica adds to them. */
 static ls_status read_extras(const struct training *training, float extras[LS_EXTRAS]) {
     const struct ls_model_replica *replica = training->replica;
-    size_t at = training->model->built.blob_count, size = LS_EXTRAS * sizeof(float);
+    size_t at = training->model->built.summed_count, size = LS_EXTRAS * sizeof(float);
     const float *host = replica->totals ? replica->totals : replica->staging ? replica->staging + at : NULL;
     if (!host) return replica->device->ops->copy_out(replica->device, extras, replica->gradients + at, size);
     memcpy(extras, host, size);

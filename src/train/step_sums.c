@@ -43,7 +43,7 @@ static ls_status bring_to_host(const ls_replica *replica, const struct ls_adder 
 }
 
 static ls_status reduce_in_worker(ls_replica *replica, ls_model *model, ls_status status) {
-    const struct ls_bucket whole = {0, model->built.blob_count + LS_EXTRAS};
+    const struct ls_bucket whole = {0, model->built.summed_count + LS_EXTRAS};
     const struct ls_adder *adder = &model->bound.adder;
     if (adder->count == 1) return status;
     int64_t begun = ls_track_begin(replica->track);

@@ -154,7 +154,7 @@ ls_status ls_stored_add_statistics(const ls_model *model, const float *blob) {
     struct ls_thread_state before;
     ls_status status = first->device->ops->enter(first->device, &before);
     if (status) return status;
-    for (size_t i = ls_network_trainable_count(model->built.network); i < model->built.blob_count; i++)
+    for (size_t i = ls_network_trainable_count(model->built.network); i < model->built.summed_count; i++)
         first->parameters[i] += blob[i];
     first->device->ops->leave(first->device, &before);
     return LS_OK;
@@ -178,7 +178,7 @@ static ls_status update_stored(const struct ls_op *op) {
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
     float *moments = NULL;
-    bool fetches = ls_stored_wants_moments(model, first->gradients + built->blob_count);
+    bool fetches = ls_stored_wants_moments(model, first->gradients + built->summed_count);
     ls_status status = fetches ? ls_stored_make_moments(model, &moments) : LS_OK;
     if (!status && fetches) status = make_tables(model);
     if (status) return status;

@@ -48,7 +48,7 @@ static struct ls_session describe(const struct ls_fitting *fitting, int64_t batc
                                .staleness = servers->staleness ? servers->staleness : -1,
                                .on_stale = servers->on_stale,
                                .max_staleness = servers->max_staleness,
-                               .statistics = (int64_t)(model->built.blob_count - trained),
+                               .statistics = (int64_t)(model->built.summed_count - trained),
                                .numbers = LS_FIT_NUMBERS,
                                .step = model->progress.step};
 }

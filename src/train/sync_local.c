@@ -105,12 +105,12 @@ static ls_status check_rates(const ls_model *model) {
  */
 static ls_status mean_state(const ls_model *model, const float *before, float *now) {
     size_t trained = ls_network_trainable_count(model->built.network), blob = model->built.blob_count;
-    size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    size_t summed = model->built.summed_count, moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
     float *momentum = model->built.outer ? now + (1 + moments) * blob : NULL;
     ls_status status = ls_meeting_mean(model, trained, before, now, blob);
     if (!status)
         status = ls_meeting_add_up(
-            model, LS_ALL_REDUCE("meeting", now + trained, now + trained, blob - trained, .op = LS_MEAN));
+            model, LS_ALL_REDUCE("meeting", now + trained, now + trained, summed - trained, .op = LS_MEAN));
     if (!status) ls_meeting_step_outer(model, trained, before, now, momentum);
     return status;
 }

@@ -78,7 +78,7 @@ static float *statistics_of(const ls_model *model) {
 }
 
 static size_t size_of_statistics(const ls_model *model) {
-    return (model->built.blob_count - ls_network_trainable_count(model->built.network)) * sizeof(float);
+    return (model->built.summed_count - ls_network_trainable_count(model->built.network)) * sizeof(float);
 }
 
 static bool is_possible(const ls_model *model) {
@@ -93,7 +93,7 @@ static bool is_possible(const ls_model *model) {
 static ls_status fill_lanes(struct lanes *lanes) {
     const ls_model *model = lanes->model;
     size_t line = LS_ALIGNMENT / sizeof(float), replicas = (size_t)model->strategy->local_count;
-    size_t stride = (model->built.blob_count + LS_EXTRAS + line - 1) / line * line;
+    size_t stride = (model->built.summed_count + LS_EXTRAS + line - 1) / line * line;
     size_t count = (size_t)lanes->count * replicas;
     size_t size = lanes->in_place ? size_of_statistics(model) + sizeof(float) : count * stride * sizeof(float);
     lanes->each = ls_alloc_array((size_t)lanes->count, sizeof(*lanes->each));
@@ -161,7 +161,7 @@ static bool fetches(struct lanes *lanes, const struct lane *lane, const float *e
 static ls_status prepare(struct lanes *lanes, int index, float **moments) {
     ls_model *model = lanes->model;
     const struct lane *lane = &lanes->each[index];
-    const float *blob = blob_of(lanes, index), *extras = blob + model->built.blob_count;
+    const float *blob = blob_of(lanes, index), *extras = blob + model->built.summed_count;
     ls_status status = ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
     if (!status && fetches(lanes, lane, extras)) status = ls_stored_make_moments(model, moments);
     if (status || !lanes->in_place) return status;
@@ -272,7 +272,7 @@ static ls_status wait_for_sums(ls_model *model) {
     if (atomic_load(&lanes->failed)) return ls_reducer_await(model->bound.reducer, lanes->given + 1);
     ls_reached("sums");
     lanes->taken = ++lanes->given;
-    memcpy(model->bound.extras, blob_of(lanes, 0) + model->built.blob_count, sizeof(model->bound.extras));
+    memcpy(model->bound.extras, blob_of(lanes, 0) + model->built.summed_count, sizeof(model->bound.extras));
     return LS_OK;
 }
 
@@ -291,7 +291,7 @@ static ls_status take_oldest(ls_model *model, struct ls_loss_sums *sums, bool *a
     if (status) return status;
     memcpy(model->built.replicas[0].parameters, blob, ls_network_trainable_count(model->built.network) * sizeof(float));
     lanes->taken++;
-    ls_step_report_read(model, blob + model->built.blob_count, lanes->each[index].penalty, sums);
+    ls_step_report_read(model, blob + model->built.summed_count, lanes->each[index].penalty, sums);
     const struct ls_requests *now = &model->progress.requests;
     if (!now->save && !now->stop) model->progress.requests = before;
     return LS_OK;

@@ -75,6 +75,6 @@ static inline void measure(const struct ls_network_variable *variable, const flo
 /* Trainable ones first. */
 static inline int by_name(const void *a, const void *b) {
     const struct ls_network_variable *const *left = a, *const *right = b;
-    if ((*left)->trainable != (*right)->trainable) return (*left)->trainable ? -1 : 1;
+    if ((*left)->trained != (*right)->trained) return (*left)->trained ? -1 : 1;
     return strcmp((*left)->name, (*right)->name);
 }

@@ -99,9 +99,9 @@ TEST_EACH(every_layer_equals_keras, 2 * COUNT_OF(cases)) {
     for (int v = 0; v < ls_network_variable_count(replica.network); v++) {
         const struct ls_network_variable *variable = ls_network_variable(replica.network, v);
         float *change = replica.gradients + variable->offset, *moved = replica.parameters + variable->offset;
-        for (size_t i = 0; !variable->trainable && i < variable->count; i++) moved[i] += change[i];
+        for (size_t i = 0; !variable->trained && i < variable->count; i++) moved[i] += change[i];
         if (strcmp(variable->name, "dense/kernel") != 0)
-            check_variable(golden, name, variable, variable->trainable ? change : moved,
+            check_variable(golden, name, variable, variable->trained ? change : moved,
                            (large ? 1e-4 : 1e-5) * rounding());
     }
     free_replica(&replica);
@@ -120,9 +120,9 @@ static void check_lengths(const struct replica *replica, const struct golden_ten
     qsort(sorted, (size_t)count, sizeof(sorted[0]), by_name);
     for (int v = 0; v < count; v++) {
         double lengths[2], wanted = (double)recorded->values[2 * v], along = (double)recorded->values[2 * v + 1];
-        const float *blob = sorted[v]->trainable ? replica->gradients : replica->parameters;
+        const float *blob = sorted[v]->trained ? replica->gradients : replica->parameters;
         measure(sorted[v], blob + sorted[v]->offset, lengths);
-        if (sorted[v]->trainable) {
+        if (sorted[v]->trained) {
             error += pow(lengths[0] - wanted, 2) + pow(lengths[1] - along, 2);
             whole += wanted * wanted;
         } else {
@@ -145,7 +145,7 @@ static void check_counts(const struct ls_network *network, const struct golden_t
     for (int v = 0; v < ls_network_variable_count(network); v++) {
         const struct ls_network_variable *variable = ls_network_variable(network, v);
         all += (int64_t)variable->count;
-        moved += variable->trainable ? 0 : (int64_t)variable->count;
+        moved += variable->trained ? 0 : (int64_t)variable->count;
     }
     ck_assert_int_eq(all, (int64_t)recorded->values[0]);
     ck_assert_int_eq(moved, (int64_t)recorded->values[1]);

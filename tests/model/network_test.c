@@ -120,7 +120,7 @@ TEST(statistics_come_last) {
     ck_assert_int_eq(ls_network_variable_count(network), 9);
     for (int i = 0; i < 9; i++) {
         assert_variable(network, i, names[i], offsets[i]);
-        ck_assert_int_eq(ls_network_variable(network, i)->trainable, i < 5);
+        ck_assert_int_eq(ls_network_variable(network, i)->trained, i < 5);
     }
     ck_assert_uint_eq(ls_network_trainable_count(network), 160);
     ck_assert_uint_eq(ls_network_blob_count(network), 256);

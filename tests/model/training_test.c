@@ -76,8 +76,7 @@ static double weights_error(const struct replica *replica, const struct golden_t
     const struct ls_network_variable *sorted[512];
     double error = 0, whole = 0;
     int count = 0;
-    while (count < ls_network_variable_count(replica->network) &&
-           ls_network_variable(replica->network, count)->trainable)
+    while (count < ls_network_variable_count(replica->network) && ls_network_variable(replica->network, count)->trained)
         sorted[count] = ls_network_variable(replica->network, count), count++;
     ck_assert_int_eq(recorded->shape.dims[0], count);
     qsort(sorted, (size_t)count, sizeof(sorted[0]), variable_by_name);
