@@ -38,7 +38,13 @@ static inline void *ls_steal_pointer(void **pointer) {
     return value;
 }
 #define LS_CLEANUP(function) __attribute__((cleanup(function)))
-#define ls_steal(variable)   ((__typeof__(variable))ls_steal_pointer((void **)&(variable)))
+/* Declares name, for LS_CLEANUP of what a library's function frees: LS_CLEANER(free_door, struct door *, door_free); */
+#define LS_CLEANER(name, type, release)                                                                                \
+    static inline void name(type *place) {                                                                             \
+        release(*place);                                                                                               \
+    }                                                                                                                  \
+    static inline void name(type *place)
+#define ls_steal(variable) ((__typeof__(variable))ls_steal_pointer((void **)&(variable)))
 
 /* The memory that this process may have: the least of what the user sets, its cgroups allow, and the machine has. */
 

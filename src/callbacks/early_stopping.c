@@ -120,16 +120,11 @@ ls_status ls_early_stopping_new(const ls_early_stopping_options *options, ls_cal
                     copy->patience, copy->start_from_epoch);
     if (!status)
         status = ls_monitored_new("early_stopping", copy->monitor, copy->mode, copy->min_delta, &made->monitor);
-    if (status) {
-        release_early_stopping(made);
-        return status;
-    }
-    describe_early_stopping(made);
+    if (!status) describe_early_stopping(made);
     made->callback = LS_CALLBACK(.name = "early_stopping", .context = made, .on_build = build_early_stopping,
                                  .on_epoch_end = end_early_stopping_epoch, .on_train_end = restore,
                                  .release = release_early_stopping, .alike = made->alike);
-    *callback = &made->callback;
-    return LS_OK;
+    return LS_HAND_OVER(status, callback, &made->callback, release_early_stopping(made));
 }
 
 /* ---- not a number ---- */

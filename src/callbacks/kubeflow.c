@@ -155,13 +155,8 @@ ls_status ls_kubeflow_new(const ls_kubeflow_options *options, ls_callback **call
     LS_NEED(callback);
     LS_NEW(struct kubeflow, made, "a callback");
     ls_status status = fill_kubeflow(made, options);
-    if (status) {
-        release_kubeflow(made);
-        return status;
-    }
     made->callback =
         LS_CALLBACK(.name = "kubeflow", .context = made, .on_train_begin = begin_kubeflow,
                     .on_train_batch_end = step_kubeflow, .on_train_end = end_kubeflow, .release = release_kubeflow);
-    *callback = &made->callback;
-    return LS_OK;
+    return LS_HAND_OVER(status, callback, &made->callback, release_kubeflow(made));
 }

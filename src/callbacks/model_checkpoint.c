@@ -136,16 +136,11 @@ ls_status ls_model_checkpoint_new(const ls_model_checkpoint_options *options, ls
         status = ls_fail(LS_INVALID_ARGUMENT, "model_checkpoint: path is missing");
     if (!status && !(made->path = ls_strdup(copy->path))) status = ls_fail_memory("a path", 1);
     if (!status) status = ls_monitored_new("model_checkpoint", copy->monitor, copy->mode, 0, &made->monitor);
-    if (status) {
-        release_model_checkpoint(made);
-        return status;
-    }
-    ls_monitored_describe(&made->monitor, made->alike, "save_best_only=%d", copy->save_best_only);
+    if (!status) ls_monitored_describe(&made->monitor, made->alike, "save_best_only=%d", copy->save_best_only);
     made->callback =
         LS_CALLBACK(.name = "model_checkpoint", .context = made, .on_build = build_model_checkpoint,
                     .on_train_begin = begin_model_checkpoint, .on_epoch_end = end_model_checkpoint_epoch,
                     .state = &made->best, .state_size = sizeof(made->best), .on_train_end = end_training,
                     .release = release_model_checkpoint, .warn_only = copy->warn_only, .alike = made->alike);
-    *callback = &made->callback;
-    return LS_OK;
+    return LS_HAND_OVER(status, callback, &made->callback, release_model_checkpoint(made));
 }

@@ -89,16 +89,12 @@ ls_status ls_reduce_on_plateau_new(const ls_reduce_on_plateau_options *options, 
     if (!status) status = settle_options(copy);
     if (!status)
         status = ls_monitored_new("reduce_on_plateau", copy->monitor, copy->mode, copy->min_delta, &made->monitor);
-    if (status) {
-        release_reduce_on_plateau(made);
-        return status;
-    }
-    ls_monitored_describe(&made->monitor, made->alike, "factor=%g, patience=%d, cooldown=%d, min_lr=%g", copy->factor,
-                          copy->patience, copy->cooldown, copy->min_lr);
+    if (!status)
+        ls_monitored_describe(&made->monitor, made->alike, "factor=%g, patience=%d, cooldown=%d, min_lr=%g",
+                              copy->factor, copy->patience, copy->cooldown, copy->min_lr);
     made->callback = LS_CALLBACK(.name = "reduce_on_plateau", .context = made, .on_build = build_reduce_on_plateau,
                                  .on_epoch_end = end_reduce_on_plateau_epoch, .state = &made->state,
                                  .state_size = sizeof(made->state), .sets_learning_rate = true,
                                  .release = release_reduce_on_plateau, .alike = made->alike);
-    *callback = &made->callback;
-    return LS_OK;
+    return LS_HAND_OVER(status, callback, &made->callback, release_reduce_on_plateau(made));
 }

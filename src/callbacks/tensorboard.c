@@ -250,15 +250,10 @@ ls_status ls_tensorboard_new(const ls_tensorboard_options *options, ls_callback 
     ls_status status = ls_options_copy("ls_tensorboard_options", &made->options, sizeof(made->options), options);
     if (!status) status = check_tensorboard_options(&made->options);
     if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a path", 1);
-    if (status) {
-        release_tensorboard(made);
-        return status;
-    }
     made->callback =
         LS_CALLBACK(.name = "tensorboard", .context = made, .on_train_begin = begin_tensorboard,
                     .on_epoch_begin = begin_epoch, .on_train_batch_begin = begin_batch, .on_train_batch_end = end_batch,
                     .on_epoch_end = end_tensorboard_epoch, .on_train_end = end_tensorboard,
                     .release = release_tensorboard, .warn_only = made->options.warn_only);
-    *callback = &made->callback;
-    return LS_OK;
+    return LS_HAND_OVER(status, callback, &made->callback, release_tensorboard(made));
 }

@@ -32,11 +32,7 @@ static ls_status read_arrays_example(const struct ls_source *source, int64_t ind
     return LS_OK;
 }
 
-static void free_arrays(struct ls_source *source) {
-    ls_free(source);
-}
-
-static const struct ls_source_ops arrays_ops = {read_arrays_example, free_arrays};
+static const struct ls_source_ops arrays_ops = {read_arrays_example, ls_source_free};
 
 static ls_status check_labels(const ls_arrays *given) {
     if (!given->labels) return LS_OK;

@@ -84,7 +84,9 @@ ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present) 
     return ls_file_is(path, LS_NAMES_FILES, present);
 }
 
-static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_split split) {
+static ls_status open_cifar10(struct ls_source **source, const char *folder, const ls_dataset_options *options) {
+    struct cifar10 *cifar10 = (struct cifar10 *)*source;
+    ls_split split = (*source)->split = ls_role_of_two(options->split);
     for (int i = 0; i < (split == LS_TEST ? 1 : MAX_FILES); i++) {
         LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, i);
         if (!path) return ls_fail_memory("a file name", 0);
@@ -99,18 +101,14 @@ static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_spli
 
 ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_reader_folder_check(folder);
-    if (status) return status;
-    LS_NEW(struct cifar10, cifar10, "a dataset");
-    cifar10->source = (struct ls_source){.ops = &cifar10_ops,
-                                         .kind = "cifar10",
-                                         .shape = LS_SHAPE(32, 32, 3),
-                                         .classes = CLASSES,
-                                         .bytes = true,
-                                         .in_memory = true};
-    cifar10->source.split = ls_role_of_two(filled.split);
-    status = read_files(cifar10, folder, cifar10->source.split);
-    return ls_dataset_from_source(status, &cifar10->source, &filled, dataset);
+    static const struct ls_source_start start = {.source = {.ops = &cifar10_ops,
+                                                            .kind = "cifar10",
+                                                            .shape = {3, {32, 32, 3}},
+                                                            .classes = CLASSES,
+                                                            .bytes = true,
+                                                            .in_memory = true},
+                                                 .size = sizeof(struct cifar10),
+                                                 .folder = true,
+                                                 .open = open_cifar10};
+    return ls_source_open(&start, folder, options, dataset);
 }

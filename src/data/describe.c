@@ -41,9 +41,7 @@ static ls_status digest_example(const ls_dataset *dataset, int64_t index, const 
     return LS_OK;
 }
 
-static void free_digest(struct ls_digest **digest) {
-    ls_digest_free(*digest);
-}
+LS_CLEANER(free_digest, struct ls_digest *, ls_digest_free);
 
 static int64_t count_samples(const ls_dataset *dataset) {
     int64_t bytes = ls_shape_count(&dataset->source->shape) * (int64_t)sizeof(float);

@@ -9,10 +9,8 @@
 #include <math.h>
 
 #include "base/need.h"
-#include "base/new.h"
 #include "base/random.h"
 #include "data/pixels.h"
-#include "data/role.h"
 
 #define TRAIN_COUNT 60000
 #define TEST_COUNT  10000
@@ -282,14 +280,9 @@ static void draw_digit(uint64_t seed, uint64_t stream, int64_t index, int label,
 
 /* ---- the dataset ---- */
 
-struct digits {
-    struct ls_source source;
-    uint64_t seed, stream;
-};
-
 static ls_status bytes_of_digits(const struct ls_source *source, int64_t index, uint8_t *features,
                                  const struct ls_targets *targets) {
-    const struct digits *digits = (const struct digits *)source;
+    const struct ls_source_drawn *digits = (const struct ls_source_drawn *)source;
     *targets->labels = draw_label(digits->seed, digits->stream, index);
     draw_digit(digits->seed, digits->stream, index, *targets->labels, features);
     return LS_OK;
@@ -303,33 +296,20 @@ static ls_status read_digits_example(const struct ls_source *source, int64_t ind
     return status;
 }
 
-static void free_digits(struct ls_source *source) {
-    ls_free(source);
-}
-
 static const struct ls_source_ops digits_ops = {
-    .read = read_digits_example, .free = free_digits, .bytes = bytes_of_digits};
+    .read = read_digits_example, .free = ls_source_free, .bytes = bytes_of_digits};
+
+static ls_status open_digits(struct ls_source **source, const char *path, const ls_dataset_options *options) {
+    (void)path;
+    ls_status status = ls_source_draw(*source, options, &(struct ls_source_counts){TRAIN_COUNT, TEST_COUNT, MAX_COUNT});
+    return status ? status : ls_source_cache(source);
+}
 
 ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (status) return status;
-    if (filled.limit > MAX_COUNT)
-        return ls_fail(LS_INVALID_ARGUMENT, "limit is %lld: up to %lld digits are drawn", (long long)filled.limit,
-                       (long long)MAX_COUNT);
-    LS_NEW(struct digits, digits, "a dataset");
-    int64_t count = filled.limit ? filled.limit : filled.split != LS_TRAIN ? TEST_COUNT : TRAIN_COUNT;
-    digits->source = (struct ls_source){.ops = &digits_ops,
-                                        .kind = "digits",
-                                        .split = ls_role_of_two(filled.split),
-                                        .shape = LS_SHAPE(SIDE, SIDE, 1),
-                                        .classes = 10,
-                                        .count = count,
-                                        .bytes = true};
-    digits->seed = filled.seed;
-    digits->stream = ls_random_stream(filled.split != LS_TRAIN ? "digits/test" : "digits/train");
-    struct ls_source *source = &digits->source;
-    status = ls_source_cache(&source);
-    return ls_dataset_from_source(status, source, &filled, dataset);
+    static const struct ls_source_start start = {
+        .source = {.ops = &digits_ops, .kind = "digits", .shape = {3, {SIDE, SIDE, 1}}, .classes = 10, .bytes = true},
+        .size = sizeof(struct ls_source_drawn),
+        .open = open_digits};
+    return ls_source_open(&start, NULL, options, dataset);
 }

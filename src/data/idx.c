@@ -96,9 +96,7 @@ static ls_status fill_idx(struct ls_reader *reader, const char *path) {
     return status ? status : ls_reader_fill(reader, (uint64_t)total + 1);
 }
 
-static void free_reader(struct ls_reader **reader) {
-    ls_reader_free(*reader);
-}
+LS_CLEANER(free_reader, struct ls_reader *, ls_reader_free);
 
 ls_status ls_idx_read(const char *path, uint8_t **bytes, struct ls_idx *idx) {
     LS_CLEANUP(free_reader) struct ls_reader *reader = NULL;

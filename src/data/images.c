@@ -240,7 +240,6 @@ static ls_status name_classes(struct images *images, const struct layout *layout
     return path ? ls_files_names_list(path, LS_NAMES_FOLDERS, &images->classes) : ls_fail_memory("a file name", 0);
 }
 
-/* *split becomes the one that is read. */
 static ls_status list_images(struct images *images, const char *folder, ls_split *split) {
     LS_CLEANUP(free_layout) struct layout layout = {0};
     bool there[LS_ROLES];
@@ -293,28 +292,30 @@ static ls_status find_shape(struct images *images, const ls_dataset_options *opt
     return LS_OK;
 }
 
-/* Takes images, which list has filled in. */
-static ls_status open_images(struct images *images, ls_status status, const ls_dataset_options *options,
-                             ls_dataset **dataset) {
-    if (!status) status = digest_names(images);
-    if (!status) status = find_shape(images, options);
+/* Images that are listed. */
+static ls_status settle_all(struct images *images, const ls_dataset_options *options) {
     images->source.classes = (int)images->classes.count;
     images->source.files = images->source.count;
     images->source.others = images->paths.others;
     images->source.unread = images->paths.unread;
-    return ls_dataset_from_source(status, &images->source, options, dataset);
+    ls_status status = digest_names(images);
+    return status ? status : find_shape(images, options);
+}
+
+/* The split becomes the one that is read. */
+static ls_status open_images(struct ls_source **source, const char *folder, const ls_dataset_options *options) {
+    struct images *images = (struct images *)*source;
+    ls_status status = list_images(images, folder, &images->source.split);
+    return status ? status : settle_all(images, options);
 }
 
 ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_reader_folder_check(folder);
-    if (status) return status;
-    LS_NEW(struct images, images, "a dataset");
-    images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .split = filled.split, .slow = true};
-    status = list_images(images, folder, &images->source.split);
-    return open_images(images, status, &filled, dataset);
+    static const struct ls_source_start start = {.source = {.ops = &images_ops, .kind = "images", .slow = true},
+                                                 .size = sizeof(struct images),
+                                                 .folder = true,
+                                                 .open = open_images};
+    return ls_source_open(&start, folder, options, dataset);
 }
 
 ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_options *options, ls_dataset **dataset) {
@@ -324,5 +325,5 @@ ls_status ls_images_of_paths(struct ls_image_paths *paths, const ls_dataset_opti
     images->paths = *paths;
     images->source.count = paths->names.count;
     *paths = (struct ls_image_paths){0};
-    return open_images(images, LS_OK, options, dataset);
+    return ls_dataset_from_source(settle_all(images, options), &images->source, options, dataset);
 }

@@ -134,7 +134,9 @@ static int count_classes(const struct ls_idx *labels) {
     return classes;
 }
 
-static ls_status read_files(struct mnist *mnist, const char *folder, ls_split split) {
+static ls_status open_mnist(struct ls_source **source, const char *folder, const ls_dataset_options *options) {
+    struct mnist *mnist = (struct mnist *)*source;
+    ls_split split = (*source)->split = ls_role_of_two(options->split);
     ls_status status = read_part(folder, split, images_part, &mnist->image_file, &mnist->images);
     if (!status) status = read_part(folder, split, labels_part, &mnist->label_file, &mnist->labels);
     if (status) return status;
@@ -142,27 +144,19 @@ static ls_status read_files(struct mnist *mnist, const char *folder, ls_split sp
     if (images != labels)
         return ls_fail(LS_DATA_LOSS, "folder '%s' has %lld %s images but %lld labels", folder, (long long)images,
                        *split_names(split), (long long)labels);
-    return LS_OK;
-}
-
-static void describe_source(struct mnist *mnist) {
-    const struct ls_idx *images = &mnist->images;
-    mnist->pixels = (size_t)(images->dims[1] * images->dims[2]);
-    mnist->source.shape = LS_SHAPE(images->dims[1], images->dims[2], 1);
+    mnist->source.shape = LS_SHAPE(mnist->images.dims[1], mnist->images.dims[2], 1);
+    mnist->pixels = (size_t)(mnist->source.shape.dims[0] * mnist->source.shape.dims[1]);
     mnist->source.classes = count_classes(&mnist->labels);
-    mnist->source.count = images->dims[0];
+    mnist->source.count = images;
+    return LS_OK;
 }
 
 ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_reader_folder_check(folder);
-    if (status) return status;
-    LS_NEW(struct mnist, mnist, "a dataset");
-    mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist", .bytes = true, .in_memory = true};
-    mnist->source.split = ls_role_of_two(filled.split);
-    status = read_files(mnist, folder, mnist->source.split);
-    if (!status) describe_source(mnist);
-    return ls_dataset_from_source(status, &mnist->source, &filled, dataset);
+    static const struct ls_source_start start = {
+        .source = {.ops = &mnist_ops, .kind = "mnist", .bytes = true, .in_memory = true},
+        .size = sizeof(struct mnist),
+        .folder = true,
+        .open = open_mnist};
+    return ls_source_open(&start, folder, options, dataset);
 }

@@ -315,24 +315,24 @@ static ls_status read_unlabelled(struct arrays *arrays, const char *path, const 
     return status || !options->ids ? status : take_ids(&place, arrays);
 }
 
-static ls_status open_arrays(const char *path, bool unlabelled, const ls_dataset_options *options,
-                             ls_dataset **dataset) {
-    LS_NEW(struct arrays, arrays, "a dataset");
-    arrays->source = (struct ls_source){
-        .ops = &numpy_ops, .kind = "numpy", .split = options->split, .in_memory = true, .unlabelled = unlabelled};
-    ls_status status = (unlabelled ? read_unlabelled : read_arrays)(arrays, path, options);
-    return ls_dataset_from_source(status, &arrays->source, options, dataset);
+static ls_status open_numpy(struct ls_source **source, const char *path, const ls_dataset_options *options) {
+    struct arrays *arrays = (struct arrays *)*source;
+    if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file or folder given for the dataset");
+    return ((*source)->unlabelled ? read_unlabelled : read_arrays)(arrays, path, options);
 }
 
 ls_status ls_numpy_unlabelled(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {
-    return open_arrays(path, true, options, dataset);
+    static const struct ls_source_start start = {
+        .source = {.ops = &numpy_ops, .kind = "numpy", .in_memory = true, .unlabelled = true},
+        .size = sizeof(struct arrays),
+        .open = open_numpy};
+    return ls_source_open(&start, path, options, dataset);
 }
 
 ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (status) return status;
-    if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file or folder given for the dataset");
-    return open_arrays(path, false, &filled, dataset);
+    static const struct ls_source_start start = {.source = {.ops = &numpy_ops, .kind = "numpy", .in_memory = true},
+                                                 .size = sizeof(struct arrays),
+                                                 .open = open_numpy};
+    return ls_source_open(&start, path, options, dataset);
 }

@@ -4,12 +4,10 @@
 #include <stdlib.h>
 
 #include "base/need.h"
-#include "base/new.h"
 #include "base/random.h"
+#include "base/status.h"
 #include "data/pixels.h"
 #include "data/sources.h"
-#include "data/dataset.h"
-#include "data/role.h"
 
 #define DEFAULT_SIDE 64
 #define TRAIN_COUNT  2000
@@ -18,11 +16,6 @@
 #define FINE         4    /* samples a pixel and axis */
 #define UNIT         1024 /* of a direction */
 #define DIRECTIONS   24
-
-struct shapes {
-    struct ls_source source;
-    uint64_t seed, stream;
-};
 
 /* Random words of one example, in order. */
 struct words {
@@ -108,7 +101,7 @@ static int coverage(const struct figure *figure, int64_t x, int64_t y) {
 
 static ls_status read_shapes_example(const struct ls_source *source, int64_t index, float *features,
                                      const struct ls_targets *targets) {
-    const struct shapes *shapes = (const struct shapes *)source;
+    const struct ls_source_drawn *shapes = (const struct ls_source_drawn *)source;
     struct words words = {shapes->seed, shapes->stream, (uint64_t)index * 64, {0}, 0};
     int64_t height = source->shape.dims[0], width = source->shape.dims[1];
     struct figure figure = draw_figure(&words, height, width, index % 2);
@@ -130,35 +123,23 @@ static const char *class_shapes_name(const struct ls_source *source, int label) 
     return label ? "triangle" : "circle";
 }
 
-static void free_shapes(struct ls_source *source) {
-    ls_free(source);
-}
-
 static const struct ls_source_ops shapes_ops = {
-    .read = read_shapes_example, .free = free_shapes, .class_name = class_shapes_name};
+    .read = read_shapes_example, .free = ls_source_free, .class_name = class_shapes_name};
+
+static ls_status open_shapes(struct ls_source **source, const char *path, const ls_dataset_options *options) {
+    (void)path;
+    if (options->image_channels == 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "shapes: image_channels is 1, and they have 3");
+    (*source)->shape = LS_SHAPE(options->image_height ? options->image_height : DEFAULT_SIDE,
+                                options->image_width ? options->image_width : DEFAULT_SIDE, 3);
+    return ls_source_draw(*source, options, &(struct ls_source_counts){TRAIN_COUNT, TEST_COUNT, MAX_COUNT});
+}
 
 ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (status) return status;
-    if (filled.limit > MAX_COUNT || filled.image_channels == 1)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "shapes: limit is %lld (up to %lld are drawn), image_channels %d (they have 3)",
-                       (long long)filled.limit, (long long)MAX_COUNT, filled.image_channels);
-    LS_NEW(struct shapes, shapes, "a dataset");
-    int64_t height = filled.image_height ? filled.image_height : DEFAULT_SIDE;
-    int64_t width = filled.image_width ? filled.image_width : DEFAULT_SIDE;
-    shapes->source = (struct ls_source){.ops = &shapes_ops,
-                                        .kind = "shapes",
-                                        .split = ls_role_of_two(filled.split),
-                                        .shape = LS_SHAPE(height, width, 3),
-                                        .classes = 2,
-                                        .count = filled.split != LS_TRAIN ? TEST_COUNT : TRAIN_COUNT,
-                                        .bytes = true,
-                                        .slow = true};
-    if (filled.limit) shapes->source.count = filled.limit;
-    shapes->seed = filled.seed;
-    shapes->stream = ls_random_stream(filled.split != LS_TRAIN ? "shapes/test" : "shapes/train");
-    return ls_dataset_from_source(LS_OK, &shapes->source, &filled, dataset);
+    static const struct ls_source_start start = {
+        .source = {.ops = &shapes_ops, .kind = "shapes", .classes = 2, .bytes = true, .slow = true},
+        .size = sizeof(struct ls_source_drawn),
+        .open = open_shapes};
+    return ls_source_open(&start, NULL, options, dataset);
 }

@@ -2,12 +2,34 @@
 #include "data/sources.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/new.h"
 #include "base/random.h"
 #include "base/shape.h"
 #include "data/pixels.h"
+#include "data/role.h"
+
+void ls_source_free(struct ls_source *source) {
+    ls_free(source);
+}
+
+ls_status ls_source_draw(struct ls_source *drawn, const ls_dataset_options *options,
+                         const struct ls_source_counts *counts) {
+    struct ls_source_drawn *own = (struct ls_source_drawn *)drawn;
+    bool test = options->split != LS_TRAIN;
+    char stream[32];
+    if (options->limit > counts->most)
+        return ls_fail(LS_INVALID_ARGUMENT, "limit is %lld: up to %lld examples of %s are drawn",
+                       (long long)options->limit, (long long)counts->most, drawn->kind);
+    (void)snprintf(stream, sizeof(stream), "%s/%s", drawn->kind, test ? "test" : "train");
+    drawn->split = ls_role_of_two(options->split);
+    drawn->count = options->limit ? options->limit : test ? counts->test : counts->train;
+    own->seed = options->seed;
+    own->stream = ls_random_stream(stream);
+    return LS_OK;
+}
 
 const char *ls_source_class_name(const struct ls_source *source, int label) {
     bool named = source->ops->class_name && label >= 0 && label < source->classes;

@@ -22,6 +22,30 @@ ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t
 /* An example's targets, by the cheapest way that the source has. */
 ls_status ls_source_targets(const struct ls_source *source, int64_t index, const struct ls_targets *targets);
 
+/* The beginning of a kind of source. */
+struct ls_source_start {
+    struct ls_source source; /* but the split, which becomes the one that is asked for */
+    size_t size;             /* of the kind's struct, which begins with a struct ls_source */
+    bool folder;             /* it is read from one */
+    /* Fills in the rest, and may put another source around it. */
+    ls_status (*open)(struct ls_source **source, const char *path, const ls_dataset_options *options);
+};
+ls_status ls_source_open(const struct ls_source_start *start, const char *path, const ls_dataset_options *options,
+                         ls_dataset **dataset);
+/* The free of a source that owns nothing. */
+void ls_source_free(struct ls_source *source);
+
+/* A source whose examples are drawn, each a function of seed, stream and its number. */
+struct ls_source_drawn {
+    struct ls_source source;
+    uint64_t seed, stream; /* the stream of the kind's split */
+};
+struct ls_source_counts {
+    int64_t train, test, most; /* examples of a split, and as many as a limit can ask for */
+};
+ls_status ls_source_draw(struct ls_source *drawn, const ls_dataset_options *options,
+                         const struct ls_source_counts *counts);
+
 /* A source around another one: what it has no way of its own for, the inner one does. */
 struct ls_source_around {
     struct ls_source source;

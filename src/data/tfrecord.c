@@ -232,9 +232,7 @@ static void add_name(struct ls_digest *digest, const char *name, const struct sh
     ls_digest_add(digest, &count, sizeof(count));
 }
 
-static void free_digest(struct ls_digest **digest) {
-    ls_digest_free(*digest);
-}
+LS_CLEANER(free_digest, struct ls_digest *, ls_digest_free);
 
 static ls_status open_shards(struct records *records, const char *folder, const ls_dataset_options *options) {
     bool there[LS_ROLES] = {false};
@@ -354,7 +352,8 @@ static ls_status find_shape(struct records *records, const ls_dataset_options *o
     return status;
 }
 
-static ls_status open_all(struct records *records, const char *folder, const ls_dataset_options *options) {
+static ls_status open_tfrecord(struct ls_source **source, const char *folder, const ls_dataset_options *options) {
+    struct records *records = (struct records *)*source;
     ls_status status = open_shards(records, folder, options);
     if (!status) status = read_class_names(records, folder);
     if (status) return status;
@@ -367,12 +366,9 @@ static ls_status open_all(struct records *records, const char *folder, const ls_
 
 ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_NEED(dataset);
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_reader_folder_check(folder);
-    if (status) return status;
-    LS_NEW(struct records, records, "a dataset");
-    records->source = (struct ls_source){.ops = &image_ops, .kind = "tfrecord"};
-    status = open_all(records, folder, &filled);
-    return ls_dataset_from_source(status, &records->source, &filled, dataset);
+    static const struct ls_source_start start = {.source = {.ops = &image_ops, .kind = "tfrecord"},
+                                                 .size = sizeof(struct records),
+                                                 .folder = true,
+                                                 .open = open_tfrecord};
+    return ls_source_open(&start, folder, options, dataset);
 }

@@ -126,15 +126,10 @@ ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **
     if (!status && (!made->options.path || !*made->options.path))
         status = ls_fail(LS_INVALID_ARGUMENT, "csv_logger: path is missing");
     if (!status && !(made->path = ls_strdup(made->options.path))) status = ls_fail_memory("a path", 1);
-    if (status) {
-        release_csv_log(made);
-        return status;
-    }
     if (!made->options.separator) made->options.separator = ',';
     made->callback =
         LS_CALLBACK(.name = "csv_logger", .context = made, .on_train_begin = begin_csv_log, .on_epoch_end = put_row,
                     .on_train_end = end_csv_log, .release = release_csv_log, .warn_only = made->options.warn_only,
                     .state = &made->begun, .state_size = sizeof(made->begun));
-    *callback = &made->callback;
-    return LS_OK;
+    return LS_HAND_OVER(status, callback, &made->callback, release_csv_log(made));
 }

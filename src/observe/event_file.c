@@ -59,13 +59,8 @@ ls_status ls_event_file_open(const char *folder, uint64_t run, struct ls_event_f
     ls_status status = create(made, folder, run);
     if (!status) status = put_event(made, &first);
     if (!status) status = ls_event_file_flush(made);
-    if (status) {
-        if (made->out) (void)fclose(made->out);
-        ls_free(made);
-        return status;
-    }
-    *file = made;
-    return LS_OK;
+    if (status && made->out) (void)fclose(made->out);
+    return LS_HAND_OVER(status, file, made, ls_free(made));
 }
 
 ls_status ls_event_file_flush(struct ls_event_file *file) {

@@ -8,8 +8,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "observe/chrome.h"
 
 struct ls_flight_file {
@@ -29,26 +28,26 @@ static void release_flight_file(struct ls_flight_file *file) {
     ls_free(file);
 }
 
-static void release_pointer(struct ls_flight_file **file) {
-    if (*file) release_flight_file(*file);
+static ls_status open_flight_file(struct ls_flight_file *file, size_t length) {
+    const struct ls_flight_file_config *config = &file->config;
+    (void)snprintf(file->path, length, "%s/flight.rank%d.pid%d.json", config->folder, config->rank, (int)getpid());
+    file->out = fopen(file->path, "we");
+    if (!file->out) return refuse_flight_file(file->path, errno);
+    (void)fprintf(file->out, "{\"traceEvents\": [\n");
+    ls_chrome_process(file->out, config->rank);
+    (void)fprintf(file->out, ",\n");
+    ls_chrome_thread(file->out, config->rank, LS_FLIGHT_THREAD, "collectives");
+    return LS_OK;
 }
 
 ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct ls_flight_file **file) {
     size_t length = strlen(config->folder) + 64;
-    LS_CLEANUP(release_pointer) struct ls_flight_file *made = ls_alloc(sizeof(*made));
-    if (made) made->path = ls_alloc(length);
-    if (!made || !made->path) return ls_fail_memory("a flight record's file", length);
+    LS_NEW(struct ls_flight_file, made, "a flight record's file");
+    made->path = ls_alloc(length);
     made->config = *config;
     made->offset = ls_chrome_offset();
-    (void)snprintf(made->path, length, "%s/flight.rank%d.pid%d.json", config->folder, config->rank, (int)getpid());
-    made->out = fopen(made->path, "we");
-    if (!made->out) return refuse_flight_file(made->path, errno);
-    (void)fprintf(made->out, "{\"traceEvents\": [\n");
-    ls_chrome_process(made->out, config->rank);
-    (void)fprintf(made->out, ",\n");
-    ls_chrome_thread(made->out, config->rank, LS_FLIGHT_THREAD, "collectives");
-    *file = ls_steal(made);
-    return LS_OK;
+    ls_status status = made->path ? open_flight_file(made, length) : ls_fail_memory("a flight record's file", length);
+    return LS_HAND_OVER(status, file, made, release_flight_file(made));
 }
 
 void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span *span) {

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 static int compare_keys(struct ls_timeline_key a, struct ls_timeline_key b) {
     if (a.major != b.major) return a.major < b.major ? -1 : 1;
@@ -253,23 +252,15 @@ static ls_status work_out(struct ls_timeline *timeline) {
 
 /* ---- the whole ---- */
 
-static void free_pointer(struct ls_timeline **timeline) {
-    ls_timeline_free(*timeline);
-}
-
 ls_status ls_timeline_new(struct ls_timeline_file *files, int count, struct ls_timeline **timeline) {
     ls_status status = check_files(files, count);
     if (status) return status;
-    LS_CLEANUP(free_pointer) struct ls_timeline *made = ls_alloc(sizeof(*made));
-    if (made) {
-        *made = (struct ls_timeline){.workers = files[0].workers, .files = files, .file_count = count};
-        made->ranks = ls_alloc_array((size_t)made->workers, sizeof(*made->ranks));
-    }
-    if (!made || !made->ranks) return ls_fail_memory("a timeline", sizeof(*made));
-    status = fill_ranks(made);
+    LS_NEW(struct ls_timeline, made, "a timeline");
+    *made = (struct ls_timeline){.workers = files[0].workers, .files = files, .file_count = count};
+    made->ranks = ls_alloc_array((size_t)made->workers, sizeof(*made->ranks));
+    status = made->ranks ? fill_ranks(made) : ls_fail_memory("a timeline", sizeof(*made->ranks));
     if (!status) status = work_out(made);
-    if (!status) *timeline = ls_steal(made);
-    return status;
+    return LS_HAND_OVER(status, timeline, made, ls_timeline_free(made));
 }
 
 void ls_timeline_free(struct ls_timeline *timeline) {

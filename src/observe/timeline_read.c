@@ -195,9 +195,7 @@ static ls_status refuse_syntax(const char *path, const char *text, size_t at) {
                    line, at - start + 1);
 }
 
-static void free_json(cJSON **json) {
-    cJSON_Delete(*json);
-}
+LS_CLEANER(free_json, cJSON *, cJSON_Delete);
 
 static ls_status parse(const char *text, size_t size, struct ls_timeline_file *file) {
     const char *end = text;

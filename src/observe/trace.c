@@ -81,24 +81,17 @@ static void release_trace(struct ls_trace *trace) {
     ls_free(trace);
 }
 
-static void release_pointer(struct ls_trace **trace) {
-    if (*trace) release_trace(*trace);
-}
-
 ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **trace) {
-    LS_CLEANUP(release_pointer) LS_NEW(struct ls_trace, made, "a timeline");
+    LS_NEW(struct ls_trace, made, "a timeline");
     made->log = *config->log;
     made->rank = config->rank;
     made->size = config->size;
     made->capacity = config->capacity ? config->capacity : CAPACITY;
     made->offset = ls_chrome_offset();
     ls_status status = make_path(config, &made->path);
-    if (status) return status;
-    made->file = fopen(made->path, "we");
-    if (!made->file)
-        return ls_fail(ls_errno_status(errno), "cannot write the timeline '%s': %s", made->path, strerror(errno));
-    *trace = ls_steal(made);
-    return LS_OK;
+    if (!status && !(made->file = fopen(made->path, "we")))
+        status = ls_fail(ls_errno_status(errno), "cannot write the timeline '%s': %s", made->path, strerror(errno));
+    return LS_HAND_OVER(status, trace, made, release_trace(made));
 }
 
 ls_status ls_trace_add_track(struct ls_trace *trace, const char *name, struct ls_track **track) {

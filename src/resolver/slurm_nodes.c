@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/new.h"
 #include "base/plain.h"
 
 #define NAME_MOST 256
@@ -107,13 +108,8 @@ ls_status ls_slurm_nodes_expand(const char *variable, const char *text, char ***
         if (*end == ',' && !*at && !status) status = fail_at(&list, end, "a name is missing");
     }
     if (!status && !list.count) status = fail_at(&list, text, "a name is missing");
-    if (status) {
-        ls_slurm_nodes_free(list.names, list.count);
-        return status;
-    }
-    *names = list.names;
-    *count = list.count;
-    return LS_OK;
+    if (!status) *count = list.count;
+    return LS_HAND_OVER(status, names, list.names, ls_slurm_nodes_free(list.names, list.count));
 }
 
 void ls_slurm_nodes_free(char **names, int count) {

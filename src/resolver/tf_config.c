@@ -105,10 +105,5 @@ ls_status ls_tf_config_parse(const char *text, struct ls_cluster_view **config) 
     LS_NEW(struct ls_cluster_view, made, "a TF_CONFIG");
     ls_cluster_view_identify_alone(made);
     ls_status status = text ? read_tf_config_text(made, text) : LS_OK;
-    if (status) {
-        ls_cluster_view_free(made);
-        return status;
-    }
-    *config = made;
-    return LS_OK;
+    return LS_HAND_OVER(status, config, made, ls_cluster_view_free(made));
 }

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
 #include "base/read_file.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "lockstep/tools.h"
 #include "resolver/readers.h"
 #include "base/plain.h"
@@ -230,11 +229,6 @@ ls_status ls_tools_hosts(const char *list, const char *hostfile, ls_tools_slots 
     if (!list && !hostfile) return ls_fail(LS_INVALID_ARGUMENT, "neither a list of hosts nor a hostfile");
     ls_status status = list ? read_list(&reader, list) : LS_OK;
     if (!status && hostfile) status = read_file(&reader, hostfile);
-    if (status) {
-        ls_free(reader.hosts);
-        return status;
-    }
-    *hosts = reader.hosts;
-    *count = reader.count;
-    return LS_OK;
+    if (!status) *count = reader.count;
+    return LS_HAND_OVER(status, hosts, reader.hosts, ls_free(reader.hosts));
 }

@@ -16,21 +16,11 @@
 #define SERIAL_BITS 127
 #define EARLIER     3600 /* seconds that clocks may differ */
 
-static void free_certificate(X509 **certificate) {
-    X509_free(*certificate);
-}
-static void free_key(EVP_PKEY **key) {
-    EVP_PKEY_free(*key);
-}
-static void free_bio(BIO **bio) {
-    (void)BIO_free(*bio);
-}
-static void free_store(X509_STORE **store) {
-    X509_STORE_free(*store);
-}
-static void free_context(X509_STORE_CTX **context) {
-    X509_STORE_CTX_free(*context);
-}
+LS_CLEANER(free_certificate, X509 *, X509_free);
+LS_CLEANER(free_key, EVP_PKEY *, EVP_PKEY_free);
+LS_CLEANER(free_bio, BIO *, (void)BIO_free);
+LS_CLEANER(free_store, X509_STORE *, X509_STORE_free);
+LS_CLEANER(free_context, X509_STORE_CTX *, X509_STORE_CTX_free);
 static void free_stack(STACK_OF(X509) * *stack) {
     sk_X509_pop_free(*stack, X509_free);
 }
