@@ -158,10 +158,9 @@ static bool fetches(struct lanes *lanes, const struct lane *lane, const float *e
     return lane->fetch || (heard && lane->writes);
 }
 
-static ls_status prepare(struct lanes *lanes, int index, float **moments) {
+static ls_status prepare(struct lanes *lanes, const struct lane *lane, const float *blob, float **moments) {
     ls_model *model = lanes->model;
-    const struct lane *lane = &lanes->each[index];
-    const float *blob = blob_of(lanes, index), *extras = blob + model->built.summed_count;
+    const float *extras = blob + model->built.summed_count;
     ls_status status = ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
     if (!status && fetches(lanes, lane, extras)) status = ls_stored_make_moments(model, moments);
     if (status || !lanes->in_place) return status;
@@ -183,12 +182,11 @@ static void note_arrived(void *context, struct ls_range range) {
     ls_gate_open(&lanes->gate);
 }
 
-static ls_status pull(struct lanes *lanes, int index, float *moments) {
+static ls_status pull(struct lanes *lanes, const struct lane *lane, float *blob, float *moments) {
     ls_model *model = lanes->model;
-    const struct lane *lane = &lanes->each[index];
     const struct ls_store_stepping stepping = {.step = &lane->step,
                                                .keep = lane->keep,
-                                               .array = blob_of(lanes, index),
+                                               .array = blob,
                                                .moments = moments,
                                                .stride = model->built.blob_count,
                                                .arrived = lanes->in_place ? note_arrived : NULL,
@@ -205,12 +203,13 @@ static ls_status pull(struct lanes *lanes, int index, float *moments) {
     return LS_OK;
 }
 
-/* The sums are told before the pull begins: the caller's thread goes on then. Nothing of the last pull is forgotten
- * where a later step fails: detach_lanes puts it back. */
+/* The sums are told before the pull begins: the caller's thread goes on then, in place with the same lane. Nothing of
+ * the last pull is forgotten where a later step fails: detach_lanes puts it back. */
 static ls_status end_lane(void *context, int index, bool failed) {
     struct lanes *lanes = context;
-    float *moments = NULL;
-    ls_status status = failed ? LS_OK : prepare(lanes, index, &moments);
+    const struct lane lane = lanes->each[index];
+    float *blob = blob_of(lanes, index), *moments = NULL;
+    ls_status status = failed ? LS_OK : prepare(lanes, &lane, blob, &moments);
     if (failed || status) {
         tell_sums(lanes, true);
         return status;
@@ -219,7 +218,7 @@ static ls_status end_lane(void *context, int index, bool failed) {
     lanes->exchanged = 0;
     atomic_store(&lanes->arrived, 0);
     tell_sums(lanes, false);
-    status = pull(lanes, index, moments);
+    status = pull(lanes, &lane, blob, moments);
     ls_gate_open(&lanes->gate);
     return status;
 }
