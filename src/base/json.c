@@ -2,6 +2,8 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <string.h>
 
 #include "base/plain.h"
 
@@ -32,10 +34,39 @@ void ls_json_put_rounded(FILE *stream, double value, int digits) {
     ls_json_put_number(stream, fits ? round(value / unit) * unit : value);
 }
 
-void ls_json_put_member(FILE *stream, const char *before, const char *name, const char *text) {
-    (void)fprintf(stream, "%s\"%s\": ", before, name);
-    if (text)
-        ls_json_put(stream, text);
-    else
-        (void)fputs("null", stream);
+/* One conversion of a format. */
+static void put_value(FILE *stream, const char *conversion, va_list *arguments) {
+    char kind = conversion[strlen(conversion) - 1];
+    if (kind == 's') {
+        const char *text = va_arg(*arguments, const char *);
+        if (text && conversion[1] != '-')
+            ls_json_put(stream, text);
+        else
+            (void)fputs(text ? text : "null", stream);
+    } else if (kind == 'i') {
+        (void)fputs(va_arg(*arguments, int) ? "true" : "false", stream);
+    } else if (kind == 'f' || kind == 'g') {
+        double value = va_arg(*arguments, double);
+        (void)ls_plain_print(stream, isfinite(value) ? conversion : "null", value);
+    } else if (strchr(conversion, 'z') || strchr(conversion, 'l')) {
+        (void)fprintf(stream, conversion, va_arg(*arguments, long long));
+    } else {
+        (void)fprintf(stream, conversion, va_arg(*arguments, int));
+    }
+}
+
+void ls_json_print(FILE *stream, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    for (; *format; format++) {
+        char conversion[16];
+        size_t length = *format == '%' ? strcspn(format, "sifgdu") + 1 : 0;
+        if (length)
+            (void)snprintf(conversion, sizeof(conversion), "%.*s", (int)length, format);
+        else
+            (void)fputc(*format == '\'' ? '"' : *format, stream);
+        if (length) put_value(stream, conversion, &arguments);
+        if (length) format += length - 1;
+    }
+    va_end(arguments);
 }

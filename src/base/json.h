@@ -8,5 +8,6 @@ void ls_json_put(FILE *stream, const char *text);
 void ls_json_put_number(FILE *stream, double value);
 /* The same for people: rounded to so many digits, at most nine. */
 void ls_json_put_rounded(FILE *stream, double value, int digits);
-/* Writes BEFORE"NAME": and the text, or null where that is NULL. */
-void ls_json_put_member(FILE *stream, const char *before, const char *name, const char *text);
+/* Writes format, in which ' stands for ". %s is a text as ls_json_put writes it, or null, %-s one as it is; %i is true
+ * or false; a %f or %g that is not finite is null. %d, %lld, %llu and %zu are those of printf. */
+__attribute__((format(printf, 2, 3))) void ls_json_print(FILE *stream, const char *format, ...);

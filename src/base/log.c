@@ -22,11 +22,8 @@ static void write_json(const struct ls_log *log, ls_log_level level, const char 
     if (gmtime_r(&now.tv_sec, &utc)) (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
     FILE *stream = fmemopen(line, sizeof(line), "w");
     if (!stream) return;
-    (void)fprintf(stream, "{\"time\": \"%s.%03dZ\", \"level\": \"%s\"", when, (int)(now.tv_nsec / 1000000),
-                  levels[level]);
-    ls_json_put_member(stream, ", ", "task", log->name);
-    ls_json_put_member(stream, ", ", "message", text);
-    (void)fputs("}\n", stream);
+    ls_json_print(stream, "{'time': '%-s.%03dZ', 'level': %s, 'task': %s, 'message': %s}\n", when,
+                  (int)(now.tv_nsec / 1000000), levels[level], log->name, text);
     if (!fclose(stream)) (void)fputs(line, stderr);
 }
 

@@ -38,9 +38,7 @@ static void print_metrics(FILE *out, const ls_callback_call *call) {
     for (size_t i = 0; i < call->log_count; i++) {
         double value = call->logs[i].value;
         if (value - value != 0) continue;
-        (void)fprintf(out, "%s{\"name\": ", first ? "" : ", ");
-        ls_json_put(out, call->logs[i].name);
-        (void)ls_plain_print(out, ", \"value\": \"%.9g\"}", value);
+        ls_json_print(out, "%-s{'name': %s, 'value': '%.9g'}", first ? "" : ", ", call->logs[i].name, value);
         first = false;
     }
 }

@@ -12,13 +12,11 @@
 #include "base/text.h"
 
 static void put_column(FILE *out, const struct ls_column *column, bool scaled) {
-    ls_json_put_member(out, "{", "name", column->name);
+    ls_json_print(out, "{'name': %s", column->name);
     if (!column->words && scaled)
-        (void)ls_plain_print(out, ", \"mean\": %.17g, \"deviation\": %.17g", column->mean, column->deviation);
-    for (int64_t i = 0; i < column->categories.count; i++) {
-        (void)fputs(i ? ", " : ", \"categories\": [", out);
-        ls_json_put(out, column->categories.names[i]);
-    }
+        ls_json_print(out, ", 'mean': %.17g, 'deviation': %.17g", column->mean, column->deviation);
+    for (int64_t i = 0; i < column->categories.count; i++)
+        ls_json_print(out, "%-s%s", i ? ", " : ", \"categories\": [", column->categories.names[i]);
     (void)fputs(column->words ? "]}" : "}", out);
 }
 

@@ -31,10 +31,7 @@ void ls_chrome_time(FILE *out, const char *key, int64_t time) {
 }
 
 static void print_label(FILE *out, int rank, int tid, const char *what, const char *name) {
-    (void)fprintf(out, "{\"name\": \"%s\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": ", what, rank,
-                  tid);
-    ls_json_put(out, name);
-    (void)fprintf(out, "}}");
+    ls_json_print(out, "{'name': %s, 'ph': 'M', 'pid': %d, 'tid': %d, 'args': {'name': %s}}", what, rank, tid, name);
 }
 
 void ls_chrome_process(FILE *out, int rank) {

@@ -54,16 +54,14 @@ void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span
     FILE *out = file->out;
     int64_t ended = span->ended ? span->ended : ls_now();
     int64_t begun = span->begun ? span->begun : ended;
-    ls_json_put_member(out, ",\n{", "name", span->name);
-    (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->config.rank, LS_FLIGHT_THREAD);
+    ls_json_print(out, ",\n{'name': %s, 'ph': 'X', 'pid': %d, 'tid': %d", span->name, file->config.rank,
+                  LS_FLIGHT_THREAD);
     ls_chrome_time(out, "ts", begun + file->offset);
     ls_chrome_time(out, "dur", ended - begun);
-    (void)fprintf(out, ", \"args\": {\"sequence\": %llu", (unsigned long long)span->sequence);
-    ls_json_put_member(out, ", ", "kind", span->kind);
-    ls_json_put_member(out, ", ", "dtype", span->dtype);
-    if (span->algorithm) ls_json_put_member(out, ", ", "algorithm", span->algorithm);
-    ls_json_put_member(out, ", ", "state", span->state);
-    (void)fprintf(out, ", \"count\": %llu, \"bytes\": %llu}}", (unsigned long long)span->count,
+    ls_json_print(out, ", 'args': {'sequence': %llu, 'kind': %s, 'dtype': %s", (unsigned long long)span->sequence,
+                  span->kind, span->dtype);
+    if (span->algorithm) ls_json_print(out, ", 'algorithm': %s", span->algorithm);
+    ls_json_print(out, ", 'state': %s, 'count': %llu, 'bytes': %llu}}", span->state, (unsigned long long)span->count,
                   (unsigned long long)span->bytes);
 }
 
@@ -72,13 +70,12 @@ static void print_end(const struct ls_flight_file *file) {
     char clock[LS_CHROME_CLOCK], host[256] = "";
     ls_chrome_clock(clock);
     (void)gethostname(host, sizeof(host) - 1);
-    (void)fprintf(file->out,
-                  "\n], \"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": %lld,\n\"otherData\": {\"lockstep\": "
-                  "\"%s\", \"flight_record\": true, \"rank\": %d, \"workers\": %d, \"pid\": %d, \"clock\": \"%s\"",
-                  (long long)LS_CHROME_TIME_BASE, LS_VERSION, config->rank, config->size, (int)getpid(), clock);
-    ls_json_put_member(file->out, ", ", "host", host);
-    ls_json_put_member(file->out, ", ", "reason", config->reason);
-    (void)fprintf(file->out, ", \"dropped_collectives\": %llu}}\n", (unsigned long long)config->dropped);
+    ls_json_print(file->out,
+                  "\n], 'displayTimeUnit': 'ms', 'baseTimeNanoseconds': %lld,\n'otherData': {'lockstep': %s, "
+                  "'flight_record': true, 'rank': %d, 'workers': %d, 'pid': %d, 'clock': %s, 'host': %s, 'reason': %s, "
+                  "'dropped_collectives': %llu}}\n",
+                  (long long)LS_CHROME_TIME_BASE, LS_VERSION, config->rank, config->size, (int)getpid(), clock, host,
+                  config->reason, (unsigned long long)config->dropped);
 }
 
 ls_status ls_flight_file_close(struct ls_flight_file *file, char **path) {

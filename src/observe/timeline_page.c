@@ -153,16 +153,13 @@ static void put_row(const struct ls_timeline *timeline, const struct ls_timeline
                     FILE *out) {
     int64_t offset = timeline->ranks[file->rank].offset;
     bool any = false;
-    (void)fprintf(out, "{\"name\": \"rank %d%s\", \"thread\": ", file->rank, file->is_flight ? " (flight)" : "");
-    ls_json_put(out, thread_of(file, tid));
-    (void)fputs(", \"spans\": [", out);
+    ls_json_print(out, "{'name': 'rank %d%-s', 'thread': %s, 'spans': [", file->rank,
+                  file->is_flight ? " (flight)" : "", thread_of(file, tid));
     for (size_t i = 0; i < file->span_count; i++) {
         const struct ls_timeline_span *span = &file->spans[i];
         if (span->tid != tid) continue;
-        (void)fputs(any ? ",\n[" : "\n[", out);
-        ls_json_put(out, span->name);
-        (void)fprintf(out, ", %lld, %lld, %s]", (long long)(span->begun + offset - begin),
-                      (long long)(span->ended - span->begun), span->args);
+        ls_json_print(out, "%-s\n[%s, %lld, %lld, %-s]", any ? "," : "", span->name,
+                      (long long)(span->begun + offset - begin), (long long)(span->ended - span->begun), span->args);
         any = true;
     }
     (void)fputs("]}", out);

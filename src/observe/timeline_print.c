@@ -12,8 +12,7 @@
 
 static void print_span(FILE *out, const struct ls_timeline *timeline, const struct ls_timeline_file *file,
                        const struct ls_timeline_span *span) {
-    ls_json_put_member(out, ",\n{", "name", span->name);
-    (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->rank, span->tid);
+    ls_json_print(out, ",\n{'name': %s, 'ph': 'X', 'pid': %d, 'tid': %d", span->name, file->rank, span->tid);
     ls_chrome_time(out, "ts", span->begun + timeline->ranks[file->rank].offset);
     ls_chrome_time(out, "dur", span->ended - span->begun);
     (void)fprintf(out, ", \"args\": %s}", span->args);
@@ -165,60 +164,51 @@ void ls_timeline_print_text(const struct ls_timeline *timeline, FILE *out) {
 /* ---- JSON ---- */
 
 static void print_json_call(FILE *out, const char *name, const struct ls_timeline_span *call) {
-    (void)fprintf(out, ", \"%s\": ", name);
-    if (!call) {
-        (void)fprintf(out, "null");
-        return;
-    }
-    (void)fprintf(out, "{\"key\": [%lld, %lld], \"what\": ", (long long)call->key.major, (long long)call->key.minor);
-    ls_json_put(out, call->label);
-    (void)fprintf(out, ", \"through\": %s}", call->through ? "true" : "false");
+    if (call)
+        ls_json_print(out, ", '%-s': {'key': [%lld, %lld], 'what': %s, 'through': %i}", name,
+                      (long long)call->key.major, (long long)call->key.minor, call->label, call->through);
+    else
+        ls_json_print(out, ", '%-s': null", name);
 }
 
 static void print_json_rank(FILE *out, const struct ls_timeline *timeline, int index,
                             const struct ls_timeline_span *latest) {
     const struct ls_timeline_rank *rank = &timeline->ranks[index];
-    (void)fprintf(out, "%s{\"rank\": %d, \"standing\": \"%s\"", index ? ", " : "", index,
-                  standings[stands(rank, latest)]);
+    ls_json_print(out, "%-s{'rank': %d, 'standing': %s", index ? ", " : "", index, standings[stands(rank, latest)]);
+    if (rank->file && rank->aligned)
+        ls_json_print(out, ", 'clock_offset_ms': %.6f, 'clock_uncertainty_ms': %.6f", (double)rank->offset / 1e6,
+                      (double)rank->uncertainty / 1e6);
     if (rank->file) {
-        if (rank->aligned)
-            (void)ls_plain_print(out, ", \"clock_offset_ms\": %.6f, \"clock_uncertainty_ms\": %.6f",
-                                 (double)rank->offset / 1e6, (double)rank->uncertainty / 1e6);
-        (void)ls_plain_print(
-            out, ", \"came_last\": %lld, \"late_ms\": %.6f, \"compute_ms\": %.6f, \"wait_ms\": %.6f, \"wire_ms\": %.6f",
-            (long long)rank->came_last, rank->late / 1e6, rank->compute / 1e6, rank->wait / 1e6, rank->wire / 1e6);
+        ls_json_print(out, ", 'came_last': %lld, 'late_ms': %.6f, 'compute_ms': %.6f, 'wait_ms': %.6f, 'wire_ms': %.6f",
+                      (long long)rank->came_last, rank->late / 1e6, rank->compute / 1e6, rank->wait / 1e6,
+                      rank->wire / 1e6);
         print_json_call(out, "last", last_call(rank));
-        ls_json_put_member(out, ", ", "error", rank->file->reason);
+        ls_json_print(out, ", 'error': %s", rank->file->reason);
     }
-    (void)fprintf(out, "}");
+    (void)fputc('}', out);
 }
 
 static void print_json_difference(FILE *out, const struct ls_timeline *timeline) {
-    bool first = true;
-    (void)fprintf(out, ", \"difference\": ");
-    if (!timeline->differs) {
-        (void)fprintf(out, "null");
-        return;
-    }
-    (void)fprintf(out, "{\"key\": [%lld, %lld], \"ranks\": {", (long long)timeline->difference.major,
+    const char *between = "";
+    if (!timeline->differs) return ls_json_print(out, ", 'difference': null");
+    ls_json_print(out, ", 'difference': {'key': [%lld, %lld], 'ranks': {", (long long)timeline->difference.major,
                   (long long)timeline->difference.minor);
     for (int i = 0; i < timeline->workers; i++) {
         const struct ls_timeline_span *own = ls_timeline_find(&timeline->ranks[i], timeline->difference);
         if (!own) continue;
-        (void)fprintf(out, "%s\"%d\": ", first ? "" : ", ", i);
-        ls_json_put(out, own->label);
-        first = false;
+        ls_json_print(out, "%-s'%d': %s", between, i, own->label);
+        between = ", ";
     }
-    (void)fprintf(out, "}}");
+    (void)fputs("}}", out);
 }
 
 void ls_timeline_print_json(const struct ls_timeline *timeline, FILE *out) {
     const struct ls_timeline_span *latest = last_of_all(timeline);
-    (void)fprintf(out, "{\"workers\": %d, \"known\": %d, \"common\": %zu, \"ranks\": [", timeline->workers,
-                  timeline->known, timeline->common);
+    ls_json_print(out, "{'workers': %d, 'known': %d, 'common': %zu, 'ranks': [", timeline->workers, timeline->known,
+                  timeline->common);
     for (int i = 0; i < timeline->workers; i++) print_json_rank(out, timeline, i, latest);
-    (void)fprintf(out, "]");
+    (void)fputc(']', out);
     print_json_difference(out, timeline);
     print_json_call(out, "last", latest);
-    (void)fprintf(out, "}\n");
+    (void)fputs("}\n", out);
 }

@@ -133,9 +133,7 @@ void ls_trace_track_add(struct ls_track *track, const char *name, int64_t begun,
 
 static void print_span(FILE *out, const struct ls_trace *trace, int tid, const struct span *span) {
     const struct ls_span_facts *facts = &span->facts;
-    (void)fprintf(out, ",\n{\"name\": ");
-    ls_json_put(out, span->name);
-    (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", trace->rank, tid);
+    ls_json_print(out, ",\n{'name': %s, 'ph': 'X', 'pid': %d, 'tid': %d", span->name, trace->rank, tid);
     ls_chrome_time(out, "ts", span->begun + trace->offset);
     ls_chrome_time(out, "dur", span->ended - span->begun);
     (void)fprintf(out, ", \"args\": {");

@@ -1,6 +1,7 @@
 /* What TF_CONFIG says, as one JSON object and as text for people; behind `lockstep check`. Opens no port. */
 #include <lockstep/tools.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,8 +27,7 @@ static void put_addresses(FILE *stream, const struct ls_cluster_view *config, en
     bool first = true;
     for (int i = 0; i < config->task_count; i++) {
         if (config->tasks[i].type != type) continue;
-        (void)fputs(first ? "" : ", ", stream);
-        ls_json_put(stream, config->tasks[i].address);
+        ls_json_print(stream, "%-s%s", first ? "" : ", ", config->tasks[i].address);
         first = false;
     }
 }
@@ -58,41 +58,28 @@ static const struct ls_task *leader(const struct ls_cluster_view *config) {
 
 static void put_identity(FILE *stream, const struct ls_cluster_view *config) {
     const struct ls_task *first = leader(config);
-    if (config->cluster_mode)
-        (void)fprintf(stream, ", \"task_type\": \"%s\", \"task_index\": %d", ls_cluster_view_type_name(config->type),
-                      config->index);
-    else
-        (void)fputs(", \"task_type\": null, \"task_index\": null", stream);
-    (void)fprintf(stream, ", \"is_chief\": %s, \"num_workers\": %d", config->is_chief ? "true" : "false",
-                  config->num_workers);
-    if (config->id_in_cluster < 0)
-        (void)fputs(", \"id_in_cluster\": null", stream);
-    else
-        (void)fprintf(stream, ", \"id_in_cluster\": %d", config->id_in_cluster);
-    if (first)
-        (void)fprintf(stream, ", \"collective_leader\": \"%s:%d\"", ls_cluster_view_type_name(first->type),
-                      first->index);
-    else
-        (void)fputs(", \"collective_leader\": null", stream);
+    bool clustered = config->cluster_mode;
+    ls_json_print(stream,
+                  ", 'task_type': %s, 'task_index': %.0f, 'is_chief': %i, 'num_workers': %d, 'id_in_cluster': %.0f, "
+                  "'collective_leader': %s",
+                  clustered ? ls_cluster_view_type_name(config->type) : NULL, clustered ? config->index : (double)NAN,
+                  config->is_chief, config->num_workers,
+                  config->id_in_cluster < 0 ? (double)NAN : config->id_in_cluster, first ? first->name : NULL);
 }
 
 static void print_json_error(FILE *stream, ls_status status) {
-    (void)fputs("{\"valid\": false, \"mode\": null, \"task_type\": null, \"task_index\": null, \"is_chief\": null, "
-                "\"num_workers\": null, \"id_in_cluster\": null, \"collective_leader\": null, \"cluster\": null, "
-                "\"source\": null, \"ignored\": [], \"warnings\": [], \"error\": ",
-                stream);
-    ls_json_put_member(stream, "{", "code", ls_status_name(status));
-    ls_json_put_member(stream, ", ", "message", ls_error());
-    (void)fputs("}}", stream);
+    ls_json_print(stream,
+                  "{'valid': false, 'mode': null, 'task_type': null, 'task_index': null, 'is_chief': null, "
+                  "'num_workers': null, 'id_in_cluster': null, 'collective_leader': null, 'cluster': null, "
+                  "'source': null, 'ignored': [], 'warnings': [], 'error': {'code': %s, 'message': %s}}",
+                  ls_status_name(status), ls_error());
 }
 
 static void put_sources(FILE *stream, const struct ls_resolution *resolution) {
-    (void)fprintf(stream, ", \"source\": \"%s\", \"ignored\": [", resolution->source);
-    for (int i = 0; i < resolution->ignored_count; i++) {
-        (void)fprintf(stream, "%s{\"source\": \"%s\"", i ? ", " : "", resolution->ignored[i].source);
-        ls_json_put_member(stream, ", ", "why", resolution->ignored[i].why);
-        (void)fputc('}', stream);
-    }
+    ls_json_print(stream, ", 'source': %s, 'ignored': [", resolution->source);
+    for (int i = 0; i < resolution->ignored_count; i++)
+        ls_json_print(stream, "%-s{'source': %s, 'why': %s}", i ? ", " : "", resolution->ignored[i].source,
+                      resolution->ignored[i].why);
     (void)fputc(']', stream);
 }
 
@@ -107,10 +94,7 @@ static void print_check_json(FILE *stream, const struct reading *reading) {
     put_cluster(stream, config);
     put_sources(stream, &reading->resolution);
     (void)fputs(", \"warnings\": [", stream);
-    for (int i = 0; i < config->warning_count; i++) {
-        (void)fputs(i ? ", " : "", stream);
-        ls_json_put(stream, config->warnings[i]);
-    }
+    for (int i = 0; i < config->warning_count; i++) ls_json_print(stream, "%-s%s", i ? ", " : "", config->warnings[i]);
     (void)fputs("]}", stream);
 }
 

@@ -67,18 +67,14 @@ static void judge(const struct ls_cluster_view *config, const struct ls_probe *p
 }
 
 static void print_check_connect_json(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
-    (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s\"", rank ? ", " : "", rank, probe->task->name);
-    ls_json_put_member(out, ", ", "address", probe->task->address);
-    ls_json_put_member(out, ", ", "state", finding->state);
-    ls_json_put_member(out, ", ", "why", finding->why);
-    if (probe->state == LS_PROBE_ANSWERED) {
-        ls_json_put_member(out, ", ", "version", finding->version);
-        ls_json_put_member(out, ", ", "phase", finding->phase);
-        ls_json_put_member(out, ", ", "says_it_is", finding->task);
-        ls_json_put_member(out, ", ", "cluster", finding->cluster);
-        (void)ls_plain_print(out, ", \"generation\": %lld, \"round_trip_ms\": %.3f",
-                             (long long)ls_probe_number(probe, "generation"), (double)probe->round_trip / 1e6);
-    }
+    ls_json_print(out, "%-s{'rank': %d, 'task': %s, 'address': %s, 'state': %s, 'why': %s", rank ? ", " : "", rank,
+                  probe->task->name, probe->task->address, finding->state, finding->why);
+    if (probe->state == LS_PROBE_ANSWERED)
+        ls_json_print(out,
+                      ", 'version': %s, 'phase': %s, 'says_it_is': %s, 'cluster': %s, 'generation': %lld, "
+                      "'round_trip_ms': %.3f",
+                      finding->version, finding->phase, finding->task, finding->cluster,
+                      (long long)ls_probe_number(probe, "generation"), (double)probe->round_trip / 1e6);
     (void)fputc('}', out);
 }
 

@@ -122,39 +122,29 @@ void ls_data_print(const char *name, const struct ls_data_facts *facts, int coun
 /* ---- JSON ---- */
 
 static void put_numbers(const char *what, const struct ls_data_numbers *numbers, FILE *out) {
-    const struct {
-        const char *name;
-        double value;
-    } parts[] = {{"lowest", numbers->lowest},
-                 {"highest", numbers->highest},
-                 {"mean", numbers->mean},
-                 {"deviation", numbers->deviation}};
-    (void)fprintf(out, ", \"%s\": ", what);
-    if (!numbers->count) (void)fputs("null", out);
-    for (size_t i = 0; numbers->count && i < sizeof(parts) / sizeof(parts[0]); i++) {
-        (void)fprintf(out, "%s\"%s\": ", i ? ", " : "{", parts[i].name);
-        ls_json_put_number(out, parts[i].value);
-    }
-    if (numbers->count) (void)fprintf(out, ", \"not_finite\": %lld}", (long long)numbers->odd);
+    if (numbers->count)
+        ls_json_print(
+            out, ", '%-s': {'lowest': %.9g, 'highest': %.9g, 'mean': %.9g, 'deviation': %.9g, 'not_finite': %lld}",
+            what, numbers->lowest, numbers->highest, numbers->mean, numbers->deviation, (long long)numbers->odd);
+    else
+        ls_json_print(out, ", '%-s': null", what);
 }
 
 static void put_classes(const struct ls_data_facts *facts, FILE *out) {
     const struct ls_source *source = facts->data->source;
     (void)fputs(", \"classes\": [", out);
-    for (int i = 0; facts->counts && i < source->classes; i++) {
-        ls_json_put_member(out, i ? ", {" : "{", "name", ls_source_class_name(source, i));
-        (void)fprintf(out, ", \"examples\": %lld}", (long long)facts->counts[i]);
-    }
+    for (int i = 0; facts->counts && i < source->classes; i++)
+        ls_json_print(out, "%-s{'name': %s, 'examples': %lld}", i ? ", " : "", ls_source_class_name(source, i),
+                      (long long)facts->counts[i]);
     (void)fputc(']', out);
 }
 
 static void put_split(const struct ls_data_facts *facts, FILE *out) {
     const struct ls_source *source = facts->data->source;
-    (void)fprintf(out, "{\"split\": \"%s\", \"examples\": %lld, \"shape\": [", facts->role,
-                  (long long)facts->data->count);
+    ls_json_print(out, "{'split': %s, 'examples': %lld, 'shape': [", facts->role, (long long)facts->data->count);
     for (int i = 0; i < source->shape.rank; i++)
         (void)fprintf(out, i ? ", %lld" : "%lld", (long long)source->shape.dims[i]);
-    (void)fprintf(out, "], \"type\": \"%s\", \"labels\": \"%s\", \"damaged\": %lld, \"seen\": %lld", kept_type(source),
+    ls_json_print(out, "], 'type': %s, 'labels': %s, 'damaged': %lld, 'seen': %lld", kept_type(source),
                   source->unlabelled        ? "none"
                   : source->targets.numbers ? "numbers"
                                             : "classes",
@@ -166,20 +156,18 @@ static void put_split(const struct ls_data_facts *facts, FILE *out) {
 }
 
 void ls_data_print_json(const char *name, const struct ls_data_facts *facts, int count, const char *hints, FILE *out) {
-    ls_json_put_member(out, "{", "source", name);
-    (void)fprintf(out, ", \"kind\": \"%s\", \"splits\": [", facts->data->source->kind);
+    const char *transform = ls_dataset_transform(facts->data);
+    ls_json_print(out, "{'source': %s, 'kind': %s, 'splits': [", name, facts->data->source->kind);
     for (int i = 0; i < count; i++) {
         if (i) (void)fputs(", ", out);
         put_split(&facts[i], out);
     }
-    (void)fprintf(out, "], \"transform\": %s, \"hints\": [",
-                  ls_dataset_transform(facts->data) ? ls_dataset_transform(facts->data) : "null");
+    ls_json_print(out, "], 'transform': %-s, 'hints': [", transform ? transform : "null");
     for (size_t length, i = 0; *hints; hints += length + 1, i++) {
         char line[512];
         length = strcspn(hints, "\n");
         (void)snprintf(line, sizeof(line), "%.*s", (int)length, hints);
-        if (i) (void)fputs(", ", out);
-        ls_json_put(out, line);
+        ls_json_print(out, "%-s%s", i ? ", " : "", line);
     }
     (void)fputs("]}\n", out);
 }

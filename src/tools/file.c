@@ -35,8 +35,7 @@ void ls_tools_open_streams(void) {
 
 void ls_tools_put_json(FILE *out, const char *name, const char *text) {
     if (!out || !name || !text) return;
-    ls_json_put_member(out, "", name, text);
-    (void)fputs(", ", out);
+    ls_json_print(out, "'%-s': %s, ", name, text);
 }
 
 ls_status ls_tools_fail(ls_status status, const char *text) {

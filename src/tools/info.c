@@ -85,22 +85,13 @@ ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count, char *
 }
 
 static void put_setting(FILE *to, const struct ls_setting_info *info, bool first) {
-    ls_json_put_member(to, first ? "{" : ", {", "name", info->name);
-    ls_json_put_member(to, ", ", "value", info->value);
-    ls_json_put_member(to, ", ", "unit", info->unit);
-    ls_json_put_member(to, ", ", "from", origin(info));
-    ls_json_put_member(to, ", ", "default", info->default_text);
-    ls_json_put_member(to, ", ", "help", info->help);
-    (void)fputc('}', to);
+    ls_json_print(to, "%-s{'name': %s, 'value': %s, 'unit': %s, 'from': %s, 'default': %s, 'help': %s}",
+                  first ? "" : ", ", info->name, info->value, info->unit, origin(info), info->default_text, info->help);
 }
 
 static void put_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
-    ls_json_put_member(to, first ? "{" : ", {", "name", deadline->name);
-    ls_json_put_member(to, ", ", "setting", deadline->setting);
-    (void)ls_plain_print(to, ", \"seconds\": %g", deadline->seconds);
-    ls_json_put_member(to, ", ", "waits", deadline->waits);
-    ls_json_put_member(to, ", ", "then", deadline->then);
-    (void)fputc('}', to);
+    ls_json_print(to, "%-s{'name': %s, 'setting': %s, 'seconds': %g, 'waits': %s, 'then': %s}", first ? "" : ", ",
+                  deadline->name, deadline->setting, deadline->seconds, deadline->waits, deadline->then);
 }
 
 ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, char **json) {

@@ -1,6 +1,7 @@
 /* Text lists tasks in a table; JSON has the same numbers, in bytes and seconds. */
 #include "tools/plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,13 +100,11 @@ static size_t memory_of(const struct ls_tools_planning *planning, int server) {
 static void put_variables(const struct ls_tools_planning *planning, int server, FILE *out) {
     struct kept kept = kept_by(planning, server);
     const char *between = "";
-    (void)fprintf(out, ", \"elements\": %zu, \"part\": %zu, \"memory\": %zu, \"variables\": {", kept.own,
+    ls_json_print(out, ", 'elements': %zu, 'part': %zu, 'memory': %zu, 'variables': {", kept.own,
                   part_of(planning, server), memory_of(planning, server));
     for (size_t v = 0; kept.of && v < kept.count; v++) {
         if (!kept.of[v]) continue;
-        (void)fputs(between, out);
-        ls_json_put(out, variable_name(planning, v));
-        (void)fprintf(out, ": %zu", kept.of[v]);
+        ls_json_print(out, "%-s%s: %zu", between, variable_name(planning, v), kept.of[v]);
         between = ", ";
     }
     (void)fputc('}', out);
@@ -116,67 +115,54 @@ static void put_task(const struct ls_tools_planning *planning, int rank, FILE *o
     const struct ls_traffic *traffic = &planning->round[rank];
     char name[32];
     name_task(planning, rank, name);
-    (void)fprintf(out, "%s{\"task\": \"%s\", \"rank\": %d, \"sent\": %zu, \"received\": %zu", rank ? ", " : "", name,
-                  rank, traffic->sent, traffic->received);
+    ls_json_print(out, "%-s{'task': %s, 'rank': %d, 'sent': %zu, 'received': %zu", rank ? ", " : "", name, rank,
+                  traffic->sent, traffic->received);
     if (rank < planning->workers)
-        (void)fprintf(out, ", \"first_replica\": %d, \"replicas\": %d, \"rows\": %lld, \"memory\": %zu",
-                      planning->first[rank], planning->devices, (long long)rows_of(planning, rank),
-                      planning->worker.bytes);
+        ls_json_print(out, ", 'first_replica': %d, 'replicas': %d, 'rows': %lld, 'memory': %zu", planning->first[rank],
+                      planning->devices, (long long)rows_of(planning, rank), planning->worker.bytes);
     else if (planning->keeps)
         put_variables(planning, rank - planning->workers, out);
     (void)fputc('}', out);
 }
 
-static void put_seconds(const char *name, double seconds, FILE *out) {
-    if (seconds > 0)
-        (void)ls_plain_print(out, ", \"%s\": %.9g", name, seconds);
-    else
-        (void)fprintf(out, ", \"%s\": null", name);
+static double or_null(double seconds) {
+    return seconds > 0 ? seconds : (double)NAN;
 }
 
 static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
     (void)fputs(", \"tables\": [", out);
     for (size_t t = 0; t < planning->terms.table_count; t++) {
         const struct ls_terms_table *table = &planning->terms.tables[t];
-        ls_json_put_member(out, t ? ", {" : "{", "name", variable_name(planning, planning->terms.part_count + t));
-        (void)fprintf(out, ", \"rows\": %lld, \"width\": %lld, \"touched\": %zu}", (long long)table->rows,
+        ls_json_print(out, "%-s{'name': %s, 'rows': %lld, 'width': %lld, 'touched': %zu}", t ? ", " : "",
+                      variable_name(planning, planning->terms.part_count + t), (long long)table->rows,
                       (long long)table->width, ls_tools_plan_touched(planning, 0, table));
     }
     (void)fputc(']', out);
 }
 
-static void put_costs(const struct ls_tools_planning *planning, FILE *out) {
-    for (int keeps = 0; keeps < 2; keeps++)
-        (void)ls_plain_print(out, "%s{\"recompute\": \"%s\", \"arena_bytes\": %zu, \"moved_bytes\": %.0f}",
-                             keeps ? ", " : ", \"layers\": [", keeps ? "never" : "always",
-                             planning->worker.costs[keeps].arena, planning->worker.costs[keeps].moved);
-    (void)fputc(']', out);
-}
-
 static void print_json(const struct ls_tools_planning *planning, FILE *out) {
-    const ls_model *model = planning->model;
+    const struct ls_tools_worker_cost *worker = &planning->worker;
     double step = ls_plan_wire_step(planning);
-    (void)fprintf(out,
-                  "{\"strategy\": \"%s\", \"workers\": %d, \"servers\": %d, \"replicas\": %d, \"batch\": %lld, "
-                  "\"parameters\": %zu, \"moments\": %d, \"copies\": %d, \"steps\": %d",
+    ls_json_print(out,
+                  "{'strategy': %s, 'workers': %d, 'servers': %d, 'replicas': %d, 'batch': %lld, 'parameters': %zu, "
+                  "'moments': %d, 'copies': %d, 'steps': %d, 'all_reduce': %s, 'planned_bytes': %lld, "
+                  "'arena_bytes': %lld, 'load': %.6g",
                   planning->options->kind, planning->workers, planning->servers, planning->workers * planning->devices,
                   (long long)planning->batch, count_parameters(planning),
-                  ls_optimizer_moments(&model->progress.step.rule), planning->keeps ? planning->copies : 0,
-                  planning->meets ? planning->strategy->local.sync_every : 1);
-    ls_json_put_member(out, ", ", "all_reduce", planning->algorithm);
-    (void)fprintf(out, ", \"planned_bytes\": %lld, \"arena_bytes\": %lld, \"load\": ",
-                  (long long)planning->worker.memory.planned_bytes, (long long)planning->worker.memory.arena_bytes);
-    if (planning->keeps)
-        (void)ls_plain_print(out, "%.6g", load_of_servers(planning));
-    else
-        (void)fputs("null", out);
-    put_seconds("compute_seconds", planning->worker.compute, out);
-    put_seconds("wire_seconds", ls_plan_wire_seconds(planning, planning->round), out);
-    put_seconds("step_seconds", step, out);
-    put_seconds("examples_per_second", step > 0 ? (double)planning->batch / step : 0, out);
+                  ls_optimizer_moments(&planning->model->progress.step.rule), planning->keeps ? planning->copies : 0,
+                  planning->meets ? planning->strategy->local.sync_every : 1, planning->algorithm,
+                  (long long)worker->memory.planned_bytes, (long long)worker->memory.arena_bytes,
+                  planning->keeps ? load_of_servers(planning) : (double)NAN);
+    ls_json_print(out,
+                  ", 'compute_seconds': %.9g, 'wire_seconds': %.9g, 'step_seconds': %.9g, 'examples_per_second': %.9g",
+                  or_null(worker->compute), or_null(ls_plan_wire_seconds(planning, planning->round)), or_null(step),
+                  step > 0 ? (double)planning->batch / step : (double)NAN);
     put_tables(planning, out);
-    put_costs(planning, out);
-    (void)fputs(", \"tasks\": [", out);
+    for (int keeps = 0; keeps < 2; keeps++)
+        ls_json_print(out, "%-s{'recompute': %s, 'arena_bytes': %zu, 'moved_bytes': %.0f}",
+                      keeps ? ", " : ", \"layers\": [", keeps ? "never" : "always", worker->costs[keeps].arena,
+                      worker->costs[keeps].moved);
+    (void)fputs("], \"tasks\": [", out);
     for (int r = 0; r < planning->workers + planning->servers; r++) put_task(planning, r, out);
     (void)fputs("]}\n", out);
 }

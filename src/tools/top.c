@@ -3,6 +3,7 @@
  * collectives is the one that the others wait for: what it spends there is the wire's, what others spend more is
  * waiting. */
 #include <lockstep/tools.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
@@ -18,7 +20,6 @@
 #include "resolver/tf_config.h"
 #include "tools/probe.h"
 #include "tools/top.h"
-#include "base/plain.h"
 
 #define ASK_SECONDS ((double)LS_TOP_TIMEOUT / (double)LS_SECOND) /* for answers */
 #define NOTABLE     0.05 /* share of the time that others wait, from which a rank is called a straggler */
@@ -151,59 +152,40 @@ int64_t ls_top_generation(const struct ls_top_table *table) {
     return newest;
 }
 
+/* A parameter server has no steps. */
 static void print_json_row(FILE *out, const struct ls_top_table *table, int rank) {
     const struct ls_top_row *row = &table->rows[rank];
+    const struct ls_probe *now = row->now;
+    bool works = rank < table->config->num_workers, first = !rank || rank == table->config->num_workers;
     char phase[32];
-    (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s\", \"known\": %s", rank ? ", " : "", rank, row->now->task->name,
-                  row->known ? "true" : "false");
-    if (row->known) {
-        (void)ls_plain_print(
-            out,
-            ", \"phase\": \"%s\", \"generation\": %lld, \"step\": %lld, \"steps\": %lld, \"seconds\": %.6f, "
-            "\"compute\": %.6f, \"wait\": %.6f, \"wire\": %.6f",
-            ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "generation"),
-            (long long)ls_probe_number(row->now, "step"), (long long)row->steps, row->seconds, 1 - row->inside,
-            row->inside - table->least, table->least);
-        (void)ls_plain_print(
-            out,
-            ", \"collectives\": %lld, \"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, "
-            "\"up\": %.3f, \"restarts\": %lld, \"present_collective_seconds\": %.6f",
-            (long long)ls_probe_number(row->now, "collectives"), (long long)ls_probe_number(row->now, "bytes"),
-            (double)row->bytes / row->seconds, (long long)ls_probe_number(row->now, "resident"), ls_top_up(row->now),
-            (long long)ls_probe_number(row->now, "restarts"), row->stuck);
-    }
-    (void)fputc('}', out);
-}
-
-static void print_json_server(FILE *out, const struct ls_top_row *row, bool first) {
-    char phase[32];
-    (void)fprintf(out, "%s{\"task\": \"%s\", \"known\": %s", first ? "" : ", ", row->now->task->name,
-                  row->known ? "true" : "false");
+    ls_json_print(out, "%-s{'task': %s, 'known': %i", first ? "" : ", ", now->task->name, row->known);
+    if (works) ls_json_print(out, ", 'rank': %d", rank);
     if (row->known)
-        (void)ls_plain_print(out,
-                             ", \"phase\": \"%s\", \"generation\": %lld, \"seconds\": %.6f, \"collectives\": %lld, "
-                             "\"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, \"up\": %.3f",
-                             ls_probe_text(row->now, "phase", phase, sizeof(phase)),
-                             (long long)ls_probe_number(row->now, "generation"), row->seconds,
-                             (long long)ls_probe_number(row->now, "collectives"),
-                             (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
-                             (long long)ls_probe_number(row->now, "resident"), ls_top_up(row->now));
+        ls_json_print(out,
+                      ", 'phase': %s, 'generation': %lld, 'seconds': %.6f, 'collectives': %lld, 'bytes': %lld, "
+                      "'bytes_per_second': %.0f, 'resident': %lld, 'up': %.3f",
+                      ls_probe_text(now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(now, "generation"),
+                      row->seconds, (long long)ls_probe_number(now, "collectives"),
+                      (long long)ls_probe_number(now, "bytes"), (double)row->bytes / row->seconds,
+                      (long long)ls_probe_number(now, "resident"), ls_top_up(now));
+    if (row->known && works)
+        ls_json_print(out,
+                      ", 'step': %lld, 'steps': %lld, 'compute': %.6f, 'wait': %.6f, 'wire': %.6f, 'restarts': %lld, "
+                      "'present_collective_seconds': %.6f",
+                      (long long)ls_probe_number(now, "step"), (long long)row->steps, 1 - row->inside,
+                      row->inside - table->least, table->least, (long long)ls_probe_number(now, "restarts"),
+                      row->stuck);
     (void)fputc('}', out);
 }
 
 static void print_top_json(FILE *out, const struct ls_top_table *table) {
-    (void)fprintf(out, "{\"workers\": %d, \"generation\": %lld, \"straggler\": ", table->config->num_workers,
-                  (long long)ls_top_generation(table));
-    if (table->straggler >= 0)
-        (void)fprintf(out, "%d", table->straggler);
-    else
-        (void)fprintf(out, "null");
-    (void)fprintf(out, ", \"ranks\": [");
-    for (int rank = 0; rank < table->config->num_workers; rank++) print_json_row(out, table, rank);
-    (void)fprintf(out, "], \"servers\": [");
-    for (int i = 0; i < table->config->num_servers; i++)
-        print_json_server(out, &table->rows[table->config->num_workers + i], !i);
-    (void)fprintf(out, "]}\n");
+    int workers = table->config->num_workers;
+    ls_json_print(out, "{'workers': %d, 'generation': %lld, 'straggler': %.0f, 'ranks': [", workers,
+                  (long long)ls_top_generation(table), table->straggler < 0 ? (double)NAN : table->straggler);
+    for (int rank = 0; rank < workers; rank++) print_json_row(out, table, rank);
+    (void)fputs("], \"servers\": [", out);
+    for (int i = 0; i < table->config->num_servers; i++) print_json_row(out, table, workers + i);
+    (void)fputs("]}\n", out);
 }
 
 /* ---- the whole ---- */

@@ -1,6 +1,7 @@
 /* Tests of base/json: any bytes become a string that a parser takes. */
 #include "base/json.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -37,6 +38,20 @@ TEST(known_texts) {
         ck_assert_str_eq(json, known[i].json);
         free(json);
     }
+}
+
+TEST(values_in_a_format) {
+    const char *volatile none = NULL;
+    char *json;
+    size_t size;
+    FILE *stream = open_memstream(&json, &size);
+    ls_json_print(stream, "%-s{'a': %s, 'b': %s, '%-s': [%i, %i, %d, %lld, %zu, %llu, %03d]}", ", ", "it's", none, "c",
+                  true, false, -1, -5000000000LL, (size_t)7, 18446744073709551615ULL, 9);
+    ls_json_print(stream, " %.3f %g %.9g %.0f", 0.5, 1e300 * 1e300, 0.1, (double)NAN);
+    ck_assert_int_eq(fclose(stream), 0);
+    ck_assert_str_eq(json, ", {\"a\": \"it's\", \"b\": null, \"c\": [true, false, -1, -5000000000, 7, "
+                           "18446744073709551615, 009]} 0.500 null 0.1 null");
+    free(json);
 }
 
 /* Characters of UTF-8 and nothing below a space, whatever the bytes; no character is lost. */
