@@ -2,8 +2,7 @@
 """Tests that take long, have one outcome for the same sources, and prove something about few files: models, large fleets, arithmetic of
 all numbers. scripts/test leaves one out in a build while tests/proved has the digest of the files that it guards. A change of these runs it at once.
 
-usage: tests/proofs.py LOG...                 writes to tests/proved which of them passed, by these testlogs of meson, with the sources of now
-       tests/proofs.py --stands FOLDER NAME  exit status 0 if that test's proof stands in the build folder FOLDER"""
+usage: tests/proofs.py LOG...  writes to tests/proved which of them passed, by these testlogs of meson, with the sources of now"""
 import functools
 import glob
 import hashlib
@@ -28,7 +27,8 @@ GUARDS = {
     "end_to_end/learned": ("src/base/*", *("src/%s/**" % room for room in ("data", "device", "model", "gradients", "train")),
                            "tests/end_to_end/learned_test.py", "tests/end_to_end/images_test.py"),
     "house/plugin": GPU,
-    "cli/gpu_check": (*GPU, "src/model/**", "src/gradients/*", "src/train/*", "scripts/gpu-check", "scripts/gpu_check/*", "tests/cli/gpu_check.py"),
+    "cli/gpu_check": (*GPU, "src/model/**", "src/gradients/*", "src/train/*", "scripts/gpu-check", "scripts/gpu_check/*",
+                      "tests/cli/gpu_check.py", "tests/recovery/job.py"),
     **{"device/%s-gpu" % subject: GPU for subject in ("queue", "device", "loss", "dense", "products", "optimizer", "report", "image", "half",
                                                       "batch_norm", "elements", "conformance")},
     **{"cluster/%s_star" % subject: CONTROL for subject in ("exchange", "leave", "heartbeat", "lost", "missing", "refusal")},
@@ -78,6 +78,4 @@ def write(paths):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--stands"]:
-        sys.exit(not stands(*sys.argv[2:]))
     write(sys.argv[1:])

@@ -7,9 +7,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import builds
 from run import say
 
-from .machine import ROOT
+from . import ROOT
 from .tests import PROGRAMS
 
 BUILD = ROOT / "build-gpu"
@@ -20,9 +21,8 @@ SYSTEM = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util|gc
 
 
 def build():
-    if not (BUILD / "build.ninja").exists():
-        subprocess.run(["meson", "setup", BUILD, "-Dcuda=enabled", "-Dnccl=enabled"], cwd=ROOT, check=True)
-    subprocess.run(["ninja", "-C", BUILD], check=True)
+    builds.configure(BUILD, "-Dcuda=enabled", "-Dnccl=enabled")
+    builds.build(BUILD)
 
 
 def files(built):

@@ -2,15 +2,15 @@
 given to do."""
 import os
 import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "bench"))
-from run import Failure, kill_all, run_all, start, tail  # noqa: E402
+from run import Failure, kill_all, run_all, start, tail
+
+from . import ROOT
 
 FIND_CUDA = """
 import glob, os, sysconfig
@@ -27,30 +27,25 @@ def need(truth, text):
         raise Bad(text)
 
 
-@dataclass
-class Sizes:
-    """What the parts are given to do."""
-    image: int  # pixels of a side
-    limit: int  # examples of an epoch
-    batch: int
-    steps: int  # whose losses are compared
-    models: tuple
-    workers: tuple  # how many there are
-    communications: tuple
-    bytes: str  # of lockstep bench
-    kill_epochs: int  # long enough to kill somebody while they last
-    subjects: tuple  # of the tests of tests/device; empty: all
-    speed: tuple  # options of bench/gpu
-
-
-ON_GPU = Sizes(image=64, limit=640, batch=32, steps=20, models=("mlp", "lenet", "mobilenet_v2", "resnet50"), workers=(2, 4),
-               communications=("nccl", "auto", "ring"), bytes="4K,1M,64M", kill_epochs=40, subjects=(),
-               speed=("--batch", 256, "--steps", 20, "--precisions", "float32", "mixed_bfloat16", "--roofline"))
+# What the parts are given to do.
+ON_GPU = SimpleNamespace(
+    image=64,  # pixels of a side
+    limit=640,  # examples of an epoch
+    batch=32,
+    steps=20,  # whose losses are compared
+    models=("mlp", "lenet", "mobilenet_v2", "resnet50"),
+    workers=(2, 4),  # how many there are
+    communications=("nccl", "auto", "ring"),
+    bytes="4K,1M,64M",  # of lockstep bench
+    kill_epochs=40,  # long enough to kill somebody while they last
+    subjects=(),  # of the tests of tests/device; empty: all
+    speed=("--batch", 256, "--steps", 20, "--precisions", "float32", "mixed_bfloat16", "--roofline"))  # of bench/gpu
 # Each part runs as on a GPU, a thousand times slower: one or two of each size.
-EMULATED = Sizes(image=16, limit=16, batch=8, steps=2, models=("mlp", "lenet"), workers=(2,), communications=("nccl",),
-                 bytes="4K", kill_epochs=12, subjects=("elements", "loss", "report"),
-                 speed=("--batch", 1, "--steps", 1, "--image-size", 32, "--models", "mobilenet_v2", "--precisions", "float32",
-                        "--leave-out", "eager", "compiled", "--roofline", "--ops", "batch norm"))
+EMULATED = SimpleNamespace(
+    image=16, limit=16, batch=8, steps=2, models=("mlp", "lenet"), workers=(2,), communications=("nccl",), bytes="4K",
+    kill_epochs=12, subjects=("elements", "loss", "report"),
+    speed=("--batch", 1, "--steps", 1, "--image-size", 32, "--models", "mobilenet_v2", "--precisions", "float32",
+           "--leave-out", "eager", "compiled", "--roofline", "--ops", "batch norm"))
 
 
 @dataclass
@@ -59,7 +54,7 @@ class Machine:
     python: str  # one that may have torch
     own: dict  # the environment of lockstep's programs
     ends: float  # of the part that runs, by the monotonic clock
-    sizes: Sizes = field(default_factory=lambda: ON_GPU)
+    sizes: SimpleNamespace
 
     def left(self):
         return max(0.1, self.ends - time.monotonic())

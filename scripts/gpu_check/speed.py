@@ -3,7 +3,8 @@ import os
 
 from run import say
 
-from .machine import ROOT, has_torch, need
+from . import ROOT
+from .machine import has_torch, need
 
 
 def check_speed(machine):

@@ -1,13 +1,10 @@
 """Several workers on the one GPU: NCCL takes ranks with different host ids there. Replicas that stay equal, and a worker
 that is killed."""
-import os
 import re
-import signal
-import subprocess
-import tempfile
 import time
 
-from run import kill_all, last_object, start, tail, tensorflow_tasks
+from job import Job
+from run import last_object, tensorflow_tasks
 
 from .machine import Bad, need
 from .training import train
@@ -46,74 +43,54 @@ def check_workers(machine):
     return "equal replicas, and twice the same bits: " + ", ".join(texts) + "\n" + bench_workers(machine)
 
 
-def wait_for(machine, log, pattern, limit):
-    deadline = time.monotonic() + min(limit, machine.left())
-    while time.monotonic() < deadline:
-        log.seek(0)
-        match = re.search(pattern, log.read())
-        if match:
-            return match
-        time.sleep(0.02)
-    raise Bad(f"no line '{pattern}' in its time; the last were:\n{tail(log)}")
-
-
-class Job:
-    """Two workers over NCCL, each with a file of what it says."""
-
-    def __init__(self, machine, *more):
-        self.command = machine.lockstep(*train(machine, "--model", "lenet", *more, "--communication", "nccl"))
-        self.command[self.command.index("-1")] = "1"
-        self.environments = cluster(machine, 2, LOCKSTEP_REJOIN_TIMEOUT="60")
-        self.children = []
-
-    def start(self, rank, output):
-        log = tempfile.TemporaryFile("a+", errors="replace")  # who reads it moves no writer
-        self.children.append((start(self.command, self.environments[rank], output, log), log))
-        return self.children[-1]
-
-
 # What the survivor says, in NCCL's words or in the cluster's, whoever hears of it first.
 GIVEN_UP = r"warning: (.*); waiting up to [0-9.]+ s for it to come back"
 
 
-def lose_one(machine, job, output):
-    """What is told of it: seconds until the survivor has given up, and until all were there again. Who kills waits for
-    the second epoch."""
-    survivor, log = job.start(0, output)
-    lost, _ = job.start(1, subprocess.DEVNULL)
-    wait_for(machine, log, r"gradients of 2 GPUs are added by NCCL", 60)
-    wait_for(machine, output, r"Epoch 2/", 60)
-    need(survivor.poll() is None and lost.poll() is None, f"it ended before the kill:\n{tail(log)}")
-    os.killpg(lost.pid, signal.SIGKILL)
-    killed = time.monotonic()
-    given_up = wait_for(machine, log, GIVEN_UP, 10)
-    noticed = time.monotonic() - killed
-    job.start(1, subprocess.DEVNULL)
-    match = wait_for(machine, log, r"all 2 workers are there after ([0-9.]+) s", 60)
-    try:
-        survivor.wait(machine.left())
-    except subprocess.TimeoutExpired as error:
-        raise Bad(f"the survivor did not end in its time:\n{tail(log)}") from error
-    need(survivor.returncode == 0, f"the survivor ended with {survivor.returncode}:\n{tail(log)}")
-    need(noticed <= 2, f"the survivor gave up {noticed:.2f} s after the kill: more than 2 s")
-    log.seek(0)
-    left = ", NCCL left behind in an abort" if "NCCL has not aborted" in log.read() else ""
-    unnamed = "" if "worker:1 " in given_up[1] else f" without its name ({given_up[1]})"
-    return (f"given up {noticed:.2f} s after the kill{unnamed}, formed anew {match[1]} s after (the start of the process "
-            f"included){left}")
+class Loss:
+    """A hook: kills the second worker in the second epoch, and starts it anew when the other one has given up."""
+
+    def __init__(self):
+        self.killed = self.seconds = self.words = None  # words: in which the other one has given up, so late
+
+    def __call__(self, job):
+        survivor, lost = job.lives[0][0], job.lives[1][0]
+        if self.killed is None and "Epoch 2/" in survivor.output():
+            need(survivor.status is None and lost.status is None, f"it ended before the kill:\n{survivor.errors()[-1000:]}")
+            self.killed = time.monotonic()
+            lost.kill()
+        elif self.killed and not self.words:
+            self.words, self.seconds = re.search(GIVEN_UP, survivor.errors()), time.monotonic() - self.killed
+            job.restart = bool(self.words)
+
+
+def train_two(machine, *hooks):
+    """Two workers over NCCL: the digest of the first one's weights, and what it said."""
+    command = machine.lockstep(*train(machine, "--model", "lenet", "--epochs", machine.sizes.kill_epochs,
+                                      "--communication", "nccl", "--verbose", 1))
+    tasks = cluster(machine, 2, LOCKSTEP_REJOIN_TIMEOUT="60", LOCKSTEP_ALGORITHM="auto")
+    job = Job(2, command[1:], tasks[0], program=command[0], restart=False,
+              task_environment=lambda rank: {"NCCL_HOSTID": tasks[rank]["NCCL_HOSTID"]})
+    with job.folder:
+        try:
+            job.start_all().finish(hooks, machine.left())
+        except AssertionError as error:
+            raise Bad(str(error)) from error
+        life = job.lives[0][0]
+        need(life.status == 0, f"the survivor ended with {life.status}:\n{life.errors()[-1000:]}")
+        return life.result()["weights_sha256"], life.errors()
 
 
 def check_kill(machine):
     """One of two workers over NCCL is killed and comes back: the other one goes on in its process, to the same weights."""
-    more = ("--epochs", machine.sizes.kill_epochs)
-    whole = train_cluster(machine, 2, "nccl", *more)["weights_sha256"]
-    job = Job(machine, *more)
-    with tempfile.TemporaryFile("a+", errors="replace") as output:
-        try:
-            told = lose_one(machine, job, output)
-        finally:
-            kill_all(job.children)
-        output.seek(0)
-        again = last_object(output.read())["weights_sha256"]
+    loss, (whole, _) = Loss(), train_two(machine)
+    again, said = train_two(machine, loss)
+    need("gradients of 2 GPUs are added by NCCL" in said, "NCCL adds no gradients")
+    need(loss.words, "nobody was lost, or nobody noticed")
+    need(loss.seconds <= 2, f"the survivor gave up {loss.seconds:.2f} s after the kill: more than 2 s")
     need(again == whole, "the weights are not those of the undisturbed training")
-    return f"{told}, same weights"
+    back = re.search(r"all 2 workers are there after ([0-9.]+) s", said)
+    left = ", NCCL left behind in an abort" if "NCCL has not aborted" in said else ""
+    unnamed = "" if "worker:1 " in loss.words[1] else f" without its name ({loss.words[1]})"
+    return (f"given up {loss.seconds:.2f} s after the kill{unnamed}, formed anew {back[1]} s after (the start of the process "
+            f"included){left}, same weights")

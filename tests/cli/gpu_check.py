@@ -13,7 +13,7 @@ import cli
 
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "scripts/gpu-check"
 BUILD = Path(cli.LOCKSTEP).parent
-sys.path[:0] = [str(SCRIPT.parent), str(SCRIPT.parent.parent / "bench")]
+sys.path.insert(0, str(SCRIPT.parent))
 from gpu_check import machine, tests, training, workers  # noqa: E402
 # In compute-sanitizer's place: notes how it was called, and runs what it was given, or does what it is told.
 STAND_IN = """#!/bin/sh

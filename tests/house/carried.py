@@ -2,24 +2,20 @@
 test that runs on the emulated GPU is among them.
 
 usage: carried.py BUILD"""
-import json
 import os
 import sys
 from pathlib import Path
 
 import house
 
-sys.path[:0] = [os.path.join(house.ROOT, folder) for folder in ("bench", "scripts")]
+sys.path.insert(0, os.path.join(house.ROOT, "scripts"))
 from gpu_check import carry, machine, tests  # noqa: E402
-
-
-def introspect(build, what):
-    return json.loads((build / f"meson-info/intro-{what}.json").read_text(encoding="utf-8"))
+import builds  # noqa: E402
 
 
 def built(build):
     """The files that the build makes, a library also by the name that programs look for."""
-    targets = [target for target in introspect(build, "targets") if target["build_by_default"]]
+    targets = [target for target in builds.introspect(build, "targets") if target["build_by_default"]]
     names = [os.path.relpath(name, build) for target in targets for name in target["filename"]]
     return set(names) | {name.partition(".so.")[0] + ".so." + name.partition(".so.")[2].partition(".")[0]
                          for name in names if ".so." in name}
@@ -27,7 +23,7 @@ def built(build):
 
 def emulated(build):
     """The programs that a test runs on the emulated GPU."""
-    return {os.path.relpath(test["cmd"][0], build / "tests") for test in introspect(build, "tests")
+    return {os.path.relpath(test["cmd"][0], build / "tests") for test in builds.introspect(build, "tests")
             if "LOCKSTEP_TEST_DEVICE" in test["env"]}
 
 

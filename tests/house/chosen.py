@@ -2,7 +2,6 @@
 
 usage: chosen.py BUILD"""
 import fnmatch
-import json
 import os
 import re
 import sys
@@ -10,6 +9,7 @@ import sys
 import house
 
 sys.path.insert(0, os.path.join(house.ROOT, "tests"))
+import builds  # noqa: E402
 import proofs  # noqa: E402
 
 # Tests that a build has only where CUDA's compiler or NCCL is.
@@ -17,13 +17,12 @@ OPTIONAL = ("cuda/*", "house/plugin", "*/*-gpu*")
 
 
 def names_in(script):
-    """The words of its arrays that have a slash."""
-    arrays = re.findall(r"\b\w+=\(([^)]*)\)", script)
-    return {word.strip("'") for array in arrays for word in array.split() if re.fullmatch(r"'?[a-z_*]+/[a-z0-9_*-]+'?", word)}
+    """The words of its lists that have a slash."""
+    lists = re.findall(r'"([^"]*)"(?:"")?\.split\(\)', script)
+    return {word for words in lists for word in words.split() if "/" in word}
 
 
-with open(os.path.join(sys.argv[1], "meson-info", "intro-tests.json"), encoding="utf-8") as listed:
-    tests = [test["name"] for test in json.load(listed)]
+tests = [test["name"] for test in builds.introspect(sys.argv[1], "tests")]
 results = house.Results()
 for place, chosen in (("scripts/test", names_in(house.read("scripts/test"))), ("tests/proofs.py", set(proofs.GUARDS))):
     assert chosen
