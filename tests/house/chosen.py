@@ -24,7 +24,7 @@ def names_in(script):
 
 tests = [test["name"] for test in builds.introspect(sys.argv[1], "tests")]
 results = house.Results()
-for place, chosen in (("scripts/test", names_in(house.read("scripts/test"))), ("tests/proofs.py", set(proofs.GUARDS))):
+for place, chosen in (("tests/run.py", names_in(house.read("tests/run.py"))), ("tests/proofs.py", set(proofs.GUARDS))):
     assert chosen
     needed = sorted(name for name in chosen if not any(fnmatch.fnmatch(name, pattern) for pattern in OPTIONAL))
     results.check(f"each test that {place} names is one", [f"{name}: no test" for name in needed if not fnmatch.filter(tests, name)])
