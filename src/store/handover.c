@@ -284,7 +284,8 @@ static ls_status take_tables(struct plan *plan) {
     struct ls_handover *handover = plan->handover;
     const struct ls_table_move move = {handover->group, handover->terms, plan->own,  plan->serves ? plan->next : NULL,
                                        plan->old,       plan->holders,   plan->root, handover->tables};
-    int64_t source = handover->tables ? 1 : handover->tables_elsewhere ? 2 : 0;
+    const struct ls_shard_part *first = handover->tables;
+    int64_t source = !first ? 0 : first->copy ? 1 : first->version == LS_PART_ELSEWHERE ? 2 : 0;
     if (!handover->terms->table_count) return LS_OK;
     if (plan->changed != LS_CHANGED_ALL)
         return plan->stays ? LS_OK : ls_handover_tables_from_servers(&move, &handover->moved);

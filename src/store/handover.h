@@ -2,6 +2,7 @@
  * rank computes the same plan from what all have told. */
 #pragma once
 #include "collective/group.h"
+#include "shard/part.h"
 #include "store/memory_check.h"
 
 /* Variables that a program has set since the servers took them. */
@@ -25,16 +26,15 @@ struct ls_handover {
     enum ls_changed changed;            /* a worker; then, set by the call, what has changed on all workers */
     float *blobs[1 + LS_MAX_MOMENTS]; /* a worker: [count] the variables, and where they have changed the moments; NULL:
                                          they are zero */
-    const float *tables;              /* a worker, where all have changed: all rows, [table][1 + moments][rows][width];
-                                         NULL: they are as before the first step, or */
-    bool tables_elsewhere;            /* another worker has them */
-    struct ls_memory_need need;       /* a server */
-    struct ls_kept kept[2];           /* a server: what it has; then the first alone, unless the call failed */
-    int listed;                       /* servers of the cluster, whether they are here or not */
-    bool awaited;                     /* the group has waited for all of them */
-    bool lost;                        /* set by the call: no server has the moments any more */
-    bool waits;                       /* set by the call: no server here has the moments, but a missing server may */
-    size_t moved;                     /* bytes that servers took or drew; set by the call */
+    const struct ls_shard_part *tables; /* a worker, where all have changed: [1 + moments][tables]; NULL: they are as
+                                     before the first step */
+    struct ls_memory_need need;         /* a server */
+    struct ls_kept kept[2];             /* a server: what it has; then the first alone, unless the call failed */
+    int listed;                         /* servers of the cluster, whether they are here or not */
+    bool awaited;                       /* the group has waited for all of them */
+    bool lost;                          /* set by the call: no server has the moments any more */
+    bool waits;                         /* set by the call: no server here has the moments, but a missing server may */
+    size_t moved;                       /* bytes that servers took or drew; set by the call */
 };
 /* By all ranks. UNAVAILABLE: lost, or waits. RESOURCE_EXHAUSTED, on all: a server's need. */
 ls_status ls_handover_run(struct ls_handover *handover, int64_t generation);

@@ -72,14 +72,14 @@ ls_status ls_handover_tables_from_servers(const struct ls_table_move *move, size
 }
 
 ls_status ls_handover_tables_from_worker(const struct ls_table_move *move, size_t *moved) {
-    const float *at = move->tables;
+    size_t tables = move->terms->table_count;
     ls_status status = LS_OK;
     for (size_t t = 0; t < move->terms->table_count && move->next; t++) ls_table_keep(move->next->tables[t]);
     for (size_t t = 0; t < move->terms->table_count; t++)
         for (int b = 0; b <= move->terms->moments && !status; b++) {
             const struct ls_terms_table *table = &move->terms->tables[t];
+            const float *at = move->tables ? move->tables[(size_t)b * tables + t].copy : NULL;
             status = bring_all(move, (struct piece){t, b, move->root, 0, 1, (size_t)table->rows, at}, moved);
-            if (at) at += (size_t)table->rows * (size_t)table->width;
         }
     return status;
 }

@@ -333,15 +333,15 @@ static ls_status fetch_blob(struct ls_group *group, struct fetching *fetching, c
 }
 
 ls_status ls_row_calls_fetch(struct ls_group *group, const struct ls_terms_model *terms,
-                             const struct ls_holding *holding, float *tables) {
+                             const struct ls_holding *holding, const struct ls_shard_part *parts) {
     const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
     ls_status status = LS_OK;
     for (size_t t = 0; t < terms->table_count; t++)
         for (int b = 0; b <= terms->moments && !status; b++) {
             const struct ls_terms_table *table = &terms->tables[t];
             struct fetching fetching = {.layout = layout, .terms = table};
-            status = fetch_blob(group, &fetching, holding ? holding->tables[t]->blobs[b] : NULL, tables);
-            if (tables) tables += (size_t)table->rows * (size_t)table->width;
+            float *to = parts ? parts[ls_part_of_table(terms->moments, terms->table_count, t, b)].copy : NULL;
+            status = fetch_blob(group, &fetching, holding ? holding->tables[t]->blobs[b] : NULL, to);
         }
     return status;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "collective/group.h"
 #include "shard/holding.h"
+#include "shard/part.h"
 #include "store/row_lists.h"
 
 #define LS_STORE_ROWS "rows for the workers"
@@ -26,7 +27,6 @@ ls_status ls_row_calls_take(struct ls_group *group, const struct ls_terms_model 
 ls_status ls_row_calls_apply(const struct ls_terms_model *terms, struct ls_holding *holding, struct ls_device *device,
                              const struct ls_optimizer_step *rule, struct ls_row_step *step);
 void ls_row_calls_free(struct ls_row_step *step);
-/* All rows to rank 0, in pieces: tables [table][1 + moments][rows][width], which rank 0 has. A server gives its
- * holding. */
+/* All rows to rank 0, in pieces: into the copies of parts, a list, which rank 0 has. A server gives its holding. */
 ls_status ls_row_calls_fetch(struct ls_group *group, const struct ls_terms_model *terms,
-                             const struct ls_holding *holding, float *tables);
+                             const struct ls_holding *holding, const struct ls_shard_part *parts);

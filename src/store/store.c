@@ -18,7 +18,6 @@ struct ls_store {
     struct ls_store_norms norms;
     const struct ls_row_leaf *leaves; /* [leaf_count] of the step under way; borrowed */
     int leaf_count;
-    float *tables; /* of the next step, on rank 0; borrowed */
 };
 
 static ls_status tell_terms(const struct ls_store *store) {
@@ -31,18 +30,28 @@ static ls_status tell_terms(const struct ls_store *store) {
     return status ? status : ls_group_broadcast(store->group, LS_BROADCAST(LS_STORE_TERMS, words, count, LS_INT64));
 }
 
+/* Moments and tables change together. */
+static enum ls_changed what_changed(const struct ls_store *store, const struct ls_shard_part *parts) {
+    size_t own = 1 + (size_t)store->terms.moments, count = own + own * store->terms.table_count;
+    if (!parts) return LS_CHANGED_ALL;
+    if (parts->origin == LS_FROM_WORKER) return LS_CHANGED_COPIED;
+    for (size_t i = 1; i < count; i++)
+        if (parts[i].origin != LS_FROM_STEPS) return LS_CHANGED_ALL;
+    return parts->origin == LS_FROM_STEPS ? LS_CHANGED_NOTHING : LS_CHANGED_VARIABLES;
+}
+
 static ls_status meet(const struct ls_store *store, const struct ls_store_config *config) {
+    enum ls_changed changed = what_changed(store, config->parts);
+    const struct ls_shard_part *given = changed == LS_CHANGED_ALL ? config->parts : NULL;
     struct ls_handover handover = {.group = store->group,
                                    .terms = &store->terms,
                                    .version = config->version,
-                                   .changed = config->changed,
+                                   .changed = changed,
                                    .listed = config->listed,
                                    .awaited = config->awaits && *config->awaits,
-                                   .tables = config->tables,
-                                   .tables_elsewhere = config->tables_elsewhere,
+                                   .tables = given ? given + 1 + store->terms.moments : NULL,
                                    .blobs = {config->variables}};
-    for (int m = 0; config->moments && m < store->terms.moments; m++)
-        handover.blobs[1 + m] = (float *)(uintptr_t)config->moments + (size_t)m * config->stride;
+    for (int m = 1; given && m <= store->terms.moments; m++) handover.blobs[m] = given[m].copy;
     ls_status status = ls_handover_run(&handover, config->generation);
     if (handover.lost && config->lost) *config->lost = true;
     if (handover.waits && config->awaits) *config->awaits = true;
@@ -86,12 +95,11 @@ ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first,
     return ls_group_push(store->group, &push);
 }
 
-static ls_status take_moments(struct ls_store *store, float *moments, size_t stride) {
-    bool mine = ls_group_rank(store->group) == 0;
+static ls_status take_moments(struct ls_store *store, const struct ls_shard_part *parts) {
     struct ls_store_pull pull = {.group = store->group, .terms = &store->terms, .to = 0};
     ls_status status = LS_OK;
     for (pull.blob = 1; store->terms.count && pull.blob <= store->terms.moments && !status; pull.blob++) {
-        pull.array = mine ? moments + (size_t)(pull.blob - 1) * stride : NULL;
+        pull.array = parts ? parts[pull.blob].copy : NULL;
         status = ls_store_calls_pull(&pull);
         if (!status) ls_reached("moments");
     }
@@ -110,14 +118,9 @@ ls_status ls_store_pull_rows(struct ls_store *store, const struct ls_row_leaf *l
     return status ? status : ls_row_calls_pull(store->group, &store->terms, leaves, count);
 }
 
-void ls_store_want_tables(struct ls_store *store, float *tables) {
-    store->tables = tables;
-}
-
 ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *stepping) {
     int64_t words[LS_STEP_WORDS];
-    bool fetches = stepping->moments || store->tables;
-    const struct ls_terms_step own = {*stepping->step, store->terms.model, fetches, stepping->keep};
+    const struct ls_terms_step own = {*stepping->step, store->terms.model, stepping->parts != NULL, stepping->keep};
     const struct ls_store_pull pull = {
         .group = store->group, .terms = &store->terms, .to = -1, .array = stepping->array};
     struct ls_terms_step told;
@@ -128,8 +131,8 @@ ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *
         status = ls_row_calls_push(store->group, &store->terms, store->leaves, store->leaf_count);
     if (!status) status = ls_store_norms_pass(&store->norms, &told.step);
     if (!status) status = ls_store_calls_pull_in_turn(&pull, stepping->arrived, stepping->context);
-    if (!status && told.fetch) status = take_moments(store, stepping->moments, stepping->stride);
-    if (!status && told.fetch) status = ls_row_calls_fetch(store->group, &store->terms, NULL, store->tables);
+    if (!status && told.fetch) status = take_moments(store, stepping->parts);
+    if (!status && told.fetch) status = ls_row_calls_fetch(store->group, &store->terms, NULL, stepping->parts);
     return status;
 }
 
@@ -141,8 +144,8 @@ const struct ls_terms_model *ls_store_terms(const struct ls_store *store) {
     return &store->terms;
 }
 
-ls_status ls_store_fetch(struct ls_store *store, float *moments, size_t stride) {
-    int64_t number = moments ? store->terms.model : -1;
+ls_status ls_store_fetch(struct ls_store *store, const struct ls_shard_part *parts) {
+    int64_t number = parts ? store->terms.model : -1;
     ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_FETCH, LS_INT64, &number, 1);
-    return status || number < 0 ? status : take_moments(store, moments, stride);
+    return status || number < 0 ? status : take_moments(store, parts);
 }

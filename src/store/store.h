@@ -11,15 +11,11 @@ struct ls_store_config {
     struct ls_group *group;      /* of workers and servers; borrowed */
     struct ls_terms_model terms; /* copied */
     int64_t generation;
-    int64_t version;         /* steps that are in the variables */
-    enum ls_changed changed; /* since the servers took them */
-    float *variables;        /* [terms.count] host memory; read, and written with the same values */
-    const float *moments;    /* [terms.moments][stride] that have changed; NULL: they are zero */
-    size_t stride;
-    const float *tables; /* as of struct ls_handover */
-    bool tables_elsewhere;
-    int listed; /* servers of the cluster */
-    bool *lost; /* set to true where all servers have lost moments: nothing recovers from it */
+    int64_t version;                   /* steps that are in the variables */
+    float *variables;                  /* [terms.count] host memory; read, and written with the same values */
+    const struct ls_shard_part *parts; /* a list; NULL: all is as before the first step */
+    int listed;                        /* servers of the cluster */
+    bool *lost;                        /* set to true where all servers have lost moments: nothing recovers from it */
     bool
         *awaits; /* set to true where a server that is not here may have them; given so: the group has waited for all */
 };
@@ -34,18 +30,15 @@ int ls_store_servers(const struct ls_store *store);
 /* Brings the rows of this worker's leaves. The rows are borrowed until the next step, which sends their gradients.
  * Collective, before the first push. */
 ls_status ls_store_pull_rows(struct ls_store *store, const struct ls_row_leaf *leaves, int count);
-/* Rank 0 alone calls it: with the next step all rows come into tables, [table][1 + moments][rows][width]. With tables
- * NULL they do not come. */
-void ls_store_want_tables(struct ls_store *store, float *tables);
-/* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With moments, which rank 0
- * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. With keep the
- * servers keep the version before the step, until the next step with keep. A generation begins with the newest version
- * or with the kept one. */
+/* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With parts, a list which
+ * rank 0 alone gives, it brings also all moments and tables into their copies. The step is done when it returns LS_OK.
+ * With keep the servers keep the version before the step, until the next step with keep. A generation begins with the
+ * newest version or with the kept one. */
 struct ls_store_stepping {
     const struct ls_optimizer_step *step;
     bool keep;
-    float *array, *moments;
-    size_t stride;
+    float *array;
+    const struct ls_shard_part *parts;
     ls_store_arrived_fn *arrived; /* told of each range of the variables; may be NULL */
     void *context;
 };
@@ -53,5 +46,5 @@ ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *
 /* Of asynchronous training (session.h): the group and the terms that its sessions are about, borrowed. */
 struct ls_group *ls_store_group(const struct ls_store *store);
 const struct ls_terms_model *ls_store_terms(const struct ls_store *store);
-/* All workers call it between two sessions. If rank 0 gives moments, it gets the servers' moments, stride apart. */
-ls_status ls_store_fetch(struct ls_store *store, float *moments, size_t stride);
+/* All workers call it between two sessions. If rank 0 gives parts, it gets the servers' moments. */
+ls_status ls_store_fetch(struct ls_store *store, const struct ls_shard_part *parts);

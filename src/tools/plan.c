@@ -197,8 +197,8 @@ static ls_status tell_callbacks(const struct ls_tools_planning *planning) {
 }
 
 static size_t bytes_between_meetings(const ls_model *model) {
-    size_t floats = 2 * ls_model_state_count(model);
-    if (ls_model_state_has_outer(model)) floats += model->built.blob_count;
+    size_t floats = 2 * ls_model_state_count(model, LS_PARTS_HERE);
+    if (ls_model_state_outer(model)) floats += model->built.blob_count;
     return floats * sizeof(float);
 }
 

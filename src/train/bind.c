@@ -122,7 +122,6 @@ static ls_status build_report(const ls_model *model, struct ls_model_replica *re
 /* The ops that change the variables. */
 static ls_status attach_updates(ls_model *model, struct ls_model_replica *replica) {
     struct ls_update *optimizer = &replica->updates[LS_UPDATE_OPTIMIZER];
-    struct ls_update *stored = ls_stored_is(model) ? optimizer : &replica->updates[LS_UPDATE_TABLES];
     struct ls_optimizer_blobs blobs = {.count = ls_network_trainable_count(model->built.network),
                                        .parameters = replica->parameters,
                                        .gradients = replica->gradients,
@@ -130,13 +129,10 @@ static ls_status attach_updates(ls_model *model, struct ls_model_replica *replic
                                        .part_count = model->built.part_count};
     memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
     ls_status status = LS_OK;
-    if (stored != optimizer)
-        status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
-    optimizer->built = !status;
-    if (ls_stored_has(model)) {
-        ls_stored_build(model, &stored->op);
-        stored->built = true;
-    }
+    bool own = !ls_stored_is(model);
+    if (own) status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
+    optimizer->built = own && !status;
+    ls_stored_build(model, &replica->updates[LS_UPDATE_STORED]);
     if (!status) status = ls_precision_scaling_build(model, replica);
     return status ? status : build_statistics(model, replica);
 }

@@ -18,7 +18,6 @@
 #include "train/model_build.h"
 #include "train/restored.h"
 #include "train/model_state.h"
-#include "train/stored.h"
 
 #define KEEP      2
 #define CALLBACKS "lockstep.callbacks" /* the tensor of their states, whatever bytes these are */
@@ -31,20 +30,20 @@ struct ls_checkpointing {
     ls_checkpoint_options options; /* folder is ours */
     char *folder;
     int64_t steps_per_epoch, last_position;
-    bool keeper;                 /* this worker uses the folder */
-    uint64_t job;                /* the keeper's number for the folder's lock */
-    bool known;                  /* the others have that number: the fit goes on */
-    bool foreign;                /* another job has the folder */
-    struct ls_folder_lock *lock; /* NULL if not held */
-    bool due;                    /* a checkpoint is */
-    bool failing;                /* the last one could not be written: said already */
-    int64_t submitted;           /* when the newest was */
-    int64_t saved, saved_epochs; /* of the newest that was copied: its position, -1: none; epochs done */
-    bool waits;                  /* it is not submitted yet, as it is not settled */
-    int64_t seen;                /* the position of the call before; -1: there was none */
-    /* parameters, then the optimizer's moments, as in the blobs; the writer's while it is not idle */
-    float *state, *tables;                /* tables: of the keeper, NULL without sparse ones */
-    size_t floats, model_floats;          /* the model's come first, then the callbacks' states */
+    bool keeper;                          /* this worker uses the folder */
+    uint64_t job;                         /* the keeper's number for the folder's lock */
+    bool known;                           /* the others have that number: the fit goes on */
+    bool foreign;                         /* another job has the folder */
+    struct ls_folder_lock *lock;          /* NULL if not held */
+    bool due;                             /* a checkpoint is */
+    bool failing;                         /* the last one could not be written: said already */
+    int64_t submitted;                    /* when the newest was */
+    int64_t saved, saved_epochs;          /* of the newest that was copied: its position, -1: none; epochs done */
+    bool waits;                           /* it is not submitted yet, as it is not settled */
+    int64_t seen;                         /* the position of the call before; -1: there was none */
+    float *state;                         /* the model's parts in blobs, the callbacks' states, tables; the writer's
+                                             while it is not idle */
+    size_t floats, model_floats;          /* without tables; of the parts in blobs */
     struct ls_callback_list *callbacks;   /* borrowed; NULL without callbacks */
     struct ls_training_progress progress; /* the checkpoint's */
     struct ls_checkpoint checkpoint;
@@ -66,42 +65,53 @@ static ls_status check_checkpointing_options(ls_checkpoint_options *options) {
     return ls_override_check(options->overrides);
 }
 
-static void describe_tensor(struct ls_checkpointing *checkpointing, size_t index, int blob, int variable) {
-    const struct ls_network_variable *from = ls_network_variable(checkpointing->model->built.network, variable);
-    char *name = checkpointing->names[index];
-    ls_model_state_name(checkpointing->model, blob, from->name, name, sizeof(checkpointing->names[0]));
-    checkpointing->tensors[index] = (struct ls_checkpoint_tensor){
-        name, from->shape, checkpointing->state + (size_t)blob * checkpointing->model->built.blob_count + from->offset};
-}
-
+/* The keeper alone has rows of tables, behind what all have. */
 static ls_status allocate_state(struct ls_checkpointing *checkpointing) {
-    checkpointing->model_floats = ls_model_state_count(checkpointing->model);
+    const ls_model *model = checkpointing->model;
+    checkpointing->model_floats = ls_model_state_count(model, LS_PARTS_IN_BLOBS);
     checkpointing->floats =
         checkpointing->model_floats + ls_callback_list_state_size(checkpointing->callbacks) / sizeof(float);
-    checkpointing->state = ls_alloc_aligned(checkpointing->floats * sizeof(float));
-    return checkpointing->state ? LS_OK : ls_fail_memory("a checkpoint's state", checkpointing->floats * sizeof(float));
+    size_t floats = checkpointing->floats;
+    if (checkpointing->keeper) floats += ls_model_state_count(model, LS_OWNED_IN_ROWS);
+    checkpointing->state = ls_alloc_aligned(floats * sizeof(float));
+    return checkpointing->state ? LS_OK : ls_fail_memory("a checkpoint's state", floats * sizeof(float));
 }
 
-/* Statistics have no moments. */
+/* Of all parts with such owners, which lie at that place. Returns how many; where there are no tensors yet it only
+ * counts. */
+static size_t describe_parts(struct ls_checkpointing *checkpointing, unsigned owners, const float *at, size_t made) {
+    const ls_model *model = checkpointing->model;
+    for (size_t p = 0; p < model->built.state_count; p++) {
+        const struct ls_shard_part *part = &model->built.state[p];
+        const struct ls_network_variable *variable;
+        size_t offset;
+        if (!(part->owners & owners)) continue;
+        for (int v = 0; (variable = ls_model_state_variable(model, part, v, &offset)); v++, made++) {
+            if (!checkpointing->tensors) continue;
+            char *name = checkpointing->names[made];
+            ls_model_state_name(model, part->blob, variable->name, name, sizeof(checkpointing->names[0]));
+            checkpointing->tensors[made] = (struct ls_checkpoint_tensor){name, variable->shape, at + offset};
+        }
+        at += part->count;
+    }
+    return made;
+}
+
+static size_t describe_model(struct ls_checkpointing *checkpointing) {
+    size_t made = describe_parts(checkpointing, LS_PARTS_IN_BLOBS, checkpointing->state, 0);
+    return describe_parts(checkpointing, LS_OWNED_IN_ROWS, checkpointing->state + checkpointing->floats, made);
+}
+
 static ls_status describe_tensors(struct ls_checkpointing *checkpointing) {
-    int moments = (int)(checkpointing->model_floats / checkpointing->model->built.blob_count) - 1;
-    const struct ls_network *network = checkpointing->model->built.network;
-    int variables = ls_network_variable_count(network), trainable = 0, tables = ls_network_table_count(network);
-    while (trainable < variables && ls_network_variable(network, trainable)->trained) trainable++;
-    size_t count = (size_t)(variables + tables + (trainable + tables) * moments), made = (size_t)variables;
-    checkpointing->variables = count;
-    count += checkpointing->floats > checkpointing->model_floats; /* the callbacks' states */
+    bool others = checkpointing->floats > checkpointing->model_floats; /* the callbacks' states */
+    size_t variables = describe_model(checkpointing), count = variables + others;
     checkpointing->names = ls_alloc_array(count, sizeof(*checkpointing->names));
     checkpointing->tensors = ls_alloc_array(count + 1, sizeof(*checkpointing->tensors));
     if (!checkpointing->names || !checkpointing->tensors) return ls_fail_memory("a checkpoint's tensors", count);
-    for (int v = 0; v < variables; v++) describe_tensor(checkpointing, (size_t)v, 0, v);
-    for (int blob = 1; blob <= moments; blob++)
-        for (int v = 0; v < trainable; v++) describe_tensor(checkpointing, made++, blob, v);
-    ls_checkpoint_tables_describe(checkpointing->model, checkpointing->tables, checkpointing->names + made,
-                                  checkpointing->tensors + made);
-    const ls_shape others = LS_SHAPE((int64_t)(checkpointing->floats - checkpointing->model_floats));
-    checkpointing->tensors[checkpointing->variables] =
-        (struct ls_checkpoint_tensor){CALLBACKS, others, checkpointing->state + checkpointing->model_floats};
+    const ls_shape shape = LS_SHAPE((int64_t)(checkpointing->floats - checkpointing->model_floats));
+    checkpointing->tensors[describe_model(checkpointing)] =
+        (struct ls_checkpoint_tensor){CALLBACKS, shape, checkpointing->state + checkpointing->model_floats};
+    checkpointing->variables = variables;
     checkpointing->checkpoint.tensors = checkpointing->tensors;
     checkpointing->checkpoint.count = count;
     return LS_OK;
@@ -160,7 +170,6 @@ static ls_status claim_folder(struct ls_checkpointing *checkpointing) {
 
 static ls_status prepare_folder(struct ls_checkpointing *checkpointing) {
     ls_status status = allocate_state(checkpointing);
-    if (!status) status = ls_checkpoint_tables_new(checkpointing->model, &checkpointing->tables);
     if (!status) status = describe_tensors(checkpointing);
     if (!status) status = describe_training(checkpointing);
     if (!status && !checkpointing->job) status = ls_entropy_fill(&checkpointing->job, sizeof(checkpointing->job));
@@ -271,8 +280,10 @@ static ls_status spread_state(struct ls_checkpointing *checkpointing, bool callb
                                     LS_BROADCAST("checkpoint's state", checkpointing->state, checkpointing->floats));
     if (!status && callbacks)
         ls_callback_list_set_state(checkpointing->callbacks, checkpointing->state + checkpointing->model_floats);
-    if (!status) status = ls_model_state_set(model, checkpointing->state);
-    return status ? status : ls_stored_give_tables(model, checkpointing->tables);
+    if (!status) status = ls_model_state_set(model, LS_PARTS_IN_BLOBS, LS_FROM_PROGRAM, checkpointing->state);
+    if (status) return status;
+    return ls_model_state_set(model, LS_OWNED_IN_ROWS, LS_FROM_PROGRAM,
+                              checkpointing->keeper ? checkpointing->state + checkpointing->floats : NULL);
 }
 
 ls_status ls_checkpointing_restore(struct ls_checkpointing *checkpointing, struct ls_fit_state *state) {
@@ -334,9 +345,11 @@ static ls_status save(struct ls_checkpointing *checkpointing, const struct ls_fi
     int64_t begun = ls_track_begin(track);
     status = describe_bits(checkpointing);
     if (!status) status = ls_about_keep(checkpointing->model, &checkpointing->progress.facts.about);
-    if (!status) status = ls_model_state_get(checkpointing->model, checkpointing->state);
+    if (!status) status = ls_model_state_get(checkpointing->model, LS_PARTS_IN_BLOBS, checkpointing->state);
+    if (!status)
+        status =
+            ls_model_state_get(checkpointing->model, LS_OWNED_IN_ROWS, checkpointing->state + checkpointing->floats);
     if (status) return status;
-    ls_checkpoint_tables_copy(checkpointing->model, checkpointing->tables);
     ls_callback_list_get_state(checkpointing->callbacks, checkpointing->state + checkpointing->model_floats);
     copy_progress(checkpointing, state);
     ls_track_end(track, begun, "checkpoint", (struct ls_span_facts){.step = checkpointing->checkpoint.step});
@@ -377,7 +390,7 @@ ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const st
     if (checkpointing->waits || !ls_writer_idle(checkpointing->writer)) return LS_OK;
     ls_status status = take_result(checkpointing);
     if (status && ls_folder_lock_displaced(checkpointing->lock)) return LS_OK; /* the next step says who left it out */
-    bool there = ls_stored_has_moments(checkpointing->model);                  /* or the next step brings them */
+    bool there = ls_model_state_is_here(checkpointing->model);                 /* or the next step brings it */
     if (status || !there || !checkpointing->due || state->position >= checkpointing->last_position) return status;
     status = save(checkpointing, state);
     ls_checkpointing_settle(checkpointing, state);
@@ -489,7 +502,7 @@ static bool end_writer(struct ls_checkpointing *checkpointing) {
 void ls_checkpointing_free(struct ls_checkpointing *checkpointing) {
     if (!checkpointing || (checkpointing->writer && !end_writer(checkpointing))) return;
     ls_folder_lock_free(checkpointing->lock);
-    void *owned[] = {checkpointing->state,    checkpointing->tables, checkpointing->tensors, checkpointing->names,
-                     checkpointing->training, checkpointing->bits,   checkpointing->folder,  checkpointing};
+    void *owned[] = {checkpointing->state, checkpointing->tensors, checkpointing->names, checkpointing->training,
+                     checkpointing->bits,  checkpointing->folder,  checkpointing};
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) ls_free(owned[i]);
 }

@@ -52,17 +52,6 @@ ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const 
 /* Waits for a checkpoint that is being written. NULL is nothing. */
 void ls_checkpointing_free(struct ls_checkpointing *checkpointing);
 
-/* Sparse tables in checkpoints: variables of their names and whole shapes, as those of mirrored training. Rank 0 alone
- * has a copy, beside the one that comes from the servers. */
-
-/* *tables: NULL without sparse ones; freed with ls_free. */
-ls_status ls_checkpoint_tables_new(const ls_model *model, float **tables);
-/* Writes a tensor for each table and moment, with names. */
-void ls_checkpoint_tables_describe(const ls_model *model, float *tables, char (*names)[128],
-                                   struct ls_checkpoint_tensor *tensors);
-/* Takes what has come from the servers. */
-void ls_checkpoint_tables_copy(const ls_model *model, float *tables);
-
 /* Numbers of the optimizer that a training may have otherwise than the checkpoint from which it goes on. */
 
 #define LS_OVERRIDES_TEXT 512

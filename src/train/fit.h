@@ -16,7 +16,7 @@ struct ls_fitting;
 struct ls_fit_stretch {
     const char *where;                        /* it begins: "the workers' last meeting" */
     void (*stop)(struct ls_fitting *fitting); /* before the state is put back: ends what still uses the group */
-    float *state;                             /* at its begin, as of ls_model_state_get_here */
+    float *state;                             /* at its begin, of LS_PARTS_HERE */
     struct ls_fit_moment moment;              /* likewise */
     bool open;                                /* a step has begun since then */
 };
@@ -140,7 +140,7 @@ void ls_memory_report_log(const ls_model *model, const ls_result *result);
 
 /* A model that begins with weights from a file, by Keras' names. */
 
-/* Copies the file's weights over the initial values in a blob, and in sparse tables, NULL without any. Does nothing
- * without a file. */
-ls_status ls_initial_weights_take(const ls_model *model, float *blob, float *tables);
+/* Copies the file's weights over the initial values in a blob, and in copies of sparse tables. Does nothing without a
+ * file. */
+ls_status ls_initial_weights_take(const ls_model *model, float *blob);
 void ls_initial_weights_free(struct ls_initial_weights *initial);

@@ -13,12 +13,12 @@ void ls_fit_stretch_forget(struct ls_fit_stretch *stretch) {
 }
 
 static ls_status keep_all(struct ls_fit_stretch *stretch, const struct ls_fitting *fitting) {
-    size_t floats = ls_model_state_count_here(fitting->model);
+    size_t floats = ls_model_state_count(fitting->model, LS_PARTS_HERE);
     stretch->state = ls_alloc_aligned(floats * sizeof(float));
     if (!stretch->state)
         return ls_fail_memory("the state before steps that are one transaction", floats * sizeof(float));
     ls_status status = ls_fit_moment_keep(&stretch->moment, fitting);
-    return status ? status : ls_model_state_get_here(fitting->model, stretch->state);
+    return status ? status : ls_model_state_get(fitting->model, LS_PARTS_HERE, stretch->state);
 }
 
 ls_status ls_fit_stretch_begin(struct ls_fitting *fitting) {
@@ -40,7 +40,7 @@ ls_status ls_fit_stretch_go_back(struct ls_fitting *fitting, ls_status status) {
     int64_t done = ls_fit_stretch_steps(fitting);
     if (!stretch->open) return status;
     stretch->stop(fitting);
-    ls_status back = ls_model_state_put_back(fitting->model, stretch->state);
+    ls_status back = ls_model_state_set(fitting->model, LS_PARTS_HERE, LS_FROM_STEPS, stretch->state);
     if (!back) {
         ls_reached("undo");
         ls_fit_moment_go_back(&stretch->moment, fitting);

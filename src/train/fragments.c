@@ -8,6 +8,7 @@
 #include "base/point.h"
 #include "base/thread.h"
 #include "train/meeting.h"
+#include "train/model_state.h"
 
 enum { SAVE, STOP, REQUESTS };
 
@@ -136,17 +137,13 @@ static void *exchange_fragment(void *argument) {
     ls_reached("fragment");
     ls_status status = ls_meeting_add_up(
         model, LS_ALL_REDUCE("meeting", fragments->requests, fragments->requests, REQUESTS, LS_FLOAT64));
-    if (!status) status = ls_meeting_mean(model, count, before, fragments->now, count);
+    if (!status) status = ls_meeting_mean(model, count, before, fragments->now);
+    if (!status) status = ls_meeting_mean_moments(model, count, fragments->now + count, count);
     ls_kept_error_set(&fragments->result, status);
     ls_track_end(track, begun, "fragment",
                  (struct ls_span_facts){fragments->begun, fragments->fragment,
                                         (size_t)(1 + ls_meeting_moments(model)) * count * sizeof(float)});
     return NULL;
-}
-
-/* The i-th array that meets: the parameters, then the moments. */
-static float *array_of(const struct ls_model_replica *replica, int i) {
-    return i ? replica->moments[i - 1] : replica->parameters;
 }
 
 static ls_status begin_exchange(struct ls_fragments *fragments, int64_t done) {
@@ -159,7 +156,7 @@ static ls_status begin_exchange(struct ls_fragments *fragments, int64_t done) {
     size_t count = range->end - range->begin;
     ls_status status = LS_OK;
     for (int i = 0; !status && i <= ls_meeting_moments(model); i++)
-        status = device->ops->copy_out(device, fragments->now + (size_t)i * count, array_of(replica, i) + range->begin,
+        status = device->ops->copy_out(device, fragments->now + (size_t)i * count, replica->blobs[i] + range->begin,
                                        count * sizeof(float));
     if (status) return status;
     fragments->requests[SAVE] = model->progress.request == LS_SAVE;
@@ -190,11 +187,11 @@ static ls_status use_array(struct ls_fragments *fragments, int i, const struct l
     const ls_model *model = fragments->model;
     size_t count = range->end - range->begin;
     float *mean = fragments->now + (size_t)i * count;
-    ls_status status = mix(fragments, array_of(&model->built.replicas[0], i) + range->begin, count, mean);
+    ls_status status = mix(fragments, model->built.replicas[0].blobs[i] + range->begin, count, mean);
     for (int r = 0; !status && r < model->strategy->local_count; r++) {
         const struct ls_model_replica *replica = &model->built.replicas[r];
-        float *array = array_of(replica, i) + range->begin;
-        status = replica->device->ops->copy_in(replica->device, array, mean, count * sizeof(float));
+        status = replica->device->ops->copy_in(replica->device, replica->blobs[i] + range->begin, mean,
+                                               count * sizeof(float));
     }
     return status;
 }
@@ -204,9 +201,8 @@ static ls_status use_exchange(struct ls_fragments *fragments) {
     const struct ls_bucket *range = &fragments->ranges[fragments->fragment];
     size_t count = range->end - range->begin;
     if (fragments->global) {
-        float *before = fragments->global + range->begin;
-        ls_meeting_step_outer(model, count, before, fragments->now,
-                              model->built.outer ? model->built.outer + range->begin : NULL);
+        float *before = fragments->global + range->begin, *outer = ls_model_state_outer(model);
+        ls_meeting_step_outer(model, count, before, fragments->now, outer ? outer + range->begin : NULL);
         memcpy(before, fragments->now, count * sizeof(float));
     }
     ls_status status = LS_OK;

@@ -16,7 +16,7 @@ bool ls_fragments_are_wanted(const ls_strategy *strategy);
 size_t ls_fragments_cut(const ls_model *model, size_t count, struct ls_bucket *ranges);
 /* INVALID_ARGUMENT where the model has fewer variables than fragments. */
 ls_status ls_fragments_check(const ls_model *model);
-/* state: of the meeting, as of ls_model_state_get. INVALID_ARGUMENT as of ls_fragments_check. */
+/* state: of the meeting, of LS_PARTS_HERE. INVALID_ARGUMENT as of ls_fragments_check. */
 ls_status ls_fragments_new(const ls_model *model, const float *state, struct ls_fragments **fragments);
 /* Waits for the exchange under way. */
 void ls_fragments_free(struct ls_fragments *fragments);

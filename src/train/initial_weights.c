@@ -212,7 +212,7 @@ static ls_status take_variable(const ls_model *model, const struct ls_network_va
     return LS_OK;
 }
 
-static ls_status take_initial_weights(const ls_model *model, float *blob, float *tables, bool *taken, int *skipped) {
+static ls_status take_initial_weights(const ls_model *model, float *blob, bool *taken, int *skipped) {
     const struct ls_network *network = model->built.network;
     ls_status status = LS_OK;
     for (int i = 0; i < ls_network_variable_count(network) && !status; i++) {
@@ -221,11 +221,11 @@ static ls_status take_initial_weights(const ls_model *model, float *blob, float 
     }
     for (int t = 0; t < ls_network_table_count(network) && !status; t++)
         status =
-            take_variable(model, ls_network_table(network, t), tables + ls_sparse_offset(model, t, 0), taken, skipped);
+            take_variable(model, ls_network_table(network, t), ls_model_state_table(model, t, 0)->copy, taken, skipped);
     return status;
 }
 
-ls_status ls_initial_weights_take(const ls_model *model, float *blob, float *tables) {
+ls_status ls_initial_weights_take(const ls_model *model, float *blob) {
     struct ls_initial_weights *initial = model->spec.initial;
     int skipped = 0;
     int all = ls_network_variable_count(model->built.network) + ls_network_table_count(model->built.network);
@@ -233,7 +233,7 @@ ls_status ls_initial_weights_take(const ls_model *model, float *blob, float *tab
     if (!initial || status) return status;
     LS_CLEANUP(ls_free_pointer) bool *taken = ls_alloc_array(initial->weights.count, sizeof(*taken));
     if (!taken) return ls_fail_memory("a list of variables", initial->weights.count);
-    status = take_initial_weights(model, blob, tables, taken, &skipped);
+    status = take_initial_weights(model, blob, taken, &skipped);
     if (!status && skipped == all)
         status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has none of the model's %d variables", initial->path, all);
     if (!status && initial->skip_mismatch) tell_surplus(model, initial, taken);

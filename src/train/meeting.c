@@ -20,15 +20,17 @@ int ls_meeting_moments(const ls_model *model) {
     return model->strategy->local.local_moments ? 0 : ls_optimizer_moments(&model->progress.step.rule);
 }
 
-ls_status ls_meeting_mean(const ls_model *model, size_t count, const float *before, float *now, size_t stride) {
+ls_status ls_meeting_mean(const ls_model *model, size_t count, const float *before, float *now) {
     bool outer = model->strategy->local.outer_learning_rate > 0;
-    int moments = ls_meeting_moments(model);
     for (size_t i = 0; outer && i < count; i++) now[i] = before[i] - now[i];
-    ls_status status = ls_meeting_add_up(
+    return ls_meeting_add_up(
         model, LS_ALL_REDUCE("meeting", now, now, count, LS_FLOAT32, LS_MEAN, model->strategy->options.compression));
-    for (size_t m = 1; !status && m <= (size_t)moments; m++)
-        status = ls_meeting_add_up(model,
-                                   LS_ALL_REDUCE("meeting", now + m * stride, now + m * stride, count, .op = LS_MEAN));
+}
+
+ls_status ls_meeting_mean_moments(const ls_model *model, size_t count, float *now, size_t stride) {
+    ls_status status = LS_OK;
+    for (int m = 0; !status && m < ls_meeting_moments(model); m++, now += stride)
+        status = ls_meeting_add_up(model, LS_ALL_REDUCE("meeting", now, now, count, .op = LS_MEAN));
     return status;
 }
 

@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "base/shape.h"
 #include "train/model.h"
-#include "train/stored.h"
 
 static size_t inputs_size(const ls_model *model, const struct ls_model_replica *replica) {
     size_t features = (size_t)ls_shape_count(&model->built.input) * sizeof(float), inputs = 0;
@@ -15,21 +14,27 @@ static size_t inputs_size(const ls_model *model, const struct ls_model_replica *
     return inputs * (size_t)model->built.room.rows * row;
 }
 
+/* Of a replica with variables of its own. */
+static size_t floats_on_devices(const ls_model *model) {
+    size_t floats = 0;
+    for (size_t i = 0; i < model->built.state_count; i++)
+        if (ls_part_is_on_devices(&model->built.state[i])) floats += model->built.state[i].count;
+    return floats;
+}
+
 /* The blobs; gradients are there from the first step on. */
 static size_t blobs_size(const ls_model *model, const struct ls_model_replica *replica) {
     size_t blobs = (size_t)(replica->gradients != NULL) + (replica->gathered != NULL);
-    for (int i = 0; i < LS_MAX_MOMENTS; i++) blobs += replica->moments[i] != NULL;
-    return ((replica->parameters ? model->built.blob_count : 0) + blobs * model->built.summed_count + LS_EXTRAS) *
-           sizeof(float);
+    return (floats_on_devices(model) + blobs * model->built.summed_count + LS_EXTRAS) * sizeof(float);
 }
 
 /* Of all replicas here whose blobs lie in host memory. */
 static size_t host_bytes(const ls_model *model) {
-    size_t floats = 0, moments = ls_stored_is(model) ? 0 : (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    size_t floats = 0, own = floats_on_devices(model);
     for (int i = 0; i < model->strategy->local_count; i++) {
         if (!model->strategy->replicas[i].device->host_memory) continue;
         bool shares = ls_strategy_is_central(model->strategy) && i;
-        floats += (1 + (shares ? 0 : moments)) * model->built.summed_count + (shares ? 0 : model->built.blob_count);
+        floats += model->built.summed_count + (shares ? 0 : own); /* gradients; variables and moments */
     }
     return floats * sizeof(float);
 }

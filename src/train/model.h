@@ -10,7 +10,7 @@
 #include "collective/bucket.h"
 #include "gradients/nccl.h"
 #include "gradients/reducer.h"
-#include "store/handover.h"
+#include "shard/part.h"
 #include "strategy/strategy.h"
 #include "train/sync.h"
 #include "train/training_progress.h"
@@ -80,15 +80,20 @@ struct ls_input_room {
         */
 struct ls_model_replica {
     struct ls_device *device; /* borrowed */
-    float *parameters;        /* device blobs of blob_count float32; of the first replica where it shares */
-    bool shares;              /* the first replica has the variables and moments, and updates them: moments are NULL */
-    float *gradients;         /* summed_count + LS_EXTRAS */
+    union {                   /* device blobs of float32, each of as many as its part has */
+        struct {
+            float *parameters; /* of the first replica where it shares */
+            float *moments[LS_MAX_MOMENTS];
+        };
+        float *blobs[1 + LS_MAX_MOMENTS]; /* by the numbers of parts */
+    };
+    bool shares;      /* the first replica has the variables and moments, and updates them: moments are NULL */
+    float *gradients; /* summed_count + LS_EXTRAS */
     /* host memory through which gradients, or the node's sum of them, are sent; NULL if the device has host memory, or
      * gradients stay on devices */
     float *staging;
     const float *totals; /* borrowed: the step's report, of a replica that no other one adds to; else NULL */
-    float *moments[LS_MAX_MOMENTS];
-    float *mirror;                      /* owns: a copy of the parameters in host memory; NULL until a caller asks */
+    float *mirror;       /* owns: a copy of the parameters in host memory; NULL until a caller asks */
     struct ls_model_input inputs[2];    /* the second one where batches are copied ahead */
     int input;                          /* the present batch's */
     struct ls_replica_numbers *numbers; /* borrowed: the model's for this replica */
@@ -142,13 +147,9 @@ struct ls_model_built {
     int replica_count;                 /* the strategy's, unless these could not be made */
     struct ls_model_numbers *numbers;  /* owns; in memory of host */
     struct ls_device *host;            /* the device whose host memory all others reach; borrowed */
-    float *outer;                      /* [blob_count] host memory: the outer momentum; NULL without one */
-    enum ls_changed changed;           /* of variables that parameter servers keep */
-    float *moments;                    /* [moments][blob_count] on their way to the servers, or back; NULL: none */
-    float *tables;                     /* of sparse tables, likewise; see ls_store_want_tables */
-    bool tables_elsewhere;             /* another worker brings these to the servers */
-    int64_t moments_step;              /* the step after which they came back; -1: they did not */
-    struct ls_sparse *sparse;          /* rows of tables; NULL without sparse ones */
+    struct ls_shard_part *state;       /* [state_count] all that a training changes (model_state.h) */
+    size_t state_count;
+    struct ls_sparse *sparse; /* rows of tables; NULL without sparse ones */
     struct ls_input_room room;
     /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU
      * devices only */

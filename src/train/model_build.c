@@ -17,7 +17,6 @@
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/sparse.h"
-#include "train/stored.h"
 
 /* As Keras' losses: a last axis of 1 may be left out. Keras' squeeze_or_expand_to_same_rank does it to the two before a
  * loss. */
@@ -149,10 +148,11 @@ static ls_status build_replica(ls_model *model, struct ls_model_replica *replica
         replica->parameters = model->built.replicas[0].parameters;
         return LS_OK;
     }
-    ls_status status = allocate_blob(device, model->built.blob_count, &replica->parameters);
-    int moments = ls_stored_is(model) ? 0 : ls_optimizer_moments(&model->progress.step.rule);
-    for (int i = 0; !status && i < moments; i++)
-        status = allocate_blob(device, model->built.summed_count, &replica->moments[i]);
+    ls_status status = LS_OK;
+    for (size_t i = 0; !status && i < model->built.state_count; i++) {
+        const struct ls_shard_part *part = &model->built.state[i];
+        if (ls_part_is_on_devices(part)) status = allocate_blob(device, part->count, &replica->blobs[part->blob]);
+    }
     return status;
 }
 
@@ -171,21 +171,11 @@ static ls_status allocate_numbers(ls_model *model) {
     return LS_OK;
 }
 
-static ls_status allocate_outer(ls_model *model) {
-    size_t size = model->built.blob_count * sizeof(float);
-    if (!ls_model_state_has_outer(model)) return LS_OK;
-    model->built.outer = ls_alloc_aligned(size);
-    if (!model->built.outer) return ls_fail_memory("the outer momentum", size);
-    memset(model->built.outer, 0, size);
-    return LS_OK;
-}
-
 static ls_status build_replicas(ls_model *model) {
     const ls_strategy *strategy = model->strategy;
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)strategy->local_count;
     ls_status status = allocate_numbers(model);
-    if (!status) status = allocate_outer(model);
     if (status) return status;
     built->replicas = ls_alloc_array(count, sizeof(*built->replicas));
     if (!built->replicas) return ls_fail_memory("replicas", count * sizeof(*built->replicas));
@@ -206,21 +196,21 @@ static ls_status broadcast_weights(ls_model *model, bool drawn) {
     if (!blob) return ls_fail_memory("the initial weights", model->built.blob_count * sizeof(float));
     ls_reached("broadcast");
     bool given = model->spec.initial && ls_sparse_has(model); /* tables that the servers cannot draw */
-    LS_CLEANUP(ls_free_pointer) float *tables = NULL;
     ls_status status = LS_OK;
     if (model->strategy->runtime->rank == 0) {
         if (drawn)
             ls_network_initialize(model->built.network, model->spec.seed, blob);
         else
             status = ls_model_state_get_parameters(model, blob);
-        if (!status && given) status = ls_sparse_draw(model, &tables);
-        if (!status) status = ls_initial_weights_take(model, blob, tables);
+        if (!status && given) status = ls_sparse_draw(model);
+        if (!status) status = ls_initial_weights_take(model, blob);
+    } else if (given) {
+        status = ls_model_state_set(model, LS_OWNED_IN_ROWS, LS_FROM_PROGRAM, NULL);
     }
     if (!status)
         status = ls_group_broadcast(model->strategy->runtime->group,
                                     LS_BROADCAST("initial weights", blob, model->built.blob_count));
-    if (!status) status = ls_model_state_set_parameters(model, blob);
-    return status || !given ? status : ls_stored_give_tables(model, tables);
+    return status ? status : ls_model_state_set_parameters(model, blob);
 }
 
 ls_status ls_model_build_describe(const ls_model *model, char **line) {
@@ -264,7 +254,7 @@ ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {
     if (status) return status;
     model->built.blob_count = ls_network_blob_count(model->built.network);
     model->built.summed_count = ls_network_summed_count(model->built.network);
-    return LS_OK;
+    return ls_model_state_list(model);
 }
 
 /* The chief's weights are broadcast if state is NULL. */
@@ -273,9 +263,8 @@ static ls_status build_network(ls_model *model, const ls_dataset *data, const fl
     if (!status && !state) status = agree_on_network(model);
     if (!status) status = ls_memory_report_check(model);
     if (!status) status = build_replicas(model);
-    if (!status && !state) status = ls_stored_change(model, LS_CHANGED_ALL, NULL);
-    if (!status) status = state ? ls_model_state_set_here(model, state) : broadcast_weights(model, true);
-    return status;
+    if (status) return status;
+    return state ? ls_model_state_set(model, LS_PARTS_HERE, LS_FROM_WORKER, state) : broadcast_weights(model, true);
 }
 
 static ls_status reserve(ls_model *model, const struct ls_pipeline *pipeline) {
@@ -293,7 +282,7 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
     if (!built)
         status = build_network(model, data, state);
     else if (state)
-        status = ls_model_state_set_here(model, state);
+        status = ls_model_state_set(model, LS_PARTS_HERE, LS_FROM_WORKER, state);
     if (status) {
         ls_model_build_release(model); /* half a model is none: the next call starts anew */
         return status;
@@ -312,13 +301,12 @@ static ls_status copy_replica(const ls_model *model, struct ls_model_replica *re
     LS_CLEANUP(ls_free_pointer) void *blob = ls_alloc_aligned(size);
     if (!blob) return ls_fail_memory("a replica's variables", size);
     ls_status status = LS_OK;
-    for (int i = -1; !status && i < LS_MAX_MOMENTS; i++) {
-        const float *from = i < 0 ? first->parameters : first->moments[i];
-        if (i == 0) size = model->built.summed_count * sizeof(float);
-        if (!from) continue;
-        status = first->device->ops->copy_out(first->device, blob, from, size);
-        float *to = i < 0 ? replica->parameters : replica->moments[i];
-        if (!status) status = replica->device->ops->copy_in(replica->device, to, blob, size);
+    for (size_t i = 0; !status && i < model->built.state_count; i++) {
+        const struct ls_shard_part *part = &model->built.state[i];
+        if (!ls_part_is_on_devices(part)) continue;
+        size = part->count * sizeof(float);
+        status = first->device->ops->copy_out(first->device, blob, first->blobs[part->blob], size);
+        if (!status) status = replica->device->ops->copy_in(replica->device, replica->blobs[part->blob], blob, size);
     }
     return status;
 }
@@ -349,10 +337,9 @@ static void release_replica(struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     ls_inputs_release(replica);
     ls_arena_release(&replica->arena);
-    if (replica->parameters && !replica->shares) device->ops->release(device, replica->parameters);
     ls_update_discard(replica, LS_UPDATE_PENALTY);
-    for (int i = 0; i < LS_MAX_MOMENTS; i++)
-        if (replica->moments[i]) device->ops->release(device, replica->moments[i]);
+    for (int i = 0; i <= LS_MAX_MOMENTS && !replica->shares; i++)
+        if (replica->blobs[i]) device->ops->release(device, replica->blobs[i]);
     ls_free(replica->mirror);
 }
 
@@ -369,9 +356,7 @@ void ls_model_build_release(ls_model *model) {
     if (built->numbers) ls_device_release_host(built->host, built->numbers);
     ls_free(built->replicas);
     ls_free(built->parts);
-    ls_free(built->moments);
-    ls_free(built->tables);
-    ls_free(built->outer);
+    ls_parts_free(built->state, built->state_count);
     ls_network_free(built->network);
     model->built = (struct ls_model_built){0};
     model->progress.step.iteration = 0;

@@ -5,7 +5,7 @@
 /* The network alone, if there is none yet. */
 ls_status ls_model_build_network(ls_model *model, const ls_dataset *data);
 /* Makes the network for data (first use), broadcasts the chief's weights, and grows the buffers for pipeline.
- * With a state, of ls_model_state_count floats, it is no collective, and the model has that state. */
+ * With a state, of LS_PARTS_HERE, it is no collective, and the model has that state. */
 ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
                          const float *state);
 /* INVALID_ARGUMENT where the built model cannot take data's examples or targets. */

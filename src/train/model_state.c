@@ -4,23 +4,66 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/new.h"
 #include "model/optimizer.h"
 #include "train/model.h"
 #include "train/sparse.h"
-#include "train/stored.h"
-
-bool ls_model_state_has_outer(const ls_model *model) {
-    return model->strategy->local.outer_momentum > 0;
-}
 
 static int moments(const ls_model *model) {
     return ls_optimizer_moments(&model->progress.step.rule);
 }
 
-/* Those that this worker has. */
-static int moments_here(const ls_model *model) {
-    return ls_stored_is(model) ? 0 : moments(model);
+/* A strategy says who owns what. */
+static enum ls_owners owners_of(const ls_model *model, int blob) {
+    if (!ls_strategy_stores(model->strategy)) return LS_OWNED_BY_ALL;
+    return blob ? LS_OWNED_IN_STRIPES : LS_OWNED_WITH_COPIES;
+}
+
+static ls_status add_outer(ls_model *model) {
+    struct ls_shard_part *part = &model->built.state[model->built.state_count++];
+    size_t count = model->built.blob_count;
+    *part = (struct ls_shard_part){.owners = LS_OWNED_BY_ALL, .blob = moments(model) + 1, .table = -1, .count = count};
+    part->copy = ls_alloc_aligned(count * sizeof(float));
+    return part->copy ? LS_OK : ls_fail_memory("the outer momentum", count * sizeof(float));
+}
+
+ls_status ls_model_state_list(ls_model *model) {
+    struct ls_model_built *built = &model->built;
+    int blobs = 1 + moments(model), tables = ls_network_table_count(built->network);
+    LS_NEW_ARRAY(struct ls_shard_part, parts, (size_t)blobs * (1 + (size_t)tables) + 1, "a list of parts");
+    built->state = parts;
+    for (int b = 0; b < blobs; b++)
+        built->state[built->state_count++] = (struct ls_shard_part){
+            owners_of(model, b), LS_FROM_PROGRAM, b, -1, b ? built->summed_count : built->blob_count, NULL,
+            LS_PART_NOWHERE};
+    for (int b = 0; b < blobs; b++)
+        for (int t = 0; t < tables; t++)
+            built->state[built->state_count++] = (struct ls_shard_part){
+                LS_OWNED_IN_ROWS, LS_FROM_PROGRAM, b, t, ls_network_table(built->network, t)->count, NULL,
+                LS_PART_NOWHERE};
+    return model->strategy->local.outer_momentum > 0 ? add_outer(model) : LS_OK;
+}
+
+struct ls_shard_part *ls_model_state_table(const ls_model *model, int table, int blob) {
+    size_t tables = (size_t)ls_network_table_count(model->built.network);
+    return &model->built.state[ls_part_of_table(moments(model), tables, (size_t)table, blob)];
+}
+
+float *ls_model_state_outer(const ls_model *model) {
+    const struct ls_shard_part *last = &model->built.state[model->built.state_count - 1];
+    return last->blob > moments(model) ? last->copy : NULL;
+}
+
+/* Variables that are not trained have no moments, and stand behind the others. */
+const struct ls_network_variable *ls_model_state_variable(const ls_model *model, const struct ls_shard_part *part,
+                                                          int index, size_t *offset) {
+    const struct ls_network *network = model->built.network;
+    *offset = 0;
+    if (part->table >= 0) return index ? NULL : ls_network_table(network, part->table);
+    if (index >= ls_network_variable_count(network)) return NULL;
+    const struct ls_network_variable *variable = ls_network_variable(network, index);
+    *offset = variable->offset;
+    return part->blob && !variable->trained ? NULL : variable;
 }
 
 void ls_model_state_name(const ls_model *model, int blob, const char *variable, char *name, size_t size) {
@@ -32,12 +75,8 @@ void ls_model_state_name(const ls_model *model, int blob, const char *variable, 
         (void)snprintf(name, size, "%s", variable);
 }
 
-size_t ls_model_state_count(const ls_model *model) {
-    return model->built.blob_count * (size_t)(1 + moments(model) + ls_model_state_has_outer(model));
-}
-
-size_t ls_model_state_count_here(const ls_model *model) {
-    return model->built.blob_count * (size_t)(1 + moments_here(model) + ls_model_state_has_outer(model));
+size_t ls_model_state_count(const ls_model *model, unsigned owners) {
+    return ls_parts_floats(model->built.state, model->built.state_count, owners);
 }
 
 ls_status ls_model_state_copy_out(const ls_model *model, const float *blob, size_t offset, size_t count, float **copy) {
@@ -49,84 +88,68 @@ ls_status ls_model_state_copy_out(const ls_model *model, const float *blob, size
     return status;
 }
 
-ls_status ls_model_state_get_parameters(const ls_model *model, float *parameters) {
-    const struct ls_model_replica *replica = &model->built.replicas[0];
-    struct ls_device *device = replica->device;
-    ls_status status = ls_sparse_refuse(model, "a copy of all variables");
-    if (status) return status;
-    return device->ops->copy_out(device, parameters, replica->parameters, model->built.blob_count * sizeof(float));
+bool ls_model_state_is_here(const ls_model *model) {
+    return ls_parts_are_here(model->built.state, model->built.state_count, model->progress.step.iteration);
 }
 
-ls_status ls_model_state_set_parameters(ls_model *model, const float *parameters) {
-    ls_status status = ls_stored_change(model, LS_CHANGED_VARIABLES, NULL);
-    for (int i = 0; !status && i < model->strategy->local_count; i++) {
-        const struct ls_model_replica *replica = &model->built.replicas[i];
-        struct ls_device *device = replica->device;
-        if (replica->shares) continue;
-        status = device->ops->copy_in(device, replica->parameters, parameters, model->built.blob_count * sizeof(float));
-    }
-    return status;
+static ls_status refuse_away(const ls_model *model, const struct ls_shard_part *part) {
+    return ls_fail(LS_FAILED_PRECONDITION, "the %s after step %lld are on the parameter servers",
+                   part->table < 0 ? "moments" : "tables", (long long)model->progress.step.iteration);
 }
 
-/* Frozen variables have no moments: theirs are zero here. */
-static ls_status get_moment(const ls_model *model, int moment, float *to) {
-    const struct ls_model_replica *replica = &model->built.replicas[0];
-    size_t count = model->built.summed_count;
-    memset(to + count, 0, (model->built.blob_count - count) * sizeof(*to));
-    return replica->device->ops->copy_out(replica->device, to, replica->moments[moment], count * sizeof(*to));
-}
-
-ls_status ls_model_state_get_here(const ls_model *model, float *state) {
-    const struct ls_model_replica *replica = &model->built.replicas[0];
-    struct ls_device *device = replica->device;
-    size_t count = model->built.blob_count, size = count * sizeof(float);
-    ls_status status = device->ops->copy_out(device, state, replica->parameters, size);
-    for (int m = 0; !status && m < moments_here(model); m++)
-        status = get_moment(model, m, state + (size_t)(m + 1) * count);
-    if (model->built.outer) memcpy(state + (size_t)(moments_here(model) + 1) * count, model->built.outer, size);
-    return status;
-}
-
-ls_status ls_model_state_put_back(ls_model *model, const float *state) {
-    size_t count = model->built.blob_count, size = count * sizeof(float);
-    ls_status status = LS_OK;
-    if (model->built.outer) memcpy(model->built.outer, state + (size_t)(moments_here(model) + 1) * count, size);
-    for (int i = 0; !status && i < model->strategy->local_count; i++) {
-        const struct ls_model_replica *replica = &model->built.replicas[i];
-        struct ls_device *device = replica->device;
-        if (replica->shares) continue;
-        status = device->ops->copy_in(device, replica->parameters, state, size);
-        for (int m = 0; !status && m < moments_here(model); m++)
-            status = device->ops->copy_in(device, replica->moments[m], state + (size_t)(m + 1) * count,
-                                          model->built.summed_count * sizeof(float));
-    }
-    return status;
-}
-
-ls_status ls_model_state_set_here(ls_model *model, const float *state) {
-    ls_status status = ls_stored_change(model, LS_CHANGED_COPIED, NULL);
-    return status ? status : ls_model_state_put_back(model, state);
-}
-
-/* Moments that no step has changed are zero. */
-ls_status ls_model_state_get(const ls_model *model, float *state) {
-    const struct ls_model_built *built = &model->built;
-    size_t size = ls_model_state_count(model) - ls_model_state_count_here(model);
-    if (!ls_stored_has_moments(model))
-        return ls_fail(LS_FAILED_PRECONDITION, "the %s after step %lld are on the parameter servers",
-                       ls_stored_is(model) ? "moments" : "tables", (long long)model->progress.step.iteration);
-    ls_status status = ls_model_state_get_here(model, state);
-    if (status || !size) return status;
-    if (built->moments)
-        memcpy(state + built->blob_count, built->moments, size * sizeof(float));
-    else
-        memset(state + built->blob_count, 0, size * sizeof(float));
+static ls_status get_part(const ls_model *model, const struct ls_shard_part *part, float *values) {
+    const struct ls_model_replica *first = &model->built.replicas[0];
+    size_t size = part->count * sizeof(*values);
+    if (part->owners & LS_PARTS_AWAY && !ls_parts_are_here(part, 1, model->progress.step.iteration))
+        return refuse_away(model, part);
+    if (ls_part_is_on_devices(part))
+        return first->device->ops->copy_out(first->device, values, first->blobs[part->blob], size);
+    memcpy(values, part->copy, size);
     return LS_OK;
 }
 
-ls_status ls_model_state_set(ls_model *model, const float *state) {
-    ls_status status = ls_stored_change(model, LS_CHANGED_ALL, state);
-    return status ? status : ls_model_state_put_back(model, state);
+static ls_status set_part(ls_model *model, struct ls_shard_part *part, enum ls_origin origin, const float *values) {
+    if (!ls_part_is_on_devices(part)) return ls_part_set(part, origin, values);
+    ls_status status = LS_OK;
+    if (origin > part->origin) part->origin = origin;
+    for (int i = 0; !status && i < model->strategy->local_count; i++) {
+        const struct ls_model_replica *replica = &model->built.replicas[i];
+        if (replica->shares) continue;
+        status = replica->device->ops->copy_in(replica->device, replica->blobs[part->blob], values,
+                                               part->count * sizeof(*values));
+    }
+    return status;
+}
+
+ls_status ls_model_state_get(const ls_model *model, unsigned owners, float *state) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < model->built.state_count && !status; i++) {
+        const struct ls_shard_part *part = &model->built.state[i];
+        if (!(part->owners & owners)) continue;
+        status = get_part(model, part, state);
+        state += part->count;
+    }
+    return status;
+}
+
+ls_status ls_model_state_set(ls_model *model, unsigned owners, enum ls_origin origin, const float *state) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < model->built.state_count && !status; i++) {
+        struct ls_shard_part *part = &model->built.state[i];
+        if (!(part->owners & owners)) continue;
+        status = set_part(model, part, origin, state);
+        if (state) state += part->count;
+    }
+    return status;
+}
+
+ls_status ls_model_state_get_parameters(const ls_model *model, float *parameters) {
+    ls_status status = ls_sparse_refuse(model, "a copy of all variables");
+    return status ? status : get_part(model, &model->built.state[0], parameters);
+}
+
+ls_status ls_model_state_set_parameters(ls_model *model, const float *parameters) {
+    return set_part(model, &model->built.state[0], LS_FROM_PROGRAM, parameters);
 }
 
 struct ls_training_progress ls_model_state_progress(const ls_model *model) {

@@ -2,21 +2,27 @@
 #pragma once
 #include "train/model.h"
 
-/* Parameters, then the optimizer's moments, as they lie in the blobs: of the first replica, and to all; then the outer
- * momentum, where there is one (has_outer). The model is built. */
-bool ls_model_state_has_outer(const ls_model *model);
-size_t ls_model_state_count(const ls_model *model);
+/* Makes the list of parts: the variables, the optimizer's moments, those of tables, the outer momentum where there is
+ * one. The model has a network. All is as before the first step. */
+ls_status ls_model_state_list(ls_model *model);
+/* A table's part with that blob's number. The outer momentum; NULL without one. */
+struct ls_shard_part *ls_model_state_table(const ls_model *model, int table, int blob);
+float *ls_model_state_outer(const ls_model *model);
+/* The index-th variable that has elements in the part; NULL: it has not so many. Its offset in the part becomes
+ * *offset. */
+const struct ls_network_variable *ls_model_state_variable(const ls_model *model, const struct ls_shard_part *part,
+                                                          int index, size_t *offset);
 /* The name in a checkpoint of a variable's part of the blob with that number: "optimizer/moment_1/dense/kernel". */
 void ls_model_state_name(const ls_model *model, int blob, const char *variable, char *name, size_t size);
-ls_status ls_model_state_get(const ls_model *model, float *state);
-ls_status ls_model_state_set(ls_model *model, const float *state);
-/* The same of what this worker has: no moments where parameter servers keep them. set_here is of what another worker
- * has given. */
-size_t ls_model_state_count_here(const ls_model *model);
-ls_status ls_model_state_get_here(const ls_model *model, float *state);
-ls_status ls_model_state_set_here(ls_model *model, const float *state);
-/* As set_here, of a state that the servers go back to by themselves. */
-ls_status ls_model_state_put_back(ls_model *model, const float *state);
+/* The parts with such owners, one after the other in the order of the list: as they are in the first replica, and to
+ * all. The model is built. */
+size_t ls_model_state_count(const ls_model *model, unsigned owners);
+/* Returns true if this worker has all parts, as they are after the last step. */
+bool ls_model_state_is_here(const ls_model *model);
+/* FAILED_PRECONDITION where one of them is away. */
+ls_status ls_model_state_get(const ls_model *model, unsigned owners, float *state);
+/* state NULL, of what is away: another worker has it. */
+ls_status ls_model_state_set(ls_model *model, unsigned owners, enum ls_origin origin, const float *state);
 /* Its counters and rates between two steps, the rest 0; and back. */
 struct ls_training_progress ls_model_state_progress(const ls_model *model);
 void ls_model_state_set_progress(ls_model *model, const struct ls_training_progress *progress);

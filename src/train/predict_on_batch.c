@@ -8,7 +8,7 @@
 #include "train/input.h"
 #include "train/model_build.h"
 #include "train/step.h"
-#include "train/sparse.h"
+#include "train/stored.h"
 
 static void free_dataset(ls_dataset **dataset) {
     ls_dataset_free(*dataset);
@@ -16,8 +16,7 @@ static void free_dataset(ls_dataset **dataset) {
 
 /* Rows of tables and variables on servers come in calls of all workers. */
 static bool has_variables(const ls_model *model) {
-    return model->built.replicas && !model->spec.loaded && !ls_sparse_has(model) &&
-           !ls_strategy_stores(model->strategy);
+    return model->built.replicas && !model->spec.loaded && !ls_stored_has(model);
 }
 
 static ls_status bring(const ls_model *model, const ls_arrays *examples) {

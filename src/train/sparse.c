@@ -13,7 +13,7 @@
 #include "model/network.h"
 #include "store/store.h"
 #include "strategy/strategy.h"
-#include "train/stored.h"
+#include "train/model_state.h"
 
 struct ls_sparse {
     struct ls_row_leaf *leaves;    /* [count] */
@@ -69,12 +69,12 @@ ls_status ls_sparse_refuse(const ls_model *model, const char *what) {
 }
 
 const float *ls_sparse_here(const ls_model *model, int table) {
-    bool new = model->built.tables && model->built.moments_step == model->progress.step.iteration;
-    return new ? model->built.tables + ls_sparse_offset(model, table, 0) : NULL;
+    const struct ls_shard_part *part = ls_model_state_table(model, table, 0);
+    return ls_parts_are_here(part, 1, model->progress.step.iteration) ? part->copy : NULL;
 }
 
 ls_status ls_sparse_need(const ls_model *model, const char *what) {
-    return ls_sparse_here(model, 0) ? LS_OK : ls_sparse_refuse(model, what);
+    return ls_sparse_has(model) && ls_sparse_here(model, 0) ? LS_OK : ls_sparse_refuse(model, what);
 }
 
 ls_status ls_sparse_check(const ls_model *model) {
@@ -108,25 +108,14 @@ ls_status ls_sparse_terms(const ls_model *model, struct ls_terms_table **tables)
     return LS_OK;
 }
 
-size_t ls_sparse_offset(const ls_model *model, int table, int blob) {
-    size_t offset = 0, blobs = 1 + (size_t)ls_optimizer_moments(&model->progress.step.rule);
-    for (int t = 0; t < table; t++) offset += blobs * ls_network_table(model->built.network, t)->count;
-    return blob ? offset + (size_t)blob * ls_network_table(model->built.network, table)->count : offset;
-}
-
-size_t ls_sparse_floats(const ls_model *model) {
-    return ls_sparse_offset(model, ls_network_table_count(model->built.network), 0);
-}
-
-ls_status ls_sparse_draw(const ls_model *model, float **tables) {
-    size_t size = ls_sparse_floats(model) * sizeof(float);
-    float *made = ls_alloc_aligned(size);
-    if (!made) return ls_fail_memory("sparse tables", size);
-    for (int t = 0; t < ls_network_table_count(model->built.network); t++)
+ls_status ls_sparse_draw(const ls_model *model) {
+    int tables = ls_network_table_count(model->built.network);
+    size_t blobs = 1 + (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    ls_status status = ls_parts_expect(ls_model_state_table(model, 0, 0), blobs * (size_t)tables);
+    for (int t = 0; t < tables && !status; t++)
         ls_initializer_apply(ls_network_table(model->built.network, t), model->spec.seed,
-                             made + ls_sparse_offset(model, t, 0));
-    *tables = made;
-    return LS_OK;
+                             ls_model_state_table(model, t, 0)->copy);
+    return status;
 }
 
 /* ---- rows ---- */

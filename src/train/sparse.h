@@ -1,6 +1,7 @@
 /* Embedding tables whose rows are on parameter servers alone: which these are, and the rows that a step takes. Mirrors
  * torch.nn.Embedding(sparse=True) and the IndexedSlices of TensorFlow's parameter servers. */
 #pragma once
+#include "shard/terms.h"
 #include "train/model.h"
 
 /* The model's network, with the tables that the strategy's rule makes sparse for batches of that dataset. */
@@ -16,12 +17,8 @@ const float *ls_sparse_here(const ls_model *model, int table);
 ls_status ls_sparse_check(const ls_model *model);
 /* The tables as terms of the servers; *tables is freed with ls_free. */
 ls_status ls_sparse_terms(const ls_model *model, struct ls_terms_table **tables);
-/* Floats of all tables with their moments; offset of one of their blobs among them. */
-size_t ls_sparse_floats(const ls_model *model);
-size_t ls_sparse_offset(const ls_model *model, int table, int blob);
-
-/* The tables as they are before the first step, with moments of zero; *tables is freed with ls_free. */
-ls_status ls_sparse_draw(const ls_model *model, float **tables);
+/* Draws the tables as they are before the first step, with moments of zero, into copies of this worker. */
+ls_status ls_sparse_draw(const ls_model *model);
 /* Room for the rows of batches of so many examples a replica. */
 ls_status ls_sparse_reserve(ls_model *model, int64_t rows);
 /* That room, in bytes: rows and their gradients, ids and their places. */

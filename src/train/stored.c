@@ -5,21 +5,20 @@
 
 #include "base/memory.h"
 #include "cluster/cluster.h"
-#include "store/store.h"
-#include "train/model_build.h"
+#include "train/model_state.h"
 #include "train/sparse.h"
 #include "train/step.h"
 
 bool ls_stored_is(const ls_model *model) {
-    return ls_strategy_stores(model->strategy);
+    return model->built.state->owners == LS_OWNED_WITH_COPIES;
 }
 
 bool ls_stored_has(const ls_model *model) {
-    return ls_stored_is(model) || (model->strategy->copies_on_servers && ls_sparse_has(model));
+    return model->strategy->copies_on_servers && ls_model_state_count(model, LS_PARTS_ON_SERVERS);
 }
 
 bool ls_stored_lacks(const ls_model *model) {
-    return ls_stored_has(model) && model->built.changed != LS_CHANGED_NOTHING;
+    return ls_stored_has(model) && ls_parts_are_new(model->built.state, model->built.state_count);
 }
 
 static ls_status check_stored(const ls_model *model) {
@@ -69,12 +68,8 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_
         .terms = terms,
         .generation = (int64_t)runtime->generation,
         .version = model->progress.step.iteration,
-        .changed = built->changed,
         .variables = built->replicas[0].parameters,
-        .moments = built->changed == LS_CHANGED_ALL ? built->moments : NULL,
-        .stride = built->blob_count,
-        .tables = built->changed == LS_CHANGED_ALL ? built->tables : NULL,
-        .tables_elsewhere = built->tables_elsewhere,
+        .parts = built->state,
         .listed = ls_cluster_listed_servers(runtime->cluster),
         .lost = &runtime->lost,
         .awaits = &runtime->awaits,
@@ -84,13 +79,8 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_
     if (status && runtime->awaits && !waited) ls_group_sever(runtime->group); /* for a generation with the others */
     if (!status) runtime->awaits = false;
     ls_cluster_await_servers(runtime->cluster, runtime->awaits);
-    if (status) return status;
-    built->changed = LS_CHANGED_NOTHING;
-    built->tables_elsewhere = false;
-    if (model->progress.keeps) return LS_OK;
-    ls_free(ls_steal(built->moments));
-    ls_free(ls_steal(built->tables));
-    return LS_OK;
+    if (!status) ls_parts_settle(built->state, built->state_count, model->progress.keeps);
+    return status;
 }
 
 ls_status ls_stored_attach(ls_model *model) {
@@ -105,45 +95,8 @@ ls_status ls_stored_attach(ls_model *model) {
     return status ? status : open_store(model, ranges, tables);
 }
 
-ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state) {
-    struct ls_model_built *built = &model->built;
-    size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
-    if (!ls_stored_has(model)) return LS_OK;
-    if (changed > built->changed) built->changed = changed;
-    if (changed != LS_CHANGED_ALL) return LS_OK;
-    ls_free(ls_steal(built->moments));
-    ls_free(ls_steal(built->tables));
-    built->tables_elsewhere = false;
-    built->moments_step = -1;
-    if (!state || !count || !ls_stored_is(model)) return LS_OK;
-    built->moments = ls_alloc_aligned(count * sizeof(float));
-    if (!built->moments) return ls_fail_memory("moments on their way to the parameter servers", count * sizeof(float));
-    memcpy(built->moments, state + built->blob_count, count * sizeof(float));
-    return LS_OK;
-}
-
-static ls_status make_tables(ls_model *model) {
-    size_t count = ls_sparse_floats(model);
-    if (!model->built.tables && count) model->built.tables = ls_alloc_aligned(count * sizeof(float));
-    return model->built.tables || !count ? LS_OK : ls_fail_memory("tables for a checkpoint", count * sizeof(float));
-}
-
-ls_status ls_stored_give_tables(ls_model *model, const float *tables) {
-    model->built.tables_elsewhere = !tables && ls_sparse_has(model);
-    ls_status status = tables ? make_tables(model) : LS_OK;
-    if (tables && !status) memcpy(model->built.tables, tables, ls_sparse_floats(model) * sizeof(*tables));
-    return status;
-}
-
-bool ls_stored_has_moments(const ls_model *model) {
-    bool moments = ls_stored_is(model) && ls_optimizer_moments(&model->progress.step.rule),
-         tables = ls_sparse_has(model);
-    if (!moments && !tables) return true;
-    return model->built.moments_step == model->progress.step.iteration && (!tables || model->built.tables);
-}
-
-/* Rank 0 asks for the moments where a checkpoint of the step is due, or one that somebody has asked for in the step. */
-bool ls_stored_wants_moments(const ls_model *model, const float *extras) {
+/* Rank 0 wants it where a checkpoint of the step is due, or one that somebody has asked for in the step. */
+bool ls_stored_wants(const ls_model *model, const float *extras) {
     if (model->strategy->runtime->rank || !model->progress.keeps) return false;
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
@@ -160,16 +113,20 @@ ls_status ls_stored_add_statistics(const ls_model *model, const float *blob) {
     return LS_OK;
 }
 
-/* From now on they are those of no step, until all have come: a fetch that fails leaves some new ones. */
-ls_status ls_stored_make_moments(ls_model *model, float **moments) {
-    struct ls_model_built *built = &model->built;
-    size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
-    built->moments_step = -1;
-    if (!count || !ls_stored_is(model)) return LS_OK;
-    if (!built->moments) built->moments = ls_alloc_aligned(count * sizeof(float));
-    if (!built->moments) return ls_fail_memory("moments for a checkpoint", count * sizeof(float));
-    *moments = built->moments;
-    return LS_OK;
+/* Sets *parts to the list if rank 0 wants what is away, and something is. */
+static ls_status expect(const ls_model *model, bool wanted, struct ls_shard_part **parts) {
+    const struct ls_model_built *built = &model->built;
+    *parts = wanted && ls_model_state_count(model, LS_PARTS_AWAY) ? built->state : NULL;
+    return *parts ? ls_parts_expect(*parts, built->state_count) : LS_OK;
+}
+
+ls_status ls_stored_step(ls_model *model, struct ls_store_stepping stepping, bool wanted) {
+    struct ls_shard_part *parts;
+    ls_status status = expect(model, wanted, &parts);
+    stepping.parts = parts;
+    if (!status) status = ls_store_step(model->bound.store, &stepping);
+    if (!status && parts) ls_parts_arrived(parts, model->built.state_count, stepping.step->iteration);
+    return status;
 }
 
 /* The new variables come where the gradients were, for a loss on the way must not leave half of them. */
@@ -177,41 +134,25 @@ static ls_status update_stored(const struct ls_op *op) {
     ls_model *model = op->handle;
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
-    float *moments = NULL;
-    bool fetches = ls_stored_wants_moments(model, first->gradients + built->summed_count);
-    ls_status status = fetches ? ls_stored_make_moments(model, &moments) : LS_OK;
-    if (!status && fetches) status = make_tables(model);
-    if (status) return status;
-    ls_store_want_tables(model->bound.store, fetches ? built->tables : NULL);
-    const struct ls_store_stepping stepping = {.step = &built->numbers->step,
-                                               .keep = true,
-                                               .array = ls_stored_is(model) ? first->gradients : NULL,
-                                               .moments = moments,
-                                               .stride = built->blob_count};
-    status = ls_store_step(model->bound.store, &stepping);
-    if (status) return status;
-    if (stepping.array)
-        memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
-    if (fetches) built->moments_step = model->progress.step.iteration;
-    return LS_OK;
-}
-
-/* sync_async.c gives the gradients to the servers. */
-static ls_status leave_gradients(const struct ls_op *op) {
-    (void)op;
-    return LS_OK;
-}
-
-ls_status ls_stored_fetch(ls_model *model, bool wanted) {
-    struct ls_model_built *built = &model->built;
-    float *moments = NULL;
-    ls_status status = wanted ? ls_stored_make_moments(model, &moments) : LS_OK;
-    if (!status) status = ls_store_fetch(model->bound.store, moments, built->blob_count);
-    if (!status && moments) built->moments_step = model->progress.step.iteration;
+    float *array = ls_stored_is(model) ? first->gradients : NULL;
+    ls_status status =
+        ls_stored_step(model, (struct ls_store_stepping){.step = &built->numbers->step, .keep = true, .array = array},
+                       ls_stored_wants(model, first->gradients + built->summed_count));
+    if (!status && array) memcpy(first->parameters, array, ls_network_trainable_count(built->network) * sizeof(*array));
     return status;
 }
 
-void ls_stored_build(ls_model *model, struct ls_op *op) {
-    *op = (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_stored, .handle = model};
-    if (model->sync->leaves) op->run = leave_gradients;
+ls_status ls_stored_fetch(ls_model *model, bool wanted) {
+    struct ls_shard_part *parts;
+    ls_status status = expect(model, wanted, &parts);
+    if (!status) status = ls_store_fetch(model->bound.store, parts);
+    if (!status && parts) ls_parts_arrived(parts, model->built.state_count, model->progress.step.iteration);
+    return status;
+}
+
+void ls_stored_build(ls_model *model, struct ls_update *update) {
+    if (!ls_stored_has(model)) return;
+    update->op =
+        (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_stored, .handle = model};
+    update->built = !model->sync->leaves; /* sync_async.c gives the gradients to the servers */
 }

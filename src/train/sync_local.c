@@ -104,14 +104,17 @@ static ls_status check_rates(const ls_model *model) {
 /* now: this worker's state, then the mean of all in its place: its trained variables, moving statistics, and moments.
  */
 static ls_status mean_state(const ls_model *model, const float *before, float *now) {
-    size_t trained = ls_network_trainable_count(model->built.network), blob = model->built.blob_count;
-    size_t summed = model->built.summed_count, moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
-    float *momentum = model->built.outer ? now + (1 + moments) * blob : NULL;
-    ls_status status = ls_meeting_mean(model, trained, before, now, blob);
+    size_t trained = ls_network_trainable_count(model->built.network), summed = model->built.summed_count;
+    size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    float *first = now + model->built.blob_count;
+    ls_status status = ls_meeting_mean(model, trained, before, now);
+    if (!status) status = ls_meeting_mean_moments(model, trained, first, summed);
     if (!status)
         status = ls_meeting_add_up(
             model, LS_ALL_REDUCE("meeting", now + trained, now + trained, summed - trained, .op = LS_MEAN));
-    if (!status) ls_meeting_step_outer(model, trained, before, now, momentum);
+    if (!status)
+        ls_meeting_step_outer(model, trained, before, now,
+                              ls_model_state_outer(model) ? first + moments * summed : NULL);
     return status;
 }
 
@@ -123,19 +126,19 @@ static const float *before_meeting(const struct ls_fitting *fitting) {
 static ls_status hold_meeting(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     double numbers[LS_FIT_NUMBERS];
-    size_t floats = ls_model_state_count(model);
+    size_t floats = ls_model_state_count(model, LS_PARTS_HERE);
     LS_CLEANUP(ls_free_pointer) float *now = ls_alloc_aligned(floats * sizeof(float));
     if (!now) return ls_fail_memory("a meeting", floats * sizeof(float));
     struct ls_track *track = model->strategy->replicas[0].track;
     int64_t begun = ls_track_begin(track);
     ls_reached("meeting");
     write_numbers(fitting, numbers);
-    ls_status status = ls_model_state_get(model, now);
+    ls_status status = ls_model_state_get(model, LS_PARTS_HERE, now);
     if (!status) status = check_rates(model);
     if (!status)
         status = ls_meeting_add_up(model, LS_ALL_REDUCE("meeting", numbers, numbers, LS_FIT_NUMBERS, LS_FLOAT64));
     if (!status) status = mean_state(model, before_meeting(fitting), now);
-    if (!status) status = ls_model_state_set(model, now);
+    if (!status) status = ls_model_state_set(model, LS_PARTS_HERE, LS_FROM_STEPS, now);
     if (status) return status;
     fitting->state.sums = fitting->stretch.moment.progress.fit.sums; /* in place of this worker's own */
     ls_fit_numbers_take(fitting, numbers);

@@ -30,7 +30,6 @@
 #include "base/point.h"
 #include "gradients/reducer.h"
 #include "runtime/state_transfer.h"
-#include "store/store.h"
 #include "strategy/iterator.h"
 #include "train/bind.h"
 #include "train/fit.h"
@@ -44,6 +43,7 @@ struct lane {
     bool keep;   /* the lanes were empty before this step */
     bool writes; /* this worker writes checkpoints */
     bool fetch;  /* it may write one behind this step */
+    bool wants;  /* it does */
 };
 struct lanes {
     ls_model *model; /* borrowed */
@@ -158,11 +158,11 @@ static bool fetches(struct lanes *lanes, const struct lane *lane, const float *e
     return lane->fetch || (heard && lane->writes);
 }
 
-static ls_status prepare(struct lanes *lanes, const struct lane *lane, const float *blob, float **moments) {
+static ls_status prepare(struct lanes *lanes, struct lane *lane, const float *blob) {
     ls_model *model = lanes->model;
     const float *extras = blob + model->built.summed_count;
     ls_status status = ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
-    if (!status && fetches(lanes, lane, extras)) status = ls_stored_make_moments(model, moments);
+    lane->wants = !status && fetches(lanes, lane, extras);
     if (status || !lanes->in_place) return status;
     memcpy(lanes->memory, statistics_of(model), size_of_statistics(model));
     return ls_stored_add_statistics(model, blob);
@@ -182,23 +182,19 @@ static void note_arrived(void *context, struct ls_range range) {
     ls_gate_open(&lanes->gate);
 }
 
-static ls_status pull(struct lanes *lanes, const struct lane *lane, float *blob, float *moments) {
-    ls_model *model = lanes->model;
+static ls_status pull(struct lanes *lanes, const struct lane *lane, float *blob) {
     const struct ls_store_stepping stepping = {.step = &lane->step,
                                                .keep = lane->keep,
                                                .array = blob,
-                                               .moments = moments,
-                                               .stride = model->built.blob_count,
                                                .arrived = lanes->in_place ? note_arrived : NULL,
                                                .context = lanes};
-    ls_status status = ls_store_step(model->bound.store, &stepping);
+    ls_status status = ls_stored_step(lanes->model, stepping, lane->wants);
     if (status) {
         atomic_store(&lanes->failed, true);
         return status;
     }
     lanes->open = false;
     lanes->version = lane->step.iteration;
-    if (moments) model->built.moments_step = lanes->version;
     atomic_store(&lanes->arrived, SIZE_MAX);
     return LS_OK;
 }
@@ -207,9 +203,9 @@ static ls_status pull(struct lanes *lanes, const struct lane *lane, float *blob,
  * the last pull is forgotten where a later step fails: detach_lanes puts it back. */
 static ls_status end_lane(void *context, int index, bool failed) {
     struct lanes *lanes = context;
-    const struct lane lane = lanes->each[index];
-    float *blob = blob_of(lanes, index), *moments = NULL;
-    ls_status status = failed ? LS_OK : prepare(lanes, &lane, blob, &moments);
+    struct lane lane = lanes->each[index];
+    float *blob = blob_of(lanes, index);
+    ls_status status = failed ? LS_OK : prepare(lanes, &lane, blob);
     if (failed || status) {
         tell_sums(lanes, true);
         return status;
@@ -218,7 +214,7 @@ static ls_status end_lane(void *context, int index, bool failed) {
     lanes->exchanged = 0;
     atomic_store(&lanes->arrived, 0);
     tell_sums(lanes, false);
-    status = pull(lanes, &lane, blob, moments);
+    status = pull(lanes, &lane, blob);
     ls_gate_open(&lanes->gate);
     return status;
 }

@@ -51,7 +51,7 @@ static bool has_state(const ls_model *model) {
 
 static size_t size_of_model(const ls_model *model) {
     return MODEL_WORDS * WORD + ls_training_progress_size(LS_PROGRESS_MODEL) +
-           ls_state_transfer_round(ls_model_state_count_here(model) * sizeof(float));
+           ls_state_transfer_round(ls_model_state_count(model, LS_PARTS_HERE) * sizeof(float));
 }
 
 /* Returns the bytes of the whole state. The state is what a worker needs to take the place of another one: the results
@@ -92,11 +92,11 @@ static ls_status write_models(const struct ls_training *training, char **at) {
     ls_status status = LS_OK;
     for (const ls_model *model = training->models; model && !status; model = model->next) {
         if (!has_state(model)) continue;
-        size_t floats = ls_model_state_count_here(model);
+        size_t floats = ls_model_state_count(model, LS_PARTS_HERE);
         const struct ls_training_progress progress = ls_model_state_progress(model);
         write_words(at, (int64_t[MODEL_WORDS]){model->number, (int64_t)floats}, MODEL_WORDS);
         write_progress(at, &progress, LS_PROGRESS_MODEL);
-        status = ls_model_state_get_here(model, (float *)(void *)*at);
+        status = ls_model_state_get(model, LS_PARTS_HERE, (float *)(void *)*at);
         *at += ls_state_transfer_round(floats * sizeof(float));
     }
     return status;
@@ -242,7 +242,7 @@ static ls_status take_model(const struct ls_training_call *call, const struct pa
     ls_status status = find_model(parts, model->number, &part);
     if (status || !part.floats) return status;
     status = ls_model_build_network(model, call->data);
-    if (!status && ls_model_state_count_here(model) != (size_t)part.count) {
+    if (!status && ls_model_state_count(model, LS_PARTS_HERE) != (size_t)part.count) {
         if (!model->built.replicas) ls_model_build_release(model);
         return LS_OK;
     }

@@ -4,10 +4,10 @@
 
 /* PENALTY reads no gradients, so it lives as long as the variables. The others go with the gradients. */
 enum ls_update_kind {
-    LS_UPDATE_PENALTY, /* of the regularisers -> numbers->penalty */
-    LS_UPDATE_FINITE,  /* how many gradients are not -> numbers->not_finite; float16 */
-    LS_UPDATE_TABLES,  /* sparse tables, on the servers of a hybrid */
-    LS_UPDATE_OPTIMIZER,
+    LS_UPDATE_PENALTY,    /* of the regularisers -> numbers->penalty */
+    LS_UPDATE_FINITE,     /* how many gradients are not -> numbers->not_finite; float16 */
+    LS_UPDATE_STORED,     /* of what servers own */
+    LS_UPDATE_OPTIMIZER,  /* of the variables that are the worker's own */
     LS_UPDATE_STATISTICS, /* adds to the variables that are not trained what the step changes in them */
     LS_UPDATE_REPORT,     /* the extras; the first kind that is no part of an update */
     LS_UPDATE_GATHER,     /* gathered = gradients; gradient accumulation */

@@ -48,11 +48,8 @@ static ls_status measure_steps(struct rank *rank) {
     struct ls_row_leaf leaf = {ids, 0, &rows, &gradients, 0};
     struct ls_store *store = NULL;
     for (int i = 0; i <= 2 * measure->tasks; i++) first[i] = i < measure->tasks ? i : measure->tasks;
-    const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
-                                           .terms = terms,
-                                           .generation = 1,
-                                           .changed = LS_CHANGED_ALL,
-                                           .variables = dense};
+    const struct ls_store_config config = {
+        .group = ls_group_assisted(rank->group), .terms = terms, .generation = 1, .variables = dense};
     ls_status status = ls_store_open(&config, &store);
     for (int i = 0; i < measure->steps && !status; i++) {
         status = measured_step(store, &draw, &leaf, first, i + 1);

@@ -69,11 +69,8 @@ static size_t bytes_of(int servers, int server) {
 static ls_status open_worker(struct rank *rank, float *variables, struct ls_store **store,
                              struct ls_session_worker **worker) {
     struct trial *trial = rank->context;
-    const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
-                                           .terms = terms,
-                                           .generation = 1,
-                                           .changed = LS_CHANGED_ALL,
-                                           .variables = variables};
+    const struct ls_store_config config = {
+        .group = ls_group_assisted(rank->group), .terms = terms, .generation = 1, .variables = variables};
     ls_status status = ls_store_open(&config, store);
     if (status) return status;
     const struct ls_session_worker_config made = {ls_store_group(*store), ls_store_terms(*store), &trial->session,

@@ -32,8 +32,9 @@ struct trial {
     int workers;
     size_t whole; /* variables and statistics */
     float *copies[MOST_WORKERS], *first;
-    int64_t generation, position; /* position: the workers' step */
-    enum ls_changed changed;
+    int64_t generation, position;                      /* position: the workers' step */
+    bool taken;                                        /* servers have taken all */
+    struct ls_shard_part parts_of[1 + LS_MAX_MOMENTS]; /* nothing is new */
     int fails[MOST_WORKERS]; /* the worker is lost after so many tickets, or NEVER, or BEFORE_THE_SESSION */
     char record[64];
     struct fleet fleet;
@@ -84,7 +85,7 @@ static void draw_session(struct trial *trial) {
 }
 
 static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
-    *trial = (struct trial){.draw = draw_from(seed, stream), .changed = LS_CHANGED_ALL};
+    *trial = (struct trial){.draw = draw_from(seed, stream)};
     draw_terms(trial);
     draw_session(trial);
     trial->workers = 1 + (int)draw_below(&trial->draw, MOST_WORKERS);
@@ -158,7 +159,7 @@ static ls_status work(struct rank *rank) {
                                            .terms = trial->terms,
                                            .generation = trial->generation,
                                            .version = trial->position,
-                                           .changed = trial->changed,
+                                           .parts = trial->taken ? trial->parts_of : NULL,
                                            .variables = trial->copies[rank->rank]};
     ls_status status = ls_store_open(&config, &store);
     if (!status && trial->fails[rank->rank] == BEFORE_THE_SESSION)
@@ -208,7 +209,7 @@ static bool run_generation(struct trial *trial) {
                       world.ranks[i].error);
     }
     (void)printf("\n");
-    trial->changed = LS_CHANGED_NOTHING;
+    trial->taken = true;
     return whole;
 }
 
@@ -363,7 +364,7 @@ static void replay(struct trial *trial, const struct oracle *oracle) {
     while (trial->fleet.count < oracle->servers) fleet_add(&trial->fleet);
     for (int i = 0; i < MOST_WORKERS; i++) memcpy(trial->copies[i], trial->first, trial->whole * sizeof(float));
     trial->workers = MOST_WORKERS;
-    trial->changed = LS_CHANGED_ALL;
+    trial->taken = false;
     trial->replays = true;
     draw_losses(trial, true);
     ck_assert(run_generation(trial));

@@ -30,11 +30,11 @@ struct trial {
     int workers, first[MOST_WORKERS + MOST_SERVERS + 1];
     float *leaves[MOST_LEAVES];  /* [count] the present step's gradients */
     float *copies[MOST_WORKERS]; /* [count] each worker's variables */
-    float *fetched;              /* [moments][count] */
     int64_t generation;
     bool far;       /* servers keep the version before the generation's first step, and not before each */
     int64_t before; /* the version that they keep */
-    enum ls_changed changed;
+    bool taken;     /* servers have taken all */
+    struct ls_shard_part parts_of[1 + LS_MAX_MOMENTS]; /* nothing is new; on rank 0 with copies */
     /* the whole, now and in that version */
     float *blobs[2][1 + LS_MAX_MOMENTS], *gradients;
 };
@@ -86,7 +86,7 @@ static void draw_terms(struct trial *trial) {
 }
 
 static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
-    *trial = (struct trial){.draw = draw_from(seed, stream), .changed = LS_CHANGED_ALL};
+    *trial = (struct trial){.draw = draw_from(seed, stream)};
     struct draw *draw = &trial->draw;
     draw_terms(trial);
     trial->step.rule = draw_rule(draw);
@@ -99,7 +99,7 @@ static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
     for (int i = 0; i < MOST_LEAVES; i++) trial->leaves[i] = new_blob(count);
     for (int i = 0; i < MOST_WORKERS; i++) trial->copies[i] = new_blob(count);
     trial->gradients = new_blob(count);
-    trial->fetched = new_blob(count * LS_MAX_MOMENTS);
+    for (int m = 0; m < LS_MAX_MOMENTS; m++) trial->parts_of[1 + m].copy = new_blob(count);
     for (size_t v = 0; v < trial->terms.part_count; v++)
         for (size_t i = 0; i < trial->parts[v].count; i++)
             trial->blobs[0][0][trial->parts[v].offset + i] = draw_float_of(draw);
@@ -111,7 +111,7 @@ static void free_trial(struct trial *trial) {
     for (int i = 0; i < MOST_LEAVES; i++) ls_free(trial->leaves[i]);
     for (int i = 0; i < MOST_WORKERS; i++) ls_free(trial->copies[i]);
     ls_free(trial->gradients);
-    ls_free(trial->fetched);
+    for (int m = 0; m < LS_MAX_MOMENTS; m++) ls_free(trial->parts_of[1 + m].copy);
 }
 
 /* ---- the whole ---- */
@@ -187,9 +187,10 @@ static ls_status step_once(struct rank *rank, struct ls_store *store, int number
     }
     (void)pthread_barrier_wait(rank->barrier);
     ls_status status = push_all(trial, store, rank->rank);
-    float *moments = last && !rank->rank ? trial->fetched : NULL;
-    const struct ls_store_stepping stepping = {
-        .step = &trial->step, .keep = keep, .array = trial->copies[rank->rank], .moments = moments, .stride = count};
+    const struct ls_store_stepping stepping = {.step = &trial->step,
+                                               .keep = keep,
+                                               .array = trial->copies[rank->rank],
+                                               .parts = last && !rank->rank ? trial->parts_of : NULL};
     if (!status) status = ls_store_step(store, &stepping);
     (void)pthread_barrier_wait(rank->barrier);
     if (status || rank->rank) return status;
@@ -197,8 +198,8 @@ static ls_status step_once(struct rank *rank, struct ls_store *store, int number
         ck_assert_msg(!memcmp(trial->copies[i], trial->blobs[0][0], count * sizeof(float)), "the variables of rank %d",
                       i);
     for (int m = 0; m < trial->terms.moments && last; m++)
-        ck_assert_msg(!memcmp(trial->fetched + (size_t)m * count, trial->blobs[0][1 + m], count * sizeof(float)),
-                      "moment %d", m + 1);
+        ck_assert_msg(!memcmp(trial->parts_of[1 + m].copy, trial->blobs[0][1 + m], count * sizeof(float)), "moment %d",
+                      m + 1);
     return LS_OK;
 }
 
@@ -209,7 +210,7 @@ static ls_status work(struct rank *rank) {
                                            .terms = trial->terms,
                                            .generation = trial->generation,
                                            .version = trial->step.iteration,
-                                           .changed = trial->changed,
+                                           .parts = trial->taken ? trial->parts_of : NULL,
                                            .variables = trial->copies[rank->rank]};
     ls_status status = ls_store_open(&config, &store);
     for (int i = 0; i < STEPS; i++) {
@@ -247,7 +248,7 @@ static void run_generation(struct trial *trial, struct fleet *fleet) {
                                           .wire = (enum wire)draw_below(&trial->draw, WIRE_SHARED)};
     world_run(&options, work, trial, &world);
     world_expect_ok(&world, trial->workers);
-    trial->changed = LS_CHANGED_NOTHING;
+    trial->taken = true;
 }
 
 static void run_trial(uint64_t seed, uint64_t stream) {

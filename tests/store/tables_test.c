@@ -17,6 +17,7 @@
 
 enum { CASES = SANITIZED ? 5 : 12, GENERATIONS = 4, STEPS = 3, MOST_TABLES = 3, MOST_WORKERS = 4, MOST_SERVERS = 5 };
 enum { MOST_LEAVES = 2 * MOST_WORKERS, MOST_IDS = 40, MOST_ROWS = 60, MOST_WIDTH = 9, DENSE = 16 };
+enum { MOST_PARTS = (1 + LS_MAX_MOMENTS) * (1 + MOST_TABLES) };
 
 struct trial {
     struct draw draw;
@@ -30,10 +31,10 @@ struct trial {
     size_t counts[MOST_LEAVES];
     float ids[MOST_LEAVES][MOST_IDS], gradients[MOST_LEAVES][MOST_TABLES][MOST_IDS * MOST_WIDTH];
     float copies[MOST_WORKERS][DENSE];
-    float *fetched;          /* as of ls_store_want_tables */
+    float *fetched;          /* [table][1 + moments][rows][width] */
     float *whole[2], *given; /* the same, now and before the newest step; and where a worker gives them */
     int64_t generation;
-    enum ls_changed changed;
+    enum ls_origin origin;
 };
 
 static ls_optimizer draw_rule(struct draw *draw) {
@@ -79,7 +80,7 @@ static float *blob_of(const struct trial *trial, float *whole, size_t table, int
 }
 
 static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
-    *trial = (struct trial){.draw = draw_from(seed, stream), .changed = LS_CHANGED_ALL};
+    *trial = (struct trial){.draw = draw_from(seed, stream), .origin = LS_FROM_PROGRAM};
     struct draw *draw = &trial->draw;
     trial->step.rule = draw_rule(draw);
     trial->range = (struct ls_range){0, DENSE};
@@ -248,13 +249,26 @@ static void check_rows(const struct trial *trial, const struct batch *batch) {
             }
 }
 
+static void list_parts(struct trial *trial, float *moments, float *tables, struct ls_shard_part *parts) {
+    int blobs = 1 + trial->terms.moments;
+    for (int b = 0; b < blobs; b++)
+        parts[b] = (struct ls_shard_part){.origin = trial->origin, .copy = b && moments ? moments + b * DENSE : NULL};
+    for (size_t t = 0; t < trial->terms.table_count; t++)
+        for (int b = 0; b < blobs; b++)
+            parts[ls_part_of_table(trial->terms.moments, trial->terms.table_count, t, b)] =
+                (struct ls_shard_part){.origin = trial->origin,
+                                       .copy = tables ? blob_of(trial, tables, t, b) : NULL,
+                                       .version = trial->given ? LS_PART_ELSEWHERE : LS_PART_NOWHERE};
+}
+
 /* Sometimes rows are asked for twice, as an evaluation between two steps does. */
 static ls_status step_once(struct rank *rank, struct ls_store *store, struct batch *batch, bool last) {
     struct trial *trial = rank->context;
     const float *zeros[2];
     float none[DENSE] = {0};
-    size_t count = (size_t)trial->terms.moments * trial->terms.count;
-    LS_CLEANUP(ls_free_pointer) float *moments = last && !rank->rank ? new_floats(count) : NULL;
+    bool fetches = last && !rank->rank;
+    struct ls_shard_part parts[MOST_PARTS];
+    LS_CLEANUP(ls_free_pointer) float *moments = fetches ? new_floats((1 + LS_MAX_MOMENTS) * DENSE) : NULL;
     ls_status status = ls_store_pull_rows(store, batch->leaves, batch->count);
     if (!status && trial->step.iteration % 3 == 0) status = ls_store_pull_rows(store, batch->leaves, batch->count);
     if (!status) check_rows(trial, batch);
@@ -266,15 +280,12 @@ static ls_status step_once(struct rank *rank, struct ls_store *store, struct bat
         update_whole(trial);
     }
     (void)pthread_barrier_wait(rank->barrier);
-    ls_store_want_tables(store, last && !rank->rank ? trial->fetched : NULL);
-    const struct ls_store_stepping stepping = {.step = &trial->step,
-                                               .keep = true,
-                                               .array = trial->copies[rank->rank],
-                                               .moments = count ? moments : NULL,
-                                               .stride = DENSE};
+    if (fetches) list_parts(trial, moments, trial->fetched, parts);
+    const struct ls_store_stepping stepping = {
+        .step = &trial->step, .keep = true, .array = trial->copies[rank->rank], .parts = fetches ? parts : NULL};
     if (!status) status = ls_store_step(store, &stepping);
     (void)pthread_barrier_wait(rank->barrier);
-    if (status || !last || rank->rank) return status;
+    if (status || !fetches) return status;
     ck_assert_msg(!memcmp(trial->fetched, trial->whole[0], floats_of(trial) * sizeof(float)), "the tables");
     return LS_OK;
 }
@@ -284,13 +295,13 @@ static ls_status work(struct rank *rank) {
     struct ls_store *store = NULL;
     struct batch batch;
     bool lost = false;
+    struct ls_shard_part parts[MOST_PARTS];
+    list_parts(trial, NULL, rank->rank ? NULL : trial->given, parts);
     const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
                                            .terms = trial->terms,
                                            .generation = trial->generation,
                                            .version = trial->step.iteration,
-                                           .changed = trial->changed,
-                                           .tables = rank->rank ? NULL : trial->given,
-                                           .tables_elsewhere = trial->given && rank->rank,
+                                           .parts = parts,
                                            .lost = &lost,
                                            .variables = trial->copies[rank->rank]};
     ls_status status = ls_store_open(&config, &store);
@@ -331,7 +342,7 @@ static void run_generation(struct trial *trial, struct fleet *fleet) {
     struct world world;
     start_generation(trial, fleet, &world);
     world_expect_ok(&world, trial->workers);
-    trial->changed = LS_CHANGED_NOTHING;
+    trial->origin = LS_FROM_STEPS;
 }
 
 /* The newest step is no worker's; or a checkpoint has taken the place of all. */
@@ -344,7 +355,7 @@ static void go_back(struct trial *trial) {
         for (size_t i = 0; i < floats_of(trial); i++)
             trial->whole[0][i] = trial->given[i] = (float)draw_below(&trial->draw, 1000) / 500;
         trial->step.iteration = (int64_t)draw_below(&trial->draw, 100);
-        trial->changed = LS_CHANGED_ALL;
+        trial->origin = LS_FROM_PROGRAM;
     }
 }
 

@@ -35,11 +35,8 @@ static ls_status make_steps(struct rank *rank) {
     static const int first[] = {0, 1, 2, 3, 3, 3};
     float variables[COUNT] = {0};
     struct ls_store *store = NULL;
-    const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
-                                           .terms = terms,
-                                           .generation = 1,
-                                           .changed = LS_CHANGED_ALL,
-                                           .variables = variables};
+    const struct ls_store_config config = {
+        .group = ls_group_assisted(rank->group), .terms = terms, .generation = 1, .variables = variables};
     ls_status status = ls_store_open(&config, &store);
     for (int64_t i = 1; i <= 4 && !status; i++) {
         bool strays = i == 3;

@@ -90,9 +90,9 @@ static ls_status train(struct worker *worker) {
         outcome->steps = result.steps;
         outcome->bytes = ls_activity_get(&activity->bytes) - before;
         outcome->trained = ls_network_trainable_count(one.model->built.network);
-        outcome->floats = ls_model_state_count(one.model);
+        outcome->floats = ls_model_state_count(one.model, LS_PARTS_HERE);
         ck_assert_uint_le(outcome->floats, FLOATS);
-        status = ls_model_state_get(one.model, outcome->state);
+        status = ls_model_state_get(one.model, LS_PARTS_HERE, outcome->state);
     }
     ls_model_free(one.model);
     ls_dataset_free(data);

@@ -40,7 +40,7 @@ static double train_alone(struct simulated *worker, struct toy *own, int rows, i
     ls_result result;
     assert_ok(open_data(own, 0, rows, rows / steps, &data));
     assert_ok(ls_model_fit(worker->model, data, LS_FIT(.verbose = -1), &result));
-    assert_ok(ls_model_state_get(worker->model, worker->state));
+    assert_ok(ls_model_state_get(worker->model, LS_PARTS_HERE, worker->state));
     ls_dataset_free(data);
     return result.loss * rows;
 }
@@ -65,7 +65,7 @@ static float step_outer(const struct draft *draft, float before, float change, f
 static void meet(const struct draft *draft, struct simulated *workers, float *before, float *momentum) {
     const ls_model *model = workers[0].model;
     size_t trained = ls_network_trainable_count(model->built.network), blob = model->built.blob_count;
-    size_t floats = ls_model_state_count(model);
+    size_t floats = ls_model_state_count(model, LS_PARTS_HERE);
     bool outer = draft->local.outer_learning_rate > 0;
     float values[MOST];
     for (size_t i = 0; i < floats; i++) {
@@ -78,7 +78,8 @@ static void meet(const struct draft *draft, struct simulated *workers, float *be
         for (int w = 0; w < draft->workers; w++) workers[w].state[i] = met;
         if (i < blob) before[i] = met;
     }
-    for (int w = 0; w < draft->workers; w++) assert_ok(ls_model_state_set(workers[w].model, workers[w].state));
+    for (int w = 0; w < draft->workers; w++)
+        assert_ok(ls_model_state_set(workers[w].model, LS_PARTS_HERE, LS_FROM_PROGRAM, workers[w].state));
 }
 
 /* ---- its fragments ---- */
@@ -133,7 +134,7 @@ static bool meets(const struct draft *draft, size_t array) {
 static void begin_exchange(const struct draft *draft, const struct simulated *workers, const float *before, int done,
                            struct exchange *x) {
     const ls_model *model = workers[0].model;
-    size_t blob = model->built.blob_count, arrays = ls_model_state_count(model) / blob;
+    size_t blob = model->built.blob_count, arrays = ls_model_state_count(model, LS_PARTS_HERE) / blob;
     int fragments = draft->local.fragments ? draft->local.fragments : 1;
     int every = draft->local.sync_every / fragments;
     float values[MOST];
@@ -151,7 +152,7 @@ static void begin_exchange(const struct draft *draft, const struct simulated *wo
 static void end_exchange(const struct draft *draft, struct simulated *workers, float *before, float *momentum,
                          struct exchange *x) {
     const ls_model *model = workers[0].model;
-    size_t blob = model->built.blob_count, arrays = ls_model_state_count(model) / blob;
+    size_t blob = model->built.blob_count, arrays = ls_model_state_count(model, LS_PARTS_HERE) / blob;
     float alpha = draft->local.fragment_alpha;
     x->begun = 0;
     for (size_t a = 0; a < arrays; a++)
@@ -162,7 +163,8 @@ static void end_exchange(const struct draft *draft, struct simulated *workers, f
             for (int w = 0; w < draft->workers; w++)
                 workers[w].state[i] = alpha > 0 ? alpha * workers[w].state[i] + (1 - alpha) * met : met;
         }
-    for (int w = 0; w < draft->workers; w++) assert_ok(ls_model_state_set(workers[w].model, workers[w].state));
+    for (int w = 0; w < draft->workers; w++)
+        assert_ok(ls_model_state_set(workers[w].model, LS_PARTS_HERE, LS_FROM_PROGRAM, workers[w].state));
 }
 
 /* After a step that is not the epoch's last one. */
@@ -189,7 +191,7 @@ void simulate(struct draft *draft, struct simulated *workers, double *loss) {
         assert_ok(ls_model_evaluate(workers[w].model, data, &result)); /* makes the variables */
         ls_dataset_free(data);
     }
-    assert_ok(ls_model_state_get(workers[0].model, before));
+    assert_ok(ls_model_state_get(workers[0].model, LS_PARTS_HERE, before));
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         *loss = 0;
         static struct exchange under_way;
@@ -209,7 +211,7 @@ void simulate(struct draft *draft, struct simulated *workers, double *loss) {
     }
     *loss /= draft->batch * draft->steps;
     const struct outcome *outcome = &draft->outcome;
-    size_t floats = ls_model_state_count(workers[0].model);
+    size_t floats = ls_model_state_count(workers[0].model, LS_PARTS_HERE);
     ck_assert_msg(!memcmp(outcome->state, workers[0].state, floats * sizeof(float)), "another state");
     if (draft->local.outer_momentum > 0)
         for (size_t i = 0; i < ls_network_trainable_count(workers[0].model->built.network); i++)

@@ -66,19 +66,18 @@ static void run_training(bool tables, bool keeps, void (*look)(ls_model *model))
 }
 
 static void expect_state(const ls_model *model, ls_status expected) {
-    float *state = ls_alloc_array(ls_model_state_count(model), sizeof(*state));
+    float *state = ls_alloc_array(ls_model_state_count(model, LS_PARTS_ALL), sizeof(*state));
     ck_assert_ptr_nonnull(state);
-    ls_status status = ls_model_state_get(model, state);
+    ls_status status = ls_model_state_get(model, LS_PARTS_ALL, state);
     ck_assert_msg(status == expected, "%s", ls_error());
     ls_free(state);
 }
 
 static void look_at_a_fetch(ls_model *model) {
-    float *moments = NULL;
-    ck_assert(ls_stored_has_moments(model));
+    ck_assert(ls_model_state_is_here(model));
     expect_state(model, LS_OK);
-    assert_ok(ls_stored_make_moments(model, &moments)); /* a step begins to bring others */
-    ck_assert(!ls_stored_has_moments(model));
+    assert_ok(ls_parts_expect(model->built.state, model->built.state_count)); /* a step begins to bring others */
+    ck_assert(!ls_model_state_is_here(model));
     expect_state(model, LS_FAILED_PRECONDITION);
 }
 
@@ -88,7 +87,7 @@ TEST(moments_on_their_way_are_those_of_no_step) {
 }
 
 static void look_without_a_fetch(ls_model *model) {
-    ck_assert(!ls_stored_has_moments(model));
+    ck_assert(!ls_model_state_is_here(model));
     expect_state(model, LS_FAILED_PRECONDITION);
 }
 

@@ -75,8 +75,8 @@ TEST(both_models_come_back) {
         char sha256[65];
         const struct ls_training_progress none = {.step = 1000, .learning_rate = 7};
         float zeros[64] = {0};
-        ck_assert_uint_le(ls_model_state_count(model), 64);
-        assert_ok(ls_model_state_set(model, zeros));
+        ck_assert_uint_le(ls_model_state_count(model, LS_PARTS_HERE), 64);
+        assert_ok(ls_model_state_set(model, LS_PARTS_HERE, LS_FROM_PROGRAM, zeros));
         ls_model_state_set_progress(model, &none);
         training->done = 0;
         assert_ok(resume(&trained, i, trained.state));
