@@ -17,7 +17,6 @@
 #include "strategy/iterator.h"
 #include "train/bind.h"
 #include "train/callback_list.h"
-#include "train/fragments.h"
 #include "train/input.h"
 #include "train/meeting.h"
 #include "train/fit.h"

@@ -8,7 +8,6 @@
 #include "collective/group.h"
 #include "collective/tuner.h"
 #include "shard/layout.h"
-#include "train/fragments.h"
 #include "train/meeting.h"
 #include "train/training_state.h"
 

@@ -33,19 +33,17 @@ static ls_status keep_fit(struct ls_fitting *fitting) {
                                                   : ls_checkpointing_step(fitting->checkpointing, &fitting->state);
 }
 
-static ls_status train_step(struct ls_fitting *fitting) {
+static ls_status train_step(struct ls_fitting *fitting, struct ls_loss_sums *sums) {
     int64_t started = ls_now(), taken;
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_fit_state *state = &fitting->state;
-    struct ls_loss_sums sums;
     ls_input_use_pipeline(fitting->model, fitting->pipeline);
     ls_fit_batches_ask(fitting);
-    ls_status status = ls_fit_batches_run(fitting, &taken, &sums);
+    ls_status status = ls_fit_batches_run(fitting, &taken, sums);
     if (status) return status;
     ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
     state->position += taken;
-    ls_op_add_loss_sums(&state->sums, &sums);
-    if (fitting->model->sync->add) fitting->model->sync->add(fitting, &sums);
+    ls_op_add_loss_sums(&state->sums, sums);
     if (!state->sums.rows) return LS_OK; /* none of the epoch's delayed steps is taken */
     ls_fit_numbers_show(fitting);
     ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
@@ -103,13 +101,14 @@ static ls_status train(struct ls_fitting *fitting) {
     const struct ls_sync_ops *sync = fitting->model->sync;
     struct ls_fit_state *state = &fitting->state;
     int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
+    struct ls_loss_sums sums;
     bool met = true; /* the state is that of all workers */
     ls_status status = begin_epoch(fitting);
     if (!status && sync->begin_step) status = sync->begin_step(fitting);
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
     begin_timing(fitting);
-    if (!status) status = train_step(fitting);
-    if (!status && sync->end_step) status = sync->end_step(fitting, &met);
+    if (!status) status = train_step(fitting, &sums);
+    if (!status && sync->end_step) status = sync->end_step(fitting, &sums, &met);
     if (!status && !unmet(fitting, met)) end_timing(fitting);
     if (!status && met) ls_state_transfer_commit(fitting->model->strategy->runtime);
     if (!status) ls_reached("committed");

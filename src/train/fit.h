@@ -18,6 +18,7 @@ struct ls_fit_stretch {
     void (*stop)(struct ls_fitting *fitting); /* before the state is put back: ends what still uses the group */
     float *state;                             /* at its begin, of LS_PARTS_HERE */
     struct ls_fit_moment moment;              /* likewise */
+    struct ls_fit_moment next;                /* before the step after it, which begins while it is open */
     bool open;                                /* a step has begun since then */
 };
 

@@ -9,6 +9,7 @@
 void ls_fit_stretch_forget(struct ls_fit_stretch *stretch) {
     ls_free(ls_steal(stretch->state));
     ls_fit_moment_forget(&stretch->moment);
+    ls_fit_moment_forget(&stretch->next);
     stretch->open = false;
 }
 

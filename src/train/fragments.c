@@ -1,5 +1,5 @@
 /* An exchange: the fragment's variables, or their changes, are copied, and added up with those of the other workers. */
-#include "train/fragments.h"
+#include "train/meeting.h"
 
 #include <string.h>
 
@@ -7,7 +7,6 @@
 #include "base/new.h"
 #include "base/point.h"
 #include "base/thread.h"
-#include "train/meeting.h"
 #include "train/model_state.h"
 
 enum { SAVE, STOP, REQUESTS };

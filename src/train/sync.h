@@ -47,10 +47,8 @@ struct ls_sync_ops {
     /* The next transaction of a fit, where that is no step. */
     ls_status (*train)(struct ls_fitting *fitting);
     ls_status (*begin_step)(struct ls_fitting *fitting);
-    /* The fit has added the sums of a step. */
-    void (*add)(struct ls_fitting *fitting, const struct ls_loss_sums *sums);
-    /* *met, which is true before: all workers have the same state, the newest. */
-    ls_status (*end_step)(struct ls_fitting *fitting, bool *met);
+    /* A fit has added the sums of its step. *met, which is true before: all workers have the same state, the newest. */
+    ls_status (*end_step)(struct ls_fitting *fitting, const struct ls_loss_sums *sums, bool *met);
     /* After a failure: the state is that before the transaction. Returns the failure, with its message. */
     ls_status (*go_back)(struct ls_fitting *fitting, ls_status status);
 };

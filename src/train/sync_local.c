@@ -16,7 +16,6 @@
 #include "base/point.h"
 #include "strategy/iterator.h"
 #include "train/fit.h"
-#include "train/fragments.h"
 #include "train/meeting.h"
 #include "train/model_state.h"
 #include "train/training_state.h"
@@ -68,11 +67,6 @@ static ls_status begin_step(struct ls_fitting *fitting) {
         status = ls_fragments_new(fitting->model, fitting->stretch.state, &local->fragments);
     if (status) ls_fit_stretch_forget(&fitting->stretch);
     return status;
-}
-
-static void add_own(struct ls_fitting *fitting, const struct ls_loss_sums *sums) {
-    struct local_steps *local = fitting->kept;
-    ls_op_add_loss_sums(&local->own, sums);
 }
 
 /* ---- a meeting ---- */
@@ -149,12 +143,13 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
     return LS_OK;
 }
 
-static ls_status meet_if_due(struct ls_fitting *fitting, bool *met) {
+static ls_status meet_if_due(struct ls_fitting *fitting, const struct ls_loss_sums *sums, bool *met) {
     const ls_model *model = fitting->model;
-    const struct local_steps *local = fitting->kept;
+    struct local_steps *local = fitting->kept;
     int64_t done = ls_fit_stretch_steps(fitting);
     bool last = fitting->state.position >= ls_fit_epoch_end(fitting);
     ls_status status = LS_OK;
+    ls_op_add_loss_sums(&local->own, sums);
     *met = last || done >= model->strategy->local.sync_every;
     if (local->fragments) status = ls_fragments_step(local->fragments, done, last, met);
     if (!status && *met) status = ls_fail_context(hold_meeting(fitting), "a meeting of all workers");
@@ -187,6 +182,5 @@ const struct ls_sync_ops ls_sync_local = {.apart = true,
                                           .open = open_local,
                                           .close = close_local,
                                           .begin_step = begin_step,
-                                          .add = add_own,
                                           .end_step = meet_if_due,
                                           .go_back = ls_fit_stretch_go_back};

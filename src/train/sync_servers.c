@@ -318,68 +318,45 @@ static bool is_needed(const struct ls_fitting *fitting) {
 }
 
 static void settle_checkpoint(struct ls_fitting *fitting, const struct ls_loss_sums *sums) {
-    if (fitting->model->bound.way && sums->rows) ls_checkpointing_settle(fitting->checkpointing, &fitting->state);
+    if (sums->rows) ls_checkpointing_settle(fitting->checkpointing, &fitting->state);
 }
 
-/* ---- a fit in step ---- */
-
-struct pulled_steps {
-    struct ls_fit_moment before, next; /* the step whose pull is under way; the one after it */
-    bool pending;                      /* a pull is under way */
-};
-
-static void close_servers(struct ls_fitting *fitting) {
-    struct pulled_steps *steps = ls_steal(fitting->kept);
-    if (!steps) return;
-    ls_fit_moment_forget(&steps->before);
-    ls_fit_moment_forget(&steps->next);
-    ls_free(steps);
-}
+/* ---- a fit in step: a stretch is the step whose pull is under way ---- */
 
 static ls_status begin_step(struct ls_fitting *fitting) {
-    struct pulled_steps *steps = fitting->kept;
-    if (!fitting->model->bound.way) return LS_OK;
-    if (!steps) fitting->kept = steps = ls_alloc(sizeof(*steps));
-    if (!steps) return ls_fail_memory("a fit's steps", sizeof(*steps));
-    return ls_fit_moment_keep(&steps->next, fitting);
+    return fitting->model->bound.way ? ls_fit_moment_keep(&fitting->stretch.next, fitting) : LS_OK;
 }
 
 /* The step's gradients are of the whole variables of the one before: that is done now. Waits for this one's pull where
  * its variables are needed, also by the worker alone that writes checkpoints. */
-static ls_status end_step_before(struct ls_fitting *fitting, bool *met) {
-    struct pulled_steps *steps = fitting->kept;
+static ls_status end_step_before(struct ls_fitting *fitting, const struct ls_loss_sums *sums, bool *met) {
+    struct ls_fit_stretch *stretch = &fitting->stretch;
+    const struct ls_fit_moment done = stretch->moment;
     if (!fitting->model->bound.way) return LS_OK;
-    struct ls_fit_moment done = steps->before;
-    if (steps->pending) ls_state_transfer_commit(fitting->model->strategy->runtime);
-    steps->before = steps->next;
-    steps->next = done;
-    steps->pending = true;
+    settle_checkpoint(fitting, sums);
+    if (stretch->open) ls_state_transfer_commit(fitting->model->strategy->runtime);
+    stretch->moment = stretch->next;
+    stretch->next = done;
+    stretch->open = true;
     *met = is_needed(fitting) || fitting->model->progress.fetches;
     ls_status status = *met ? settle_lanes(fitting->model) : LS_OK;
-    if (!status && *met) steps->pending = false;
+    if (!status && *met) stretch->open = false;
     return status ? ls_fail_context(status, "the new variables") : LS_OK;
-}
-
-static void stand_behind(struct ls_fitting *fitting) {
-    struct pulled_steps *steps = fitting->kept;
-    ls_model *model = fitting->model;
-    if (model->progress.whole != steps->before.progress.step) {
-        ls_state_transfer_commit(model->strategy->runtime);
-        return;
-    }
-    ls_fit_moment_go_back(&steps->before, fitting);
 }
 
 /* The parts of the generation are made anew: that ends what is under way. */
 static ls_status go_back_a_step(struct ls_fitting *fitting, ls_status status) {
-    const struct ls_model_bound *bound = &fitting->model->bound;
-    struct pulled_steps *steps = fitting->kept;
+    ls_model *model = fitting->model;
+    struct ls_fit_stretch *stretch = &fitting->stretch;
     struct ls_kept_error kept = ls_kept_error_of(status);
-    bool pending = steps && steps->pending;
-    if (!steps || !bound->way || (!pending && !ls_reducer_has_failed(bound->reducer))) return status;
-    ls_bind_detach(fitting->model);
-    if (pending) stand_behind(fitting);
-    steps->pending = false;
+    bool pending = stretch->open;
+    if (!model->bound.way || (!pending && !ls_reducer_has_failed(model->bound.reducer))) return status;
+    ls_bind_detach(model);
+    stretch->open = false;
+    if (pending && model->progress.whole != stretch->moment.progress.step)
+        ls_state_transfer_commit(model->strategy->runtime);
+    else if (pending)
+        ls_fit_moment_go_back(&stretch->moment, fitting);
     return ls_kept_error_raise(&kept);
 }
 
@@ -393,9 +370,7 @@ const struct ls_sync_ops ls_sync_servers = {.pushes = true,
                                             .commit = ls_sync_commit,
                                             .settle = settle_lanes,
                                             .open_data = ls_iterator_open_pipeline,
-                                            .close = close_servers,
                                             .begin_step = begin_step,
-                                            .add = settle_checkpoint,
                                             .end_step = end_step_before,
                                             .go_back = go_back_a_step};
 
@@ -430,7 +405,8 @@ static ls_status take_all_steps(struct ls_fitting *fitting) {
     return LS_OK;
 }
 
-static ls_status end_delayed_step(struct ls_fitting *fitting, bool *met) {
+static ls_status end_delayed_step(struct ls_fitting *fitting, const struct ls_loss_sums *sums, bool *met) {
+    settle_checkpoint(fitting, sums);
     *met = is_needed(fitting);
     ls_status status = *met ? take_all_steps(fitting) : LS_OK;
     return status ? ls_fail_context(status, "steps under way") : LS_OK;
@@ -464,6 +440,5 @@ const struct ls_sync_ops ls_sync_delayed = {.pushes = true,
                                             .open_data = ls_iterator_open_pipeline,
                                             .open = open_delayed,
                                             .begin_step = ls_fit_stretch_begin,
-                                            .add = settle_checkpoint,
                                             .end_step = end_delayed_step,
                                             .go_back = ls_fit_stretch_go_back};
