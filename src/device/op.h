@@ -254,6 +254,17 @@ enum { LS_ARG_GAMMA = LS_ARG_W, LS_ARG_BETA = LS_ARG_B, LS_ARG_DGAMMA = LS_ARG_D
 enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT, LS_ARG_WEIGHTS };           /* loss, one-hot */
 enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2, LS_ARG_MOMENT_3 }; /* optimizers */
 
+/* The places of a convolution of any kind: its images, what its windows make of them, and its kernel. */
+static inline int ls_op_image(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
+}
+static inline int ls_op_out(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY;
+}
+static inline int ls_op_kernel(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DW : LS_ARG_W;
+}
+
 /* Every device's build calls it first. It checks that the arguments are there and have the right type, shape and
  * combination. INVALID_ARGUMENT names the op, the argument, its value and the right one. */
 ls_status ls_op_check(const struct ls_op *op);

@@ -29,18 +29,6 @@ struct description {
     dnnl_dims_t strides, dilates, before, after;
 };
 
-static int image_place(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
-}
-
-static int out_place(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY;
-}
-
-static int weights_place(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DW : LS_ARG_W;
-}
-
 static int bias_place(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DB : LS_ARG_B;
 }
@@ -60,7 +48,7 @@ static dnnl_status_t describe_kernel(dnnl_memory_desc_t *made, const ls_shape *s
 
 static ls_status describe_convolution(const struct ls_op *op, struct description *made) {
     const struct ls_window *window = &op->window;
-    const ls_shape *kernel = &op->tensors[weights_place(op)].shape;
+    const ls_shape *kernel = &op->tensors[ls_op_kernel(op)].shape;
     const dnnl_dims_t filters = {kernel->dims[3]};
     for (int i = 0; i < 2; i++) {
         made->strides[i] = window->strides[i];
@@ -69,8 +57,8 @@ static ls_status describe_convolution(const struct ls_op *op, struct description
         made->after[i] = window->after[i];
     }
     made->has_bias = op->kind != LS_OP_CONVOLUTION_BACKWARD_DATA && op->tensors[bias_place(op)].data;
-    dnnl_status_t code = describe_image(&made->image, &op->tensors[image_place(op)].shape);
-    if (!code) code = describe_image(&made->out, &op->tensors[out_place(op)].shape);
+    dnnl_status_t code = describe_image(&made->image, &op->tensors[ls_op_image(op)].shape);
+    if (!code) code = describe_image(&made->out, &op->tensors[ls_op_out(op)].shape);
     if (!code) code = describe_kernel(&made->weights, kernel, window->groups, false);
     if (!code) code = describe_kernel(&made->plain, kernel, window->groups, true);
     if (!code) code = dnnl_memory_desc_init_by_tag(&made->bias, 1, filters, dnnl_f32, dnnl_x);
@@ -201,13 +189,13 @@ static dnnl_status_t move_convolution(struct convolution *c, int memory, void *p
 /* Points the memories at this run's tensors and workspace, which may have moved. Gradients of later parts lie apart. */
 static dnnl_status_t bind(const struct ls_op *op, struct convolution *c) {
     char *workspace = op->workspace;
-    void *plain = op->tensors[weights_place(op)].data, *bias = op->tensors[bias_place(op)].data;
-    void *places[MEMORIES] = {[IMAGE] = op->tensors[image_place(op)].data,
+    void *plain = op->tensors[ls_op_kernel(op)].data, *bias = op->tensors[bias_place(op)].data;
+    void *places[MEMORIES] = {[IMAGE] = op->tensors[ls_op_image(op)].data,
                               [WEIGHTS] = adds(op)    ? workspace
                                           : c->packed ? (void *)c->packed
                                                       : plain,
                               [BIAS] = adds(op) ? workspace + c->bias : bias,
-                              [OUT] = op->tensors[out_place(op)].data,
+                              [OUT] = op->tensors[ls_op_out(op)].data,
                               [PLAIN] = plain,
                               [SCRATCHPAD] = workspace + c->scratchpad};
     dnnl_status_t code = dnnl_success;

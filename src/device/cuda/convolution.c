@@ -1,8 +1,7 @@
 /* Chooses the kernels of a convolution: depthwise kernels of our own if each filter sees one channel, a product of
  * matrices if it sees one position, cuDNN for most others. A product over copies of windows does what cuDNN has no
  * algorithm for, or only slow ones. */
-#include "device/cuda/depthwise.h"
-#include "device/cuda/kernels_products.h"
+#include "device/cuda/image.h"
 #include "device/cuda/products.h"
 
 /* ---- bias ---- */
@@ -50,9 +49,9 @@ static ls_status run_depthwise(const struct ls_op *op) {
 }
 
 static const struct ls_cuda_kind depthwise = {run_depthwise, build_depthwise, NULL},
-                                 one_position = {ls_cuda_dense_run, ls_cuda_dense_build, ls_cuda_dense_discard},
+                                 one_position = {ls_cuda_dense_run, ls_cuda_dense_build, ls_cuda_products_discard},
                                  general = {ls_cuda_dnn_run, ls_cuda_dnn_build, ls_cuda_dnn_discard},
-                                 by_windows = {ls_cuda_windows_run, ls_cuda_windows_build, ls_cuda_windows_discard};
+                                 by_windows = {ls_cuda_windows_run, ls_cuda_windows_build, ls_cuda_products_discard};
 
 static bool sees_one_position(const struct ls_window *w) {
     for (int i = 0; i < 2; i++)

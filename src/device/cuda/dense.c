@@ -4,7 +4,6 @@
  * tf.keras.layers.Dense. */
 #include "device/cuda/kernels_elements.h"
 #include "base/new.h"
-#include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
 /* y(rows, out) = x(rows, in) w(in, out). */
@@ -173,12 +172,6 @@ static ls_status run_backward(const struct ls_op *op, struct dense *d) {
 
 /* ---- both ---- */
 
-void ls_cuda_dense_discard(struct ls_op *op) {
-    struct ls_cuda_op *handle = op->handle;
-    ls_free(handle->own);
-    handle->own = NULL;
-}
-
 ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op) {
     (void)device;
     LS_NEW(struct dense, made, "a dense layer");
@@ -188,7 +181,7 @@ ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op) {
     made->small = is_small(op, made);
     if (made->small) return LS_OK;
     ls_status status = does_forward(op) ? build_forward(op, made) : build_backward(op, made);
-    if (status) ls_cuda_dense_discard(op);
+    if (status) ls_cuda_products_discard(op);
     return status;
 }
 

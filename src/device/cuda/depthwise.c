@@ -1,19 +1,5 @@
 /* The arguments of the depthwise kernels, from an op. */
-#include "device/cuda/depthwise.h"
-
 #include "device/cuda/image.h"
-
-static int image_of(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
-}
-
-static int out_of(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY;
-}
-
-static int kernel_of(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DW : LS_ARG_W;
-}
 
 static bool has_weights(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS || op->kind == LS_OP_DEPTHWISE_BACKWARD;
@@ -21,7 +7,7 @@ static bool has_weights(const struct ls_op *op) {
 
 bool ls_cuda_is_depthwise(const struct ls_op *op) {
     if (op->kind == LS_OP_DEPTHWISE_BACKWARD) return true;
-    int64_t channels = op->tensors[image_of(op)].shape.dims[3];
+    int64_t channels = op->tensors[ls_op_image(op)].shape.dims[3];
     return op->window.groups == channels && channels > 1;
 }
 
@@ -29,9 +15,9 @@ bool ls_cuda_is_depthwise(const struct ls_op *op) {
 static struct ls_cuda_depthwise begin_depthwise(const struct ls_op *op) {
     static const int images[] = {LS_ARG_X, LS_ARG_W, LS_ARG_B, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, -1};
     const struct ls_tensor *t = op->tensors;
-    struct ls_cuda_depthwise d = {.at = ls_cuda_windows_of(op, image_of(op), out_of(op))};
-    d.multiplier = (int)(t[kernel_of(op)].shape.dims[3] / d.at.channels);
-    d.dtype = t[out_of(op)].dtype;
+    struct ls_cuda_depthwise d = {.at = ls_cuda_windows_of(op, ls_op_image(op), ls_op_out(op))};
+    d.multiplier = (int)(t[ls_op_kernel(op)].shape.dims[3] / d.at.channels);
+    d.dtype = t[ls_op_out(op)].dtype;
     d.vector = d.multiplier > 1 ? 1 : ls_cuda_vector(op, d.at.channels, d.dtype, images);
     d.x = t[LS_ARG_X].data;
     d.w = t[LS_ARG_W].data;

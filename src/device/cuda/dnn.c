@@ -3,21 +3,11 @@
  * on both sides only; where an op does not, the filter gets zeros on the side that is padded less, and the other side's
  * padding holds for both. Few channels of a stride of 2 come in squares, without padding (squares.c). Mirrors
  * tf.nn.conv2d. */
-#include "device/cuda/dnn.h"
+#include "device/cuda/products.h"
 
 #include <string.h>
 
 #include "base/new.h"
-
-static int image_place(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
-}
-static int out_place(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY;
-}
-static int filter_place(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DW : LS_ARG_W;
-}
 
 /* ---- build ---- */
 
@@ -25,7 +15,7 @@ static int filter_place(const struct ls_op *op) {
  * too. */
 static struct ls_cuda_filter lay_out(const struct ls_op *op) {
     const struct ls_window *w = &op->window;
-    const int64_t *d = op->tensors[filter_place(op)].shape.dims;
+    const int64_t *d = op->tensors[ls_op_kernel(op)].shape.dims;
     struct ls_cuda_filter made = {.channels = d[2], .filters = d[3]};
     for (int i = 0; i < 2; i++) {
         int64_t more = w->after[i] - w->before[i];
@@ -39,7 +29,7 @@ static struct ls_cuda_filter lay_out(const struct ls_op *op) {
 
 /* A 16-bit op's float32 dw comes from a filter of the images' type: cuDNN wants one type for all three. */
 static cudnnDataType_t type_of(const struct ls_op *op) {
-    ls_dtype dtype = op->tensors[out_place(op)].dtype;
+    ls_dtype dtype = op->tensors[ls_op_out(op)].dtype;
     return dtype == LS_BFLOAT16 ? CUDNN_DATA_BFLOAT16 : dtype == LS_FLOAT16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
 
@@ -53,8 +43,8 @@ static struct geometry geometry_of(const struct ls_op *op, const struct ls_cuda_
     const struct ls_window *w = &op->window;
     const struct ls_cuda_squares *s = &d->squares;
     struct geometry made = {.channels = d->squared ? s->pitch : d->layout.channels, .groups = w->groups};
-    memcpy(made.image, op->tensors[image_place(op)].shape.dims, sizeof(made.image));
-    memcpy(made.out, op->tensors[out_place(op)].shape.dims, sizeof(made.out));
+    memcpy(made.image, op->tensors[ls_op_image(op)].shape.dims, sizeof(made.image));
+    memcpy(made.out, op->tensors[ls_op_out(op)].shape.dims, sizeof(made.out));
     made.filters = made.out[3];
     for (int i = 0; i < 2; i++) {
         made.taps[i] = d->squared ? s->taps[i] : d->layout.taps[i];
@@ -107,7 +97,7 @@ static ls_status check_sizes(const struct ls_op *op, const struct geometry *g) {
 }
 
 static void plan_workspace(struct ls_op *op, const struct geometry *g, struct ls_cuda_dnn *d) {
-    size_t element = op->tensors[out_place(op)].dtype == LS_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
+    size_t element = op->tensors[ls_op_out(op)].dtype == LS_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
     if (d->squared)
         d->image_size = ls_cuda_piece((size_t)(g->image[0] * g->image[1] * g->image[2] * g->image[3]) * element);
     d->filter_size = ls_cuda_piece((size_t)(g->taps[0] * g->taps[1] * g->channels * g->filters) * element);
@@ -186,8 +176,8 @@ static ls_status unpack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
 
 static cudnnStatus_t convolve(const struct ls_op *op, cudnnHandle_t handle, const struct ls_cuda_dnn *d) {
     const float one = 1, zero = 0;
-    void *image = d->squared ? ls_cuda_workspace(op) : op->tensors[image_place(op)].data;
-    void *out = op->tensors[out_place(op)].data, *filter = filter_of(op, d);
+    void *image = d->squared ? ls_cuda_workspace(op) : op->tensors[ls_op_image(op)].data;
+    void *out = op->tensors[ls_op_out(op)].data, *filter = filter_of(op, d);
     void *scratch = d->scratch ? filter_of(op, d) + d->filter_size : NULL;
     if (op->kind == LS_OP_CONVOLUTION_FORWARD)
         return cudnnConvolutionForward(handle, &one, d->image, image, d->filter, filter, d->convolution,

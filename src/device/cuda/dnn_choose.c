@@ -1,6 +1,6 @@
 /* Which of cuDNN's algorithms does a convolution: asked once, by its heuristics, which measure nothing, so that the
  * answer is always the same. Algorithms whose bits vary from run to run are taken only where an op allows them. */
-#include "device/cuda/dnn.h"
+#include "device/cuda/products.h"
 
 #define CANDIDATES   16
 #define MOST_SCRATCH ((size_t)2 << 30) /* bytes; an algorithm that needs more is left out */
@@ -96,7 +96,7 @@ static bool settle_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, stru
 ls_status ls_cuda_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d) {
     struct candidate found[CANDIDATES];
     int count = 0;
-    bool single = op->tensors[op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY].dtype == LS_FLOAT32;
+    bool single = op->tensors[ls_op_out(op)].dtype == LS_FLOAT32;
     bool proper = single && !op->tf32;
     cudnnStatus_t code = cudnnSetConvolutionMathType(d->convolution, proper   ? CUDNN_FMA_MATH
                                                                      : single ? CUDNN_DEFAULT_MATH

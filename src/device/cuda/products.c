@@ -56,13 +56,21 @@ ls_status ls_cuda_dnn_check(const struct ls_op *op, cudnnStatus_t code) {
     return fail(op, status, "cuDNN", cudnnGetErrorString(code));
 }
 
+void ls_cuda_products_discard(struct ls_op *op) {
+    struct ls_cuda_op *handle = op->handle;
+    ls_free(handle->own);
+    handle->own = NULL;
+}
+
+#define DENSE                                                                                                          \
+    { ls_cuda_dense_run, ls_cuda_dense_build, ls_cuda_products_discard }
+#define CONVOLUTION                                                                                                    \
+    { ls_cuda_convolution_run, ls_cuda_convolution_build, ls_cuda_convolution_discard }
 const struct ls_cuda_kind ls_cuda_product_kinds[LS_OP_KIND_COUNT] = {
-    [LS_OP_DENSE_FORWARD] = {ls_cuda_dense_run, ls_cuda_dense_build, ls_cuda_dense_discard},
-    [LS_OP_DENSE_BACKWARD] = {ls_cuda_dense_run, ls_cuda_dense_build, ls_cuda_dense_discard},
-    [LS_OP_CONVOLUTION_FORWARD] = {ls_cuda_convolution_run, ls_cuda_convolution_build, ls_cuda_convolution_discard},
-    [LS_OP_CONVOLUTION_BACKWARD_DATA] = {ls_cuda_convolution_run, ls_cuda_convolution_build,
-                                         ls_cuda_convolution_discard},
-    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {ls_cuda_convolution_run, ls_cuda_convolution_build,
-                                            ls_cuda_convolution_discard},
-    [LS_OP_DEPTHWISE_BACKWARD] = {ls_cuda_convolution_run, ls_cuda_convolution_build, ls_cuda_convolution_discard},
+    [LS_OP_DENSE_FORWARD] = DENSE,
+    [LS_OP_DENSE_BACKWARD] = DENSE,
+    [LS_OP_CONVOLUTION_FORWARD] = CONVOLUTION,
+    [LS_OP_CONVOLUTION_BACKWARD_DATA] = CONVOLUTION,
+    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = CONVOLUTION,
+    [LS_OP_DEPTHWISE_BACKWARD] = CONVOLUTION,
 };

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
+#include "device/cuda/kernels_products.h"
 
 /* The device's handles, made by the first caller. */
 ls_status ls_cuda_blas_handle(struct ls_cuda_device *device, cublasLtHandle_t *handle);
@@ -53,11 +54,12 @@ static inline void ls_cuda_need(struct ls_op *op, size_t size) {
     if (all > op->workspace_size) op->workspace_size = all;
 }
 
+/* Frees what an op keeps in host memory, in one piece. */
+void ls_cuda_products_discard(struct ls_op *op);
 /* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN; windows.c:
  * convolutions that cuDNN does not support, or is slower at. */
 ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op);
 ls_status ls_cuda_dense_run(const struct ls_op *op);
-void ls_cuda_dense_discard(struct ls_op *op);
 ls_status ls_cuda_convolution_build(struct ls_cuda_device *device, struct ls_op *op);
 ls_status ls_cuda_convolution_run(const struct ls_op *op);
 void ls_cuda_convolution_discard(struct ls_op *op);
@@ -67,10 +69,30 @@ void ls_cuda_dnn_discard(struct ls_op *op);
 ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op);
 bool ls_cuda_windows_are_faster(const struct ls_op *op); /* than cuDNN; of a convolution over more than one position */
 ls_status ls_cuda_windows_run(const struct ls_op *op);
-void ls_cuda_windows_discard(struct ls_op *op);
 
 /* The separate steps for a convolution's bias: it is added to y, and db is summed from dy. A convolution without a bias
  * skips them. */
 ls_status ls_cuda_convolution_add_bias(const struct ls_op *op);
 ls_status ls_cuda_convolution_sum_bias(const struct ls_op *op);
 size_t ls_cuda_convolution_sum_workspace(const struct ls_op *op); /* bytes, from the workspace's beginning */
+
+/* A convolution as cuDNN has it, and which of its algorithms does it. */
+
+/* image is the tensor that the window slides over, x or dx; out is the result, y or dy. */
+struct ls_cuda_dnn {
+    cudnnTensorDescriptor_t image, out;
+    cudnnFilterDescriptor_t filter;
+    cudnnConvolutionDescriptor_t convolution;
+    bool squared; /* over squares of the image, else over the image as it is, with the filter in layout */
+    struct ls_cuda_squares squares;
+    struct ls_cuda_filter layout;
+    int algorithm; /* cudnnConvolutionFwdAlgo_t, ...BwdDataAlgo_t, ...BwdFilterAlgo_t, by the op's kind */
+    /* bytes of the workspace: of the image's squares, of the filter in cuDNN's layout, of what cuDNN needs */
+    size_t image_size, filter_size, scratch;
+};
+/* squares.c: whether cuDNN gets a convolution over squares of its image, and what they are. */
+bool ls_cuda_squares_fit(const struct ls_op *op);
+struct ls_cuda_squares ls_cuda_squares_of(const struct ls_op *op);
+/* Chooses algorithm, math and scratch. UNIMPLEMENTED where cuDNN has none, or, unless the op is nondeterministic,
+ * none that gives equal bits again. */
+ls_status ls_cuda_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d);

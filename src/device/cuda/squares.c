@@ -1,14 +1,10 @@
 /* Which convolutions cuDNN gets over squares of 2 x 2 places: those of stride 2 over up to four channels, such as the
  * first of a network for images. cuDNN's kernels for tensor cores work on many channels at a time, and would leave most
  * of each idle. The gradient of such an image is rarely wanted; it is computed as it is. */
-#include "device/cuda/dnn.h"
+#include "device/cuda/products.h"
 
 #define MOST_CHANNELS 4
 #define SIDE          2 /* of a square */
-
-static int filter_of(const struct ls_op *op) {
-    return op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_W : LS_ARG_DW;
-}
 
 /* As many channels as fill whole accesses of 16 bytes. */
 static int64_t pitch_of(const struct ls_op *op, int64_t channels) {
@@ -25,8 +21,8 @@ bool ls_cuda_squares_fit(const struct ls_op *op) {
 }
 
 struct ls_cuda_squares ls_cuda_squares_of(const struct ls_op *op) {
-    const int64_t *x = op->tensors[LS_ARG_X].shape.dims, *kernel = op->tensors[filter_of(op)].shape.dims;
-    const int64_t *out = op->tensors[op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY].shape.dims;
+    const int64_t *x = op->tensors[LS_ARG_X].shape.dims, *kernel = op->tensors[ls_op_kernel(op)].shape.dims;
+    const int64_t *out = op->tensors[ls_op_out(op)].shape.dims;
     struct ls_cuda_squares made = {.rows = x[0], .channels = x[3], .filters = kernel[3]};
     for (int i = 0; i < 2; i++) {
         made.image[i] = x[i + 1];

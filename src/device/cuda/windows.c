@@ -24,10 +24,10 @@ static bool does_data(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA;
 }
 static const struct ls_tensor *image_of(const struct ls_op *op) {
-    return &op->tensors[does_data(op) ? LS_ARG_DX : LS_ARG_X];
+    return &op->tensors[ls_op_image(op)];
 }
 static const struct ls_tensor *out_of(const struct ls_op *op) {
-    return &op->tensors[does_forward(op) ? LS_ARG_Y : LS_ARG_DY];
+    return &op->tensors[ls_op_out(op)];
 }
 
 static void measure_windows(const struct ls_op *op, struct windows *made) {
@@ -117,14 +117,8 @@ ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op)
     ls_status status = ls_cuda_product_build(op, &matrices, &made->product);
     ls_cuda_need(op, made->size + made->product.workspace);
     ls_cuda_need(op, ls_cuda_convolution_sum_workspace(op));
-    if (status) ls_cuda_windows_discard(op);
+    if (status) ls_cuda_products_discard(op);
     return status;
-}
-
-void ls_cuda_windows_discard(struct ls_op *op) {
-    struct ls_cuda_op *handle = op->handle;
-    ls_free(handle->own);
-    handle->own = NULL;
 }
 
 static ls_status run_group(const struct ls_op *op, struct windows *d, int64_t group) {
