@@ -125,13 +125,9 @@ template <typename T, bool BACKWARD> cudaError_t launch(const ls_cuda_activation
 } // namespace
 
 cudaError_t ls_cuda_activation_y(const struct ls_cuda_activation *a, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(a->dtype, (error = launch<T, false>(a, stream)));
-    return error;
+    LS_WITH_TYPE(a->dtype, return (launch<T, false>(a, stream)));
 }
 
 cudaError_t ls_cuda_activation_dx(const struct ls_cuda_activation *a, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(a->dtype, (error = launch<T, true>(a, stream)));
-    return error;
+    LS_WITH_TYPE(a->dtype, return (launch<T, true>(a, stream)));
 }

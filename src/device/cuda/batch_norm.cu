@@ -329,27 +329,19 @@ cudaError_t launch_finish(sums_kernel *kernel, const ls_cuda_norm_sums *s, cudaS
 } // namespace
 
 cudaError_t ls_cuda_norm_moments(const struct ls_cuda_norm *n, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_moments<T>(n, stream));
-    return error;
+    LS_WITH_TYPE(n->dtype, return launch_moments<T>(n, stream));
 }
 
 cudaError_t ls_cuda_norm_apply(const struct ls_cuda_norm *n, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_apply<T>(n, stream));
-    return error;
+    LS_WITH_TYPE(n->dtype, return launch_apply<T>(n, stream));
 }
 
 cudaError_t ls_cuda_norm_gradients(const struct ls_cuda_norm *n, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_gradients<T>(n, stream));
-    return error;
+    LS_WITH_TYPE(n->dtype, return launch_gradients<T>(n, stream));
 }
 
 cudaError_t ls_cuda_norm_data(const struct ls_cuda_norm *n, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(n->dtype, error = launch_data<T>(n, stream));
-    return error;
+    LS_WITH_TYPE(n->dtype, return launch_data<T>(n, stream));
 }
 
 cudaError_t ls_cuda_norm_statistics(const struct ls_cuda_norm_sums *s, cudaStream_t stream) {

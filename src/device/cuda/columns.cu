@@ -149,9 +149,7 @@ cudaError_t sums_as(const ls_cuda_columns *matrix, const void *mask, float *sums
 } // namespace
 
 cudaError_t ls_cuda_add_bias(const ls_cuda_columns *matrix, const float *bias, bool relu) {
-    cudaError_t error;
-    LS_WITH_TYPE(matrix->dtype, error = bias_as<T>(matrix, bias, relu));
-    return error;
+    LS_WITH_TYPE(matrix->dtype, return bias_as<T>(matrix, bias, relu));
 }
 
 size_t ls_cuda_sum_columns_workspace(size_t rows, size_t columns) {
@@ -159,7 +157,5 @@ size_t ls_cuda_sum_columns_workspace(size_t rows, size_t columns) {
 }
 
 cudaError_t ls_cuda_sum_columns(const ls_cuda_columns *matrix, const void *mask, float *sums, void *workspace) {
-    cudaError_t error;
-    LS_WITH_TYPE(matrix->dtype, error = sums_as<T>(matrix, mask, sums, static_cast<float *>(workspace)));
-    return error;
+    LS_WITH_TYPE(matrix->dtype, return sums_as<T>(matrix, mask, sums, static_cast<float *>(workspace)));
 }

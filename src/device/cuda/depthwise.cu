@@ -82,13 +82,9 @@ template <typename T> cudaError_t launch_dx(const ls_cuda_depthwise *d, cudaStre
 } // namespace
 
 cudaError_t ls_cuda_depthwise_y(const struct ls_cuda_depthwise *d, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(d->dtype, error = launch_y<T>(d, stream));
-    return error;
+    LS_WITH_TYPE(d->dtype, return launch_y<T>(d, stream));
 }
 
 cudaError_t ls_cuda_depthwise_dx(const struct ls_cuda_depthwise *d, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(d->dtype, error = launch_dx<T>(d, stream));
-    return error;
+    LS_WITH_TYPE(d->dtype, return launch_dx<T>(d, stream));
 }

@@ -77,9 +77,7 @@ template <typename T> cudaError_t launch_partials(const ls_cuda_depthwise *d, cu
 } // namespace
 
 cudaError_t ls_cuda_depthwise_dw(const struct ls_cuda_depthwise *d, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(d->dtype, error = launch_partials<T>(d, stream));
-    return error;
+    LS_WITH_TYPE(d->dtype, return launch_partials<T>(d, stream));
 }
 
 cudaError_t ls_cuda_depthwise_finish(const struct ls_cuda_depthwise *d, cudaStream_t stream) {

@@ -75,9 +75,7 @@ cudaError_t launch_convert(To *y, const From *x, int64_t count, cudaStream_t str
 
 template <typename From>
 cudaError_t cast_from(void *y, ls_dtype to, const From *x, int64_t count, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(to, error = (launch_convert<T, From>(static_cast<T *>(y), x, count, stream)));
-    return error;
+    LS_WITH_TYPE(to, return (launch_convert<T, From>(static_cast<T *>(y), x, count, stream)));
 }
 
 /* ---- bytes ---- */
@@ -184,16 +182,12 @@ __global__ void write_report(struct ls_cuda_report report) {
 } // namespace
 
 cudaError_t ls_cuda_add(const struct ls_cuda_elements *elements, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(elements->dtype, error = (launch_map<T, true, adding>(elements, adding(), stream)));
-    return error;
+    LS_WITH_TYPE(elements->dtype, return (launch_map<T, true, adding>(elements, adding(), stream)));
 }
 
 cudaError_t ls_cuda_scale(const struct ls_cuda_elements *elements, float factor, float offset, cudaStream_t stream) {
     const scaling f = {factor, offset};
-    cudaError_t error;
-    LS_WITH_TYPE(elements->dtype, error = (launch_map<T, false, scaling>(elements, f, stream)));
-    return error;
+    LS_WITH_TYPE(elements->dtype, return (launch_map<T, false, scaling>(elements, f, stream)));
 }
 
 cudaError_t ls_cuda_merge(const struct ls_cuda_elements *elements, float factor, float scale, cudaStream_t stream) {
@@ -201,15 +195,11 @@ cudaError_t ls_cuda_merge(const struct ls_cuda_elements *elements, float factor,
 }
 
 cudaError_t ls_cuda_cast(void *y, ls_dtype to, const void *x, ls_dtype from, int64_t count, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(from, error = cast_from<T>(y, to, static_cast<const T *>(x), count, stream));
-    return error;
+    LS_WITH_TYPE(from, return cast_from<T>(y, to, static_cast<const T *>(x), count, stream));
 }
 
 cudaError_t ls_cuda_expand(const struct ls_cuda_expansion *expansion, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(expansion->to, error = launch_expand<T>(expansion, stream));
-    return error;
+    LS_WITH_TYPE(expansion->to, return launch_expand<T>(expansion, stream));
 }
 
 cudaError_t ls_cuda_copy_lines(const struct ls_cuda_copied_lines *lines, cudaStream_t stream) {

@@ -208,9 +208,7 @@ template <typename T> cudaError_t launch_add(const ls_cuda_embedding &e, const u
 } // namespace
 
 cudaError_t ls_cuda_embedding_forward(const struct ls_cuda_embedding *embedding, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(embedding->dtype, error = launch_take<T>(*embedding, stream));
-    return error;
+    LS_WITH_TYPE(embedding->dtype, return launch_take<T>(*embedding, stream));
 }
 
 size_t ls_cuda_embedding_workspace(int64_t count) {

@@ -73,14 +73,10 @@ template <typename T> cudaError_t unpack_as(const ls_cuda_filter *f, float *to, 
 
 cudaError_t ls_cuda_pack_filter(const ls_cuda_filter *filter, void *to, const void *from, ls_dtype dtype,
                                 cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(dtype, error = pack_as<T>(filter, to, from, stream));
-    return error;
+    LS_WITH_TYPE(dtype, return pack_as<T>(filter, to, from, stream));
 }
 
 cudaError_t ls_cuda_unpack_filter(const ls_cuda_filter *filter, float *to, const void *from, ls_dtype dtype,
                                   cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(dtype, error = unpack_as<T>(filter, to, from, stream));
-    return error;
+    LS_WITH_TYPE(dtype, return unpack_as<T>(filter, to, from, stream));
 }

@@ -31,7 +31,5 @@ cudaError_t launch(place_kernel *vector, place_kernel *scalar, const ls_cuda_pla
 } // namespace
 
 cudaError_t ls_cuda_place_image(const struct ls_cuda_place *c, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(c->dtype, error = launch(place_image<T, ls_wide<T>>, place_image<T, 1>, c, stream));
-    return error;
+    LS_WITH_TYPE(c->dtype, return launch(place_image<T, ls_wide<T>>, place_image<T, 1>, c, stream));
 }

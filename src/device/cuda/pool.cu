@@ -207,13 +207,9 @@ template <typename T> cudaError_t launch_dx(const ls_cuda_pool *pool, cudaStream
 } // namespace
 
 cudaError_t ls_cuda_pool_y(const struct ls_cuda_pool *pool, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(pool->dtype, error = launch_y<T>(pool, stream));
-    return error;
+    LS_WITH_TYPE(pool->dtype, return launch_y<T>(pool, stream));
 }
 
 cudaError_t ls_cuda_pool_dx(const struct ls_cuda_pool *pool, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(pool->dtype, error = launch_dx<T>(pool, stream));
-    return error;
+    LS_WITH_TYPE(pool->dtype, return launch_dx<T>(pool, stream));
 }

@@ -99,14 +99,10 @@ cudaError_t ls_cuda_square_images(const ls_cuda_squares *s, void *to, const void
 
 cudaError_t ls_cuda_square_filter(const ls_cuda_squares *s, void *to, const void *from, ls_dtype dtype,
                                   cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(dtype, error = filter_as<T>(s, to, from, stream));
-    return error;
+    LS_WITH_TYPE(dtype, return filter_as<T>(s, to, from, stream));
 }
 
 cudaError_t ls_cuda_unsquare_filter(const ls_cuda_squares *s, float *to, const void *from, ls_dtype dtype,
                                     cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(dtype, error = kernel_as<T>(s, to, from, stream));
-    return error;
+    LS_WITH_TYPE(dtype, return kernel_as<T>(s, to, from, stream));
 }

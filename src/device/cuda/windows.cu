@@ -85,14 +85,10 @@ cudaError_t scatter_as(const ls_cuda_gathered_windows *g, void *images, const vo
 
 cudaError_t ls_cuda_gather_windows(const ls_cuda_gathered_windows *g, void *windows, const void *images, ls_dtype dtype,
                                    cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(dtype, error = gather_as<T>(g, windows, images, stream));
-    return error;
+    LS_WITH_TYPE(dtype, return gather_as<T>(g, windows, images, stream));
 }
 
 cudaError_t ls_cuda_scatter_windows(const ls_cuda_gathered_windows *g, void *images, const void *windows,
                                     ls_dtype dtype, cudaStream_t stream) {
-    cudaError_t error;
-    LS_WITH_TYPE(dtype, error = scatter_as<T>(g, images, windows, stream));
-    return error;
+    LS_WITH_TYPE(dtype, return scatter_as<T>(g, images, windows, stream));
 }
