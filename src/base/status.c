@@ -2,13 +2,11 @@
 #include "base/status.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/plain.h"
 
 static _Thread_local char last_error[LS_ERROR_SIZE];
 
@@ -32,23 +30,8 @@ const char *ls_error(void) {
     return last_error;
 }
 
-ls_status ls_fail(ls_status status, const char *format, ...) {
-    char message[LS_ERROR_SIZE]; /* the arguments may contain ls_error() itself */
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(message, sizeof(message), format, arguments);
-    va_end(arguments);
-    memcpy(last_error, message, sizeof(message));
-    return status;
-}
-
-ls_status ls_fail_context(ls_status status, const char *format, ...) {
-    char context[LS_ERROR_SIZE / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(context, sizeof(context), format, arguments);
-    va_end(arguments);
-    return ls_fail(status, "%s: %s", context, last_error);
+void ls_error_keep(const char *message) {
+    (void)snprintf(last_error, sizeof(last_error), "%s", message);
 }
 
 void ls_error_forget(void) {
@@ -57,10 +40,6 @@ void ls_error_forget(void) {
 
 ls_status ls_fail_from_user(ls_status status, const char *function) {
     return last_error[0] ? status : ls_fail(status, "%s returned %s", function, ls_status_name(status));
-}
-
-ls_status ls_fail_memory(const char *what, size_t bytes) {
-    return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for %s (%zu bytes)", what, bytes);
 }
 
 static int exit_status(ls_status status) {

@@ -9,6 +9,8 @@
 ls_status ls_fail(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " before this thread's message and returns status. */
 ls_status ls_fail_context(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Makes message this thread's; it may not be part of the one before. */
+void ls_error_keep(const char *message);
 /* Called before a function of the user's. A status that it returns without a message gets one afterwards from
  * ls_fail_from_user. */
 void ls_error_forget(void);

@@ -64,10 +64,6 @@ static bool driver_answers(void) {
 
 /* ---- the plugin ---- */
 
-static void set_error(const char *message) {
-    (void)ls_fail(LS_UNKNOWN, "%s", message);
-}
-
 static void use(const char *path, void *module) {
     ls_plugin_entry_fn *enter;
     const char *why = "it does not say why";
@@ -122,7 +118,7 @@ static void look_gpu(void) {
         refuse("%s", ls_error());
         return;
     }
-    found.host = (struct ls_plugin_host){LS_PLUGIN_ABI,           LS_VERSION,        set_error, ls_error,
+    found.host = (struct ls_plugin_host){LS_PLUGIN_ABI,           LS_VERSION,        ls_error_keep, ls_error,
                                          settings.device_timeout, settings.cuda_sync};
     found.expected = *settings.plugin || driver_answers();
     if (!found.expected) return;

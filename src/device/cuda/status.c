@@ -1,12 +1,7 @@
-/* base/status.h for the plugin: the same functions, but the messages are kept by lockstep, whose threads read them. */
+/* The part of base/status.c that the plugin needs: lockstep keeps the messages, for its threads read them. */
 #include "base/status.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "device/cuda/cuda.h"
-#include "device/cuda/host.h"
-#include "base/plain.h"
 
 static const struct ls_plugin_host *host; /* set once, before anything else is called */
 
@@ -22,27 +17,8 @@ const char *ls_error(void) {
     return host->error();
 }
 
-ls_status ls_fail(ls_status status, const char *format, ...) {
-    char message[LS_ERROR_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(message, sizeof(message), format, arguments);
-    va_end(arguments);
+void ls_error_keep(const char *message) {
     host->set_error(message);
-    return status;
-}
-
-ls_status ls_fail_context(ls_status status, const char *format, ...) {
-    char context[LS_ERROR_SIZE / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(context, sizeof(context), format, arguments);
-    va_end(arguments);
-    return ls_fail(status, "%s: %s", context, ls_error());
-}
-
-ls_status ls_fail_memory(const char *what, size_t bytes) {
-    return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for %s (%zu bytes)", what, bytes);
 }
 
 static ls_status fail(const char *device, cudaError_t error, const char *what) {
