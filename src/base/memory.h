@@ -29,6 +29,9 @@ void ls_free(void *memory);
 void *ls_memory_noted(void *failed, size_t size);
 void ls_memory_noted_free(void *failed, void *memory);
 
+static inline size_t ls_smaller_size(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 static inline void ls_free_pointer(void *pointer) {
     ls_free(*(void **)pointer);
 }

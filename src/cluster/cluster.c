@@ -109,16 +109,12 @@ static ls_status start_rpc(struct ls_cluster *cluster) {
     return ls_rpc_new(&config, &cluster->net.rpc);
 }
 
-static void close_all(const int *fds, int count) {
-    for (int i = 0; i < count; i++) (void)close(fds[i]);
-}
-
 static ls_status start_port(struct ls_cluster *cluster, const int *fds, int count) {
     ls_status status = ls_relay_new(&cluster->net.refusals, &cluster->net.relay);
     cluster->net.data.relay = cluster->net.relay;
     if (!status) status = start_rpc(cluster);
     if (!status) return start_listener(cluster, fds, count);
-    close_all(fds, count);
+    ls_address_close(fds, count);
     return status;
 }
 

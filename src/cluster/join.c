@@ -37,10 +37,6 @@ struct forming {
     bool said; /* of this wait */
 };
 
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 static int64_t later(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
@@ -116,7 +112,7 @@ static int64_t patience_of(const struct ls_cluster *cluster) {
 }
 
 static int64_t deadline_of(const struct ls_cluster *cluster) {
-    return earlier(patience_of(cluster), ls_servers_deserted_at(cluster));
+    return ls_deadline_earlier(patience_of(cluster), ls_servers_deserted_at(cluster));
 }
 
 /* When the wait for others ends; an attempt and a refusal have deadlines of their own. */
@@ -289,7 +285,7 @@ static int64_t next_chance(const struct ls_cluster *cluster) {
                              ls_elastic_shrinks_at(cluster), ls_elastic_awaits_until(cluster)};
     int64_t now = ls_now(), next = LS_NEVER;
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-        if (times[i] > now) next = earlier(next, times[i]);
+        if (times[i] > now) next = ls_deadline_earlier(next, times[i]);
     return next;
 }
 
@@ -306,10 +302,10 @@ static ls_status look_join(struct forming *forming, int64_t *until, bool *ready)
     ls_servers_look_for_workers(cluster);
     if (!cluster->end.refusal.status) ls_propose(cluster);
     *ready = cluster->phase == LS_PHASE_FORMING && !cluster->proposal.failed && ls_mesh_complete(cluster);
-    *until = earlier(ls_mesh_poll(cluster, &forming->slots), waiting_deadline(cluster));
-    if (cluster->phase == LS_PHASE_CONVENING) *until = earlier(*until, next_chance(cluster));
-    if (cluster->phase == LS_PHASE_FORMING) *until = earlier(*until, forming_deadline(cluster));
-    if (cluster->end.refusal.status) *until = earlier(*until, cluster->end.refusal.deadline);
+    *until = ls_deadline_earlier(ls_mesh_poll(cluster, &forming->slots), waiting_deadline(cluster));
+    if (cluster->phase == LS_PHASE_CONVENING) *until = ls_deadline_earlier(*until, next_chance(cluster));
+    if (cluster->phase == LS_PHASE_FORMING) *until = ls_deadline_earlier(*until, forming_deadline(cluster));
+    if (cluster->end.refusal.status) *until = ls_deadline_earlier(*until, cluster->end.refusal.deadline);
     return cluster->proposal.failed ? LS_OK : obstacle(cluster);
 }
 
@@ -348,9 +344,9 @@ static ls_status form(struct forming *forming, struct ls_generation *generation)
         ls_monitor_unlock(&cluster->monitor);
         if (!status && !ready) status = report_join(forming);
         if (status || ready) return status;
-        int64_t next = earlier(forming->next_report, forming->next_word);
-        if (!cluster->generation && cluster->config.waiting) next = earlier(next, forming->next_told);
-        int timeout = ls_poll_timeout(earlier(until, next), 1000);
+        int64_t next = ls_deadline_earlier(forming->next_report, forming->next_word);
+        if (!cluster->generation && cluster->config.waiting) next = ls_deadline_earlier(next, forming->next_told);
+        int timeout = ls_poll_timeout(ls_deadline_earlier(until, next), 1000);
         const struct ls_mesh_slots *slots = &forming->slots;
         if (poll(slots->at, (nfds_t)slots->count, timeout) > 0 && slots->at[0].revents) {
             eventfd_t events;

@@ -105,10 +105,6 @@ bool ls_mesh_complete(const struct ls_cluster *cluster) {
     return true;
 }
 
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* The descriptors to wait for on behalf of one peer. */
 static int64_t fill_slot(const struct ls_cluster *cluster, const struct ls_peer *peer, struct pollfd *slot) {
     int64_t until = LS_NEVER;
@@ -117,7 +113,7 @@ static int64_t fill_slot(const struct ls_cluster *cluster, const struct ls_peer 
         until = ls_dial_poll(&peer->attempt.dial, slot);
     else if (peer->out && !peer->accepted)
         until = peer->attempt.deadline;
-    if (peer->fading.stream) until = earlier(until, peer->fading.until);
+    if (peer->fading.stream) until = ls_deadline_earlier(until, peer->fading.until);
     return until;
 }
 
@@ -132,12 +128,12 @@ int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slo
     int64_t until = cluster->net.star.step_at;
     slots->count = 0;
     if (cluster->phase == LS_PHASE_FORMING && ls_now() < deputies_until(cluster))
-        until = earlier(until, deputies_until(cluster));
+        until = ls_deadline_earlier(until, deputies_until(cluster));
     if (!add_slot(slots, cluster->net.wake) || !add_slot(slots, ls_abort_fd(cluster->config.abort)))
         return ls_now() + NO_MEMORY_PAUSE;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         struct pollfd slot;
-        until = earlier(until, fill_slot(cluster, peer, &slot));
+        until = ls_deadline_earlier(until, fill_slot(cluster, peer, &slot));
         if (slot.fd >= 0 && add_slot(slots, slot.fd)) slots->at[slots->count - 1].events = slot.events;
     }
     return until;

@@ -270,6 +270,10 @@ static inline int ls_op_kernel(const struct ls_op *op) {
 ls_status ls_op_check(const struct ls_op *op);
 void ls_op_add_loss_sums(struct ls_loss_sums *to, const struct ls_loss_sums *part);
 const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past the end */
+static inline int64_t ls_op_channels(const struct ls_op *op) {
+    const ls_shape *shape = &op->tensors[LS_ARG_X].shape;
+    return shape->dims[shape->rank - 1];
+}
 static inline bool ls_op_last_part(const struct ls_op *op) {
     return op->part + 1 >= op->parts;
 }

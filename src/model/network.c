@@ -331,6 +331,13 @@ const ls_shape *ls_network_output_shape(const struct ls_network *network) {
     return &network->nodes[network->node_count - 1].output;
 }
 
+ls_shape ls_network_shape_of_rows(const struct ls_network *network, int64_t rows) {
+    const ls_shape *output = ls_network_output_shape(network);
+    ls_shape shape = {output->rank + 1, {rows}};
+    memcpy(shape.dims + 1, output->dims, (size_t)output->rank * sizeof(*output->dims));
+    return shape;
+}
+
 const ls_shape *ls_network_input(const struct ls_network *network) {
     return &network->input;
 }

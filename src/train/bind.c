@@ -18,13 +18,9 @@
 #include "train/sparse.h"
 #include "train/stored.h"
 
-static bool is_far(const struct ls_model_replica *replica) {
-    return !replica->device->host_memory;
-}
-
 static bool any_far(const ls_model *model) {
     bool far = false;
-    for (int i = 0; i < model->built.replica_count; i++) far = far || is_far(&model->built.replicas[i]);
+    for (int i = 0; i < model->built.replica_count; i++) far = far || !model->built.replicas[i].device->host_memory;
     return far;
 }
 
@@ -52,7 +48,7 @@ static void place_gradients(ls_model *model, float *memory, bool staging_only) {
     for (int i = 0; i < model->built.replica_count; i++) {
         struct ls_model_replica *replica = &model->built.replicas[i];
         float *place = memory + (size_t)(i / replicas) * stride_of(model);
-        if (is_far(replica))
+        if (!replica->device->host_memory)
             replica->staging = place;
         else if (!staging_only)
             replica->gradients = place;

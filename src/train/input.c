@@ -10,10 +10,6 @@
 #include "train/step.h"
 #include "train/sparse.h"
 
-static bool is_far(const struct ls_model_replica *replica) {
-    return !replica->device->host_memory;
-}
-
 /* ---- memory ---- */
 
 static void release_input(struct ls_device *device, struct ls_model_input *input) {
@@ -75,7 +71,7 @@ static bool has_room(const struct ls_input_room *there, struct ls_input_room *ro
 }
 
 static ls_status reserve_replica(const ls_model *model, struct ls_model_replica *replica, struct ls_input_room room) {
-    bool far = is_far(replica);
+    bool far = !replica->device->host_memory;
     size_t rows = (size_t)room.rows, example = (size_t)ls_shape_count(&model->built.input) * sizeof(float);
     const struct sizes sizes = {rows * (far ? room.example : example), rows * (size_t)room.targets * sizeof(float),
                                 rows * sizeof(float)};
@@ -193,7 +189,7 @@ ls_status ls_input_load(const ls_model *model, int local, int64_t *rows) {
     ls_status status = LS_OK;
     *rows = ls_pipeline_rows(model->progress.pipeline, local);
     const struct ls_targets targets = targets_in(model, input->targets, input->weights);
-    if (!is_far(replica)) {
+    if (replica->device->host_memory) {
         if (*rows) status = ls_pipeline_read(model->progress.pipeline, local, input->features, &targets);
         return status ? status : ls_network_check_ids(model->built.network, input->features, *rows);
     }
@@ -206,7 +202,7 @@ ls_status ls_input_load(const ls_model *model, int local, int64_t *rows) {
 void ls_input_load_ahead(const ls_model *model, int local, bool next_epoch) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_model_input *other = &replica->inputs[1 - replica->input];
-    if (!is_far(replica) || !ls_pipeline_next(model->progress.pipeline, &other->step)) return;
+    if (replica->device->host_memory || !ls_pipeline_next(model->progress.pipeline, &other->step)) return;
     if (!next_epoch && other->step.epoch != ls_pipeline_present(model->progress.pipeline).epoch) return;
     other->rows = ls_pipeline_next_rows(model->progress.pipeline, local);
     other->ahead = !bring(model, local, 1, other);

@@ -138,14 +138,6 @@ static ls_status compile_for_predict(ls_model *model) {
     return status;
 }
 
-/* (rows, outputs...) */
-static ls_shape shape_of(const struct prediction *prediction) {
-    const ls_shape *output = ls_network_output_shape(prediction->model->built.network);
-    ls_shape shape = {output->rank + 1, {prediction->rows}};
-    memcpy(shape.dims + 1, output->dims, (size_t)output->rank * sizeof(*output->dims));
-    return shape;
-}
-
 /* Keeps the outputs for a worker that is started anew in a later call. */
 static ls_status end_predict(const struct prediction *prediction) {
     ls_model *model = prediction->model;
@@ -186,7 +178,7 @@ ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, l
     if (!status) status = ls_model_build_network(model, data); /* who has taken what is kept may have none */
     if (!status) status = end_predict(&prediction);
     if (status) return status;
-    *shape = shape_of(&prediction);
+    *shape = ls_network_shape_of_rows(model->built.network, prediction.rows);
     *outputs = ls_steal(prediction.outputs);
     return LS_OK;
 }

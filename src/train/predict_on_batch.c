@@ -54,14 +54,6 @@ static ls_status compute(ls_model *model, const ls_arrays *examples, float *outp
     return status;
 }
 
-/* (rows, outputs...) */
-static ls_shape shape_of(const ls_model *model, int64_t rows) {
-    const ls_shape *output = ls_network_output_shape(model->built.network);
-    ls_shape shape = {output->rank + 1, {rows}};
-    for (int i = 0; i < output->rank; i++) shape.dims[i + 1] = output->dims[i];
-    return shape;
-}
-
 ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, float **outputs, ls_shape *shape) {
     LS_NEED(model, examples, outputs, shape);
     LS_CLEANUP(free_dataset) ls_dataset *data = NULL;
@@ -73,7 +65,7 @@ ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, 
     const struct ls_input_room room = {examples->count, 1, (size_t)ls_shape_count(&model->built.input) * sizeof(float)};
     if (!status) status = ls_inputs_reserve(model, room);
     if (status) return status;
-    const ls_shape made = shape_of(model, examples->count);
+    const ls_shape made = ls_network_shape_of_rows(model->built.network, examples->count);
     size_t size = (size_t)ls_shape_count(&made) * sizeof(float);
     LS_CLEANUP(ls_free_pointer) float *values = ls_alloc(size);
     if (!values) return ls_fail_memory("outputs", size);

@@ -192,7 +192,7 @@ static const char *reason_against(const struct ls_cluster_view *config, const st
     return NULL;
 }
 
-static void close_all(const int *fds, int count) {
+void ls_address_close(const int *fds, int count) {
     for (int i = 0; i < count; i++) (void)close(fds[i]);
 }
 
@@ -209,7 +209,7 @@ static ls_status listen_on(const struct ls_task *task, const struct addrinfo *li
         if (error == EADDRINUSE) break;
     }
     if (!opened || error == EADDRINUSE) {
-        close_all(fds, opened);
+        ls_address_close(fds, opened);
         return refuse_port(task, error);
     }
     *count = opened;

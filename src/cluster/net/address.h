@@ -25,3 +25,4 @@ bool ls_address_is_loopback(const char *host);
  * cluster, else on all interfaces, saying why. FAILED_PRECONDITION naming the port when it is in use. */
 ls_status ls_address_listen(const struct ls_cluster_view *config, const struct ls_task *task, const struct ls_log *log,
                             int fds[LS_MAX_LISTEN], int *count);
+void ls_address_close(const int *fds, int count);

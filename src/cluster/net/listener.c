@@ -353,10 +353,6 @@ static bool inspect(struct ls_listener *listener, struct stranger *stranger) {
 
 /* ---- the loop ---- */
 
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* Fills the slots: the pipe of notes, the listening sockets, the strangers. Returns the time to poll until. */
 static int64_t fill_slots(const struct ls_listener *listener, struct pollfd *slots, int64_t now) {
     int64_t until = LS_NEVER;
@@ -370,7 +366,7 @@ static int64_t fill_slots(const struct ls_listener *listener, struct pollfd *slo
         bool later = now < stranger->inspect_at;
         slots[i] = (struct pollfd){.fd = later ? -1 : stranger->fd}; /* of those that gRPC has: the end only */
         if (stranger->handed < 0) slots[i].events = stranger->writes ? POLLOUT : POLLIN;
-        until = earlier(until, later ? stranger->inspect_at : stranger->deadline);
+        until = ls_deadline_earlier(until, later ? stranger->inspect_at : stranger->deadline);
     }
     return until;
 }

@@ -87,28 +87,24 @@ static size_t room_there(struct ls_shm_link *shm) {
     return RING - filled(shm, shm->written, atomic_load_explicit(&shm->out->taken, memory_order_acquire));
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static void put_bytes(struct ls_shm_link *shm, const unsigned char *bytes, size_t size) {
-    size_t at = (size_t)(shm->written % RING), first = smaller(size, RING - at);
+    size_t at = (size_t)(shm->written % RING), first = ls_smaller_size(size, RING - at);
     memcpy(shm->out->bytes + at, bytes, first);
     memcpy(shm->out->bytes, bytes + first, size - first);
     shm->written += size;
 }
 
 static void take_bytes(struct ls_shm_link *shm, unsigned char *bytes, size_t size) {
-    size_t at = (size_t)(shm->taken % RING), first = smaller(size, RING - at);
+    size_t at = (size_t)(shm->taken % RING), first = ls_smaller_size(size, RING - at);
     memcpy(bytes, shm->in->bytes + at, first);
     memcpy(bytes + first, shm->in->bytes, size - first);
     shm->taken += size;
 }
 
 static size_t send_piece(struct ls_shm_link *shm, const struct iovec *piece, size_t room) {
-    size_t size = smaller(piece->iov_len, room);
+    size_t size = ls_smaller_size(piece->iov_len, room);
     for (size_t sent = 0; sent < size;) {
-        size_t step = smaller(size - sent, STEP);
+        size_t step = ls_smaller_size(size - sent, STEP);
         put_bytes(shm, (const unsigned char *)piece->iov_base + sent, step);
         sent += step;
         if (sent < size) atomic_store_explicit(&shm->out->written, shm->written, memory_order_release);
@@ -144,7 +140,7 @@ static ssize_t shm_receive(struct ls_link *link, void *data, size_t size) {
     if (is_in_child(shm)) return set_errno(EBADF);
     if (shm->idle >= LOOKS) shm->sleeps = true;
     rise(shm);
-    size_t here = smaller(bytes_here(shm), size);
+    size_t here = ls_smaller_size(bytes_here(shm), size);
     shm->idle = here || shm->idle >= LOOKS ? 0 : shm->idle + 1;
     if (!here && shm->ended) return set_errno(shm->ended);
     if (!here) return 0;
@@ -176,7 +172,7 @@ static bool shm_poll(struct ls_link *link, short events, struct pollfd *slot) {
 }
 
 static void shm_wake_at(struct ls_link *link, size_t bytes) {
-    ((struct ls_shm_link *)link)->low_water = smaller(bytes, RING / 2);
+    ((struct ls_shm_link *)link)->low_water = ls_smaller_size(bytes, RING / 2);
 }
 
 static void shm_close(struct ls_link *link) {

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "collective/shm/leaves.h"
 
@@ -98,17 +99,14 @@ static ls_status copy_parts(const struct exchange *exchange) {
     return status;
 }
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static void copy_staged(const struct exchange *exchange, size_t offset, int half) {
     const struct ls_shared *shared = exchange->call->shared;
     unsigned char *output = exchange->parts->output;
     for (int i = 0; i < shared->size; i++) {
         size_t total = (size_t)total_of(exchange, i),
                bytes = exchange->parts->receive_counts[i] * exchange->parts->element;
-        const struct ls_bytes staged = {ls_shared_stage(shared, i, half), smaller(total - offset, shared->board.stage)};
+        const struct ls_bytes staged = {ls_shared_stage(shared, i, half),
+                                        ls_smaller_size(total - offset, shared->board.stage)};
         if (i != shared->rank && is_staged(exchange, i) && offset < total)
             copy_part(exchange, i, staged, offset, output);
         if (bytes) output += bytes;
@@ -132,7 +130,7 @@ static ls_status exchange_staged(const struct exchange *exchange) {
         const unsigned char *from = exchange->parts->input;
         if (staged && offset < own)
             memcpy(ls_shared_stage(shared, shared->rank, half), from + offset,
-                   smaller(own - offset, shared->board.stage));
+                   ls_smaller_size(own - offset, shared->board.stage));
         status = ls_shm_barrier(&exchange->call->place, false);
         if (!status) copy_staged(exchange, offset, half);
     }

@@ -38,13 +38,8 @@ static int64_t chunk_rows(int64_t channels) {
     return rows < 1 ? 1 : rows > CHUNK_ROWS ? CHUNK_ROWS : rows;
 }
 
-static int64_t channels_of(const struct ls_op *op) {
-    const ls_shape *shape = &op->tensors[LS_ARG_X].shape;
-    return shape->dims[shape->rank - 1];
-}
-
 static struct norm describe_batch_norm(const struct ls_op *op) {
-    struct norm n = {.channels = channels_of(op), .x = op->tensors[LS_ARG_X].data};
+    struct norm n = {.channels = ls_op_channels(op), .x = op->tensors[LS_ARG_X].data};
     n.rows = ls_shape_count(&op->tensors[LS_ARG_X].shape) / n.channels;
     n.chunk = chunk_rows(n.channels);
     n.chunks = (n.rows + n.chunk - 1) / n.chunk;
@@ -165,7 +160,7 @@ static void give_changes(const struct ls_op *op, const double *mean, const doubl
     double examples = (double)(op->tensors[LS_ARG_X].shape.dims[0] * parts_of(op));
     double share = (1 - (double)op->momentum) * examples * (double)*op->scale;
     double of = op->fused && rows > 1 ? rows - 1 : rows;
-    for (int64_t c = 0; c < channels_of(op); c++) {
+    for (int64_t c = 0; c < ls_op_channels(op); c++) {
         dmean[c] = (float)((mean[c] - (double)moving_mean[c]) * share);
         dvariance[c] = (float)((squares[c] / of - (double)moving_variance[c]) * share);
     }

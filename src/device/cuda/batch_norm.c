@@ -16,18 +16,13 @@ static const int vectors[] = {LS_ARG_X,     LS_ARG_R,      LS_ARG_Y,    LS_ARG_D
                               LS_ARG_SAVED, LS_ARG_SHIFTS, -1};
 static const int none[] = {-1};
 
-static int64_t channels_of(const struct ls_op *op) {
-    const ls_shape *shape = &op->tensors[LS_ARG_X].shape;
-    return shape->dims[shape->rank - 1];
-}
-
 static struct ls_cuda_stripes rows_over(const struct ls_op *op, int vector, int waves) {
-    int64_t channels = channels_of(op);
+    int64_t channels = ls_op_channels(op);
     return ls_cuda_stripes_over(ls_shape_count(&op->tensors[LS_ARG_X].shape) / channels, channels, vector, waves);
 }
 
 static int vector_of(const struct ls_op *op, const int *places) {
-    return ls_cuda_vector(op, channels_of(op), op->tensors[LS_ARG_X].dtype, places);
+    return ls_cuda_vector(op, ls_op_channels(op), op->tensors[LS_ARG_X].dtype, places);
 }
 
 static bool adds(const struct ls_op *op) {
