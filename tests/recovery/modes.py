@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 
 from job import LIMIT, WORKER
+from cluster import tls_settings
 from points import BARE_POINTS, DELAYED_POINTS, LOOP_POINTS, POINTS
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -99,6 +100,5 @@ class Security:
 
     def __call__(self, rank):
         """The settings of that rank."""
-        name = os.path.join(self.folder, "certs", "worker-%d" % rank)
-        return {"LOCKSTEP_TLS_CERTIFICATE": name + ".pem", "LOCKSTEP_TLS_KEY": name + ".key",
-                "LOCKSTEP_TLS_CA": os.path.join(self.folder, "certs", "ca.pem"), "LOCKSTEP_TOKEN_FILE": self.token}
+        certificates = tls_settings(os.path.join(self.folder, "certs"), "worker-%d" % rank)
+        return {**certificates, "LOCKSTEP_TOKEN_FILE": self.token}
