@@ -59,6 +59,9 @@ typedef struct ls_layer {
     bool sparse;           /* of embedding: see ls_embedding */
     bool per_position;     /* of dense: see ls_dense */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
+    bool frozen;           /* Keras' trainable = False: its variables stay, and batch normalization takes its moving
+                            * statistics */
+    float rate_multiplier; /* of the learning rate, for its variables; default 1 */
 } ls_layer;
 
 /* ls_dense(units), ls_dense(units, activation), ls_dense(units, activation, .kernel_initializer = ...): inputs of more

@@ -87,7 +87,7 @@ static ls_status check_dense_backward(const struct ls_op *op) {
         op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)}, {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
         {LS_ARG_Y, "y", type, op->activation == LS_LINEAR, LS_SHAPE(rows, out)},
         {LS_ARG_DY, "dy", type, false, LS_SHAPE(rows, out)}, {LS_ARG_DX, "dx", type, true, LS_SHAPE(rows, in)},
-        {LS_ARG_DW, "dw", LS_FLOAT32, false, LS_SHAPE(in, out)},
+        {LS_ARG_DW, "dw", LS_FLOAT32, true, LS_SHAPE(in, out)},
         {LS_ARG_DB, "db", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(out)});
 }
 

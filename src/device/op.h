@@ -13,7 +13,7 @@
 #define LS_OP_KINDS(ROW)                                                                                               \
     /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */                            \
     ROW(DENSE_FORWARD, "dense forward", check_dense_forward, ls_cpu_dense_forward)                                     \
-    /* dw(N,M), and unless NULL db(M), dx(R,N), from x, w, y, dy(R,M), which may be left as the gradient before        \
+    /* unless NULL dw(N,M), db(M), dx(R,N), from x, w, y, dy(R,M), which may be left as the gradient before            \
      * the activation */                                                                                               \
     ROW(DENSE_BACKWARD, "dense backward", check_dense_backward, ls_cpu_dense_backward)                                 \
     /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */                                            \
@@ -174,6 +174,7 @@ struct ls_blob_part {
     size_t offset, count;
     bool decays;  /* by the rule's weight decay */
     float l1, l2; /* regularisers */
+    float rate;   /* multiplies the rule's learning rate; 0 is 1 */
 };
 
 /* The seeds that random ops draw from, beside the step. */

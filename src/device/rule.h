@@ -5,6 +5,11 @@
 
 #include "device/op.h"
 
+/* The factor of the learning rate for a part. */
+static inline float ls_rule_part_rate(const struct ls_blob_part *part) {
+    return part->rate != 0 ? part->rate : 1;
+}
+
 /* 1 - beta for the decimal that beta was written as: Keras subtracts before it rounds to float32, and beside 1 the
  * difference matters (1e-5 of the result for 0.999). */
 static inline float ls_rule_rest(float beta) {

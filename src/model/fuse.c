@@ -1,7 +1,7 @@
 /* Which nodes a batch normalization does along with its own work: the sum with another value, then ReLU or ReLU6, where
  * nobody else sees what is in between. One pass over memory instead of three. And whose bias it takes away: its output
  * is the same with and without, and the bias' gradient is 0. The moving mean alone has the bias (layer_batch_norm.c).
- */
+ * A frozen one does neither: its backward has no activation, and its mean is not the batch's. */
 #include "model/layer.h"
 
 /* The only node that takes node's output; LS_NO_NODE when there are none or several. A value that another node reads as
@@ -61,7 +61,7 @@ static void fold_bias(struct ls_node *nodes, size_t count, struct ls_node *norm)
 
 void ls_fuse_nodes(struct ls_node *nodes, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (nodes[i].layer.kind != LS_LAYER_BATCH_NORMALIZATION) continue;
+        if (nodes[i].layer.kind != LS_LAYER_BATCH_NORMALIZATION || nodes[i].layer.frozen) continue;
         fuse(nodes, count, &nodes[i]);
         fold_bias(nodes, count, &nodes[i]);
     }

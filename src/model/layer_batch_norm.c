@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "model/plan_builder.h"
 #include "model/layer.h"
+#include "model/layer_fields.h"
 #include "model/network.h"
 
 enum { GAMMA = 0, BETA, MOVING_MEAN, MOVING_VARIANCE, VARIABLES };
@@ -80,7 +81,7 @@ static struct ls_op start_layer_batch_norm_op(struct ls_plan_builder *builder, c
                        .epsilon = epsilon_of(&node->layer),
                        .fused = node->layer.fused,
                        .scale = ls_plan_builder_config(builder)->loss_scale};
-    if (node->layer.synchronized) op.exchange = ls_plan_builder_config(builder)->exchange;
+    if (node->layer.synchronized && !node->layer.frozen) op.exchange = ls_plan_builder_config(builder)->exchange;
     op.tensors[LS_ARG_X] = at->x[0];
     op.tensors[LS_ARG_GAMMA] = variable(builder, node, GAMMA);
     op.tensors[LS_ARG_BETA] = variable(builder, node, BETA);
@@ -99,6 +100,7 @@ static ls_status norm_inference(struct ls_plan_builder *builder, const struct ls
 
 static ls_status norm_again(struct ls_plan_builder *builder, const struct ls_node *node,
                             const struct ls_node_tensors *at) {
+    if (node->layer.frozen) return norm_inference(builder, node, at);
     struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_AGAIN, at);
     op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node, SAVED);
     op.tensors[LS_ARG_Y] = at->y;
@@ -120,6 +122,7 @@ static ls_status norm_begin(struct ls_plan_builder *builder, const struct ls_nod
     if (node->folded == LS_NO_NODE) return LS_OK;
     const struct ls_node *folded = ls_network_node(ls_plan_builder_config(builder)->network, (size_t)node->folded);
     const struct ls_tensor bias = ls_plan_builder_parameter(builder, folded, folded->variable_count - 1);
+    if (backward && folded->layer.frozen) return LS_OK;
     if (backward) {
         const struct ls_tensor gradient = ls_plan_builder_gradient(builder, folded, folded->variable_count - 1);
         return append_scaled(builder, &bias, 0, &gradient);
@@ -136,7 +139,7 @@ static ls_status norm_begin(struct ls_plan_builder *builder, const struct ls_nod
 /* The statistics first, of the whole batch; then y, which can be made a part of the batch at a time. */
 static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                               const struct ls_node_tensors *at) {
-    if (!ls_plan_builder_config(builder)->training) return norm_inference(builder, node, at);
+    if (node->layer.frozen || !ls_plan_builder_config(builder)->training) return norm_inference(builder, node, at);
     struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_FORWARD, at);
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
     op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node, SAVED) =
@@ -150,9 +153,24 @@ static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_n
     return status ? status : norm_again(builder, node, at);
 }
 
+/* With moving statistics the layer is linear in x. So dx is what it makes of dy, without mean and beta. */
+static ls_status frozen_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                 const struct ls_node_tensors *at) {
+    struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_INFERENCE, at);
+    const struct ls_tensor mean = variable(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_X] = at->dy;
+    op.tensors[LS_ARG_Y] = at->dx[0];
+    op.tensors[LS_ARG_BETA] = (struct ls_tensor){0};
+    op.tensors[LS_ARG_MEAN] = ls_plan_builder_tensor(builder, LS_FLOAT32, &mean.shape);
+    op.tensors[LS_ARG_VARIANCE] = variable(builder, node, MOVING_VARIANCE);
+    ls_status status = append_scaled(builder, &mean, 0, &op.tensors[LS_ARG_MEAN]);
+    return status ? status : ls_plan_builder_append(builder, &op);
+}
+
 /* The sums that dx needs, then dx. The residual's gradient is dy: where there is an activation, after it. */
 static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                struct ls_node_tensors *at) {
+    if (node->layer.frozen) return frozen_backward(builder, node, at);
     struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_BACKWARD, at), data = op;
     bool masked = node->residual != LS_NO_NODE && node->activation;
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
@@ -180,7 +198,13 @@ static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_
 const struct ls_layer_type ls_batch_normalization_type = {
     .kind = LS_LAYER_BATCH_NORMALIZATION,
     .title = {"batch_normalization", "BatchNormalization"},
-    .takes = {.momentum = 1, .epsilon = 1, .no_scale = true, .no_center = true, .synchronized = true, .fused = true},
+    .takes = {.momentum = 1,
+              .epsilon = 1,
+              .no_scale = true,
+              .no_center = true,
+              .synchronized = true,
+              .fused = true,
+              LS_LAYER_VARIABLE_FIELDS},
     .check = norm_check,
     .infer = norm_infer,
     .begin = norm_begin,

@@ -91,7 +91,8 @@ static ls_status conv2d_forward(struct ls_plan_builder *builder, const struct ls
 /* A GPU reads x and dy once for both gradients. A CPU goes over a batch in parts, one convolution after the other. */
 static bool does_both(const struct ls_plan_builder *builder, const struct ls_node *node,
                       const struct ls_node_tensors *at) {
-    return is_depthwise(node) && ls_tensor_exists(&at->dx[0]) && !ls_plan_builder_config(builder)->device->host_memory;
+    return is_depthwise(node) && !node->layer.frozen && ls_tensor_exists(&at->dx[0]) &&
+           !ls_plan_builder_config(builder)->device->host_memory;
 }
 
 /* The kernel's gradient first: then x is no longer needed when dx comes. */
@@ -115,7 +116,7 @@ static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct l
         weights.tensors[LS_ARG_DX] = data.tensors[LS_ARG_DX];
         return ls_plan_builder_append(builder, &weights);
     }
-    status = ls_plan_builder_append(builder, &weights);
+    if (!node->layer.frozen) status = ls_plan_builder_append(builder, &weights);
     return status || !ls_tensor_exists(&at->dx[0]) ? status : ls_plan_builder_append(builder, &data);
 }
 

@@ -34,15 +34,16 @@ static struct ls_tensor as_matrix(struct ls_tensor tensor, int64_t columns) {
     return tensor;
 }
 
-/* The op does ReLU by itself, with the bias. */
-static ls_activation own_activation(const struct ls_node *node) {
-    return node->layer.activation == LS_RELU && !node->layer.no_bias ? LS_RELU : LS_LINEAR;
+/* The op does ReLU by itself, with the bias or its gradient. */
+static ls_activation own_activation(const struct ls_node *node, enum ls_op_kind kind) {
+    bool biased = !node->layer.no_bias && !(kind == LS_OP_DENSE_BACKWARD && node->layer.frozen);
+    return node->layer.activation == LS_RELU && biased ? LS_RELU : LS_LINEAR;
 }
 
 /* The op's x, w, y and what is alike for their gradients. */
 static struct ls_op start_dense(struct ls_plan_builder *builder, const struct ls_node *node, enum ls_op_kind kind,
                                 const struct ls_node_tensors *at) {
-    struct ls_op op = {.kind = kind, .activation = own_activation(node)};
+    struct ls_op op = {.kind = kind, .activation = own_activation(node, kind)};
     const struct ls_tensor kernel = ls_plan_builder_kernel(builder, node, KERNEL);
     op.tensors[LS_ARG_X] = as_matrix(at->x[0], kernel.shape.dims[0]);
     op.tensors[LS_ARG_W] = kernel;

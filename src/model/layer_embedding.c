@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "model/network.h"
 #include "model/layer.h"
+#include "model/layer_fields.h"
 #include "model/plan_builder.h"
 
 enum { TABLE = 0 };
@@ -35,7 +36,7 @@ static ls_status embedding_infer(struct ls_network *network, struct ls_node *nod
                                            given == LS_GLOROT_UNIFORM ? LS_RANDOM_UNIFORM : given,
                                            layer->input_dim,
                                            layer->units,
-                                           .sparse = layer->sparse};
+                                           .sparse = layer->sparse && !layer->frozen};
     return ls_network_add_variable(network, node, &table);
 }
 
@@ -73,7 +74,7 @@ static ls_status embedding_backward(struct ls_plan_builder *builder, const struc
 const struct ls_layer_type ls_embedding_type = {
     .kind = LS_LAYER_EMBEDDING,
     .title = {"embedding", "Embedding"},
-    .takes = {.units = 1, .input_dim = 1, .sparse = true, .kernel_initializer = LS_ONES},
+    .takes = {.units = 1, .input_dim = 1, .sparse = true, .kernel_initializer = LS_ONES, LS_LAYER_VARIABLE_FIELDS},
     .check = embedding_check,
     .infer = embedding_infer,
     .forward = embedding_forward,

@@ -51,6 +51,8 @@ const struct ls_layer_field ls_layer_fields[] = {
     FIELD(per_position),
     FIELD(kernel_l1),
     FIELD(kernel_l2),
+    FIELD(frozen),
+    FIELD(rate_multiplier),
     {0},
 };
 

@@ -88,8 +88,9 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .initializer = spec->initializer,
                                            .fan_in = spec->fan_in,
                                            .fan_out = spec->fan_out,
-                                           .trained = !spec->moved,
-                                           .moved = spec->moved,
+                                           .trained = !spec->moved && !node->layer.frozen,
+                                           .moved = spec->moved && !node->layer.frozen,
+                                           .rate = node->layer.rate_multiplier > 0 ? node->layer.rate_multiplier : 1,
                                            .momentum = spec->momentum,
                                            .before = network->made.count};
     if (!strcmp(spec->name, KERNEL)) variable.l1 = node->layer.kernel_l1, variable.l2 = node->layer.kernel_l2;
@@ -160,9 +161,21 @@ static ls_status check_regularizer(const struct ls_node *node) {
     return LS_OK;
 }
 
+static ls_status check_rate(const struct ls_node *node) {
+    const ls_layer *layer = &node->layer;
+    if (!(layer->rate_multiplier >= 0) || isinf(layer->rate_multiplier))
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): rate_multiplier %g must be above 0", node->index,
+                       node->title.name, (double)layer->rate_multiplier);
+    if (layer->frozen && layer->rate_multiplier > 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): it is frozen, so leave rate_multiplier 0, not %g",
+                       node->index, node->title.name, (double)layer->rate_multiplier);
+    return LS_OK;
+}
+
 static ls_status check_node(const struct ls_node *node, size_t position) {
     ls_status status = ls_layer_fields_check(node, position);
     if (!status && node->type->check) status = node->type->check(node, position);
+    if (!status) status = check_rate(node);
     return status ? status : check_regularizer(node);
 }
 
@@ -247,8 +260,9 @@ static ls_status check_outputs(struct ls_network *network) {
     if (outputs < 1 || outputs > INT_MAX)
         return ls_fail(LS_INVALID_ARGUMENT, "the last layer, '%s', has too many outputs: %s", last->name, text);
     if (!network->ends[TRAINED])
-        return ls_fail(LS_INVALID_ARGUMENT, "the network has nothing to train%s: none of its layers has variables",
-                       network->tables.count ? " beside sparse tables" : "");
+        return ls_fail(LS_INVALID_ARGUMENT, "the network has nothing to train%s: none of its layers has variables%s",
+                       network->tables.count ? " beside sparse tables" : "",
+                       network->made.count ? " that are not frozen" : "");
     network->outputs = (int)outputs;
     return LS_OK;
 }

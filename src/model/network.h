@@ -19,6 +19,7 @@ struct ls_network_variable {
     int64_t fan_in, fan_out;
     bool trained;   /* by gradients and the optimizer's rule */
     bool moved;     /* by the sum of all replicas' changes */
+    float rate;     /* of a trained one: what multiplies the learning rate */
     float l1, l2;   /* regularisers */
     float momentum; /* of a moved one: what a step keeps of it */
     int before;     /* of a sparse table: variables in front of it, where it is none */

@@ -208,7 +208,8 @@ ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *
                                              .count = variable->count,
                                              .decays = ls_optimizer_decays(rule, variable),
                                              .l1 = variable->l1,
-                                             .l2 = variable->l2};
+                                             .l2 = variable->l2,
+                                             .rate = variable->rate};
     }
     *parts = list;
     *count = made;

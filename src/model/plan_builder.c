@@ -27,11 +27,11 @@ struct value {
 struct ls_plan_builder {
     const struct ls_plan_config *config;
     struct ls_plan *plan;
-    struct value *values;     /* [layers + 1]: 0 is the features, node + 1 the others */
-    ls_dtype type;            /* of values */
-    struct ls_tensor kernels; /* the trainable variables, as type */
-    const char *of;           /* the layer that appends at present */
-    bool keeps;               /* values from forward to backward, also those that could be made again */
+    struct value *values;        /* [layers + 1]: 0 is the features, node + 1 the others */
+    ls_dtype type;               /* of values */
+    struct ls_tensor kernels[2]; /* the trained variables and the frozen ones, as type */
+    const char *of;              /* the layer that appends at present */
+    bool keeps;                  /* values from forward to backward, also those that could be made again */
     bool too_large;
 };
 
@@ -108,14 +108,18 @@ struct ls_tensor ls_plan_builder_kernel(const struct ls_plan_builder *builder, c
     struct ls_tensor kernel = ls_plan_builder_parameter(builder, node, index);
     if (kernel.dtype == builder->type) return kernel;
     kernel.dtype = builder->type;
-    kernel.buffer = builder->kernels.buffer;
-    kernel.within = kernel.within / sizeof(float) * ls_dtype_size(builder->type);
+    const struct ls_tensor *all = &builder->kernels[node->layer.frozen];
+    size_t begin = node->layer.frozen ? ls_network_summed_count(builder->config->network) : 0;
+    kernel.buffer = all->buffer;
+    kernel.within = (kernel.within / sizeof(float) - begin) * ls_dtype_size(builder->type);
     return kernel;
 }
 
 struct ls_tensor ls_plan_builder_gradient(const struct ls_plan_builder *builder, const struct ls_node *node,
                                           int index) {
-    return variable_in(builder, LS_GIVEN_GRADIENTS, node, index);
+    const struct ls_network_variable *variable = ls_network_variable_of(builder->config->network, node, index);
+    return variable->trained || variable->moved ? variable_in(builder, LS_GIVEN_GRADIENTS, node, index)
+                                                : (struct ls_tensor){0};
 }
 
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op) {
@@ -237,12 +241,22 @@ static ls_status append_outputs(struct ls_plan_builder *builder) {
     return status;
 }
 
+/* The variables from begin to end, as kernels. */
+static ls_status append_kernels(struct ls_plan_builder *builder, size_t begin, size_t end, struct ls_tensor *kernels) {
+    const ls_shape shape = LS_SHAPE((int64_t)(end - begin));
+    struct ls_tensor parameters = ls_plan_builder_given(builder, LS_GIVEN_PARAMETERS, LS_FLOAT32, &shape);
+    parameters.within = begin * sizeof(float);
+    return begin == end ? LS_OK : convert(builder, &parameters, builder->type, kernels);
+}
+
 static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
-    const ls_shape variables = LS_SHAPE((int64_t)ls_network_trainable_count(config->network));
-    const struct ls_tensor parameters = ls_plan_builder_given(builder, LS_GIVEN_PARAMETERS, LS_FLOAT32, &variables);
+    const struct ls_network *network = config->network;
     ls_status status = append_features(builder);
-    if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
+    if (!status) status = append_kernels(builder, 0, ls_network_trainable_count(network), &builder->kernels[0]);
+    if (!status)
+        status = append_kernels(builder, ls_network_summed_count(network), ls_network_blob_count(network),
+                                &builder->kernels[1]);
     if (!status) status = append_begins(builder, false);
     for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
@@ -304,7 +318,7 @@ static ls_status start_backward(struct ls_plan_builder *builder, const struct ls
     at->dy = value->gradient;
     for (int i = 0; !status && i < node->input_count; i++) {
         at->x[i] = value_of(builder, node->inputs[i])->forward;
-        if (node->type->reads_x) status = value_again(builder, node->inputs[i], &at->x[i]);
+        if (node->type->reads_x && !node->layer.frozen) status = value_again(builder, node->inputs[i], &at->x[i]);
         at->dx[i] = new_gradient(builder, node->inputs[i]);
     }
     if (node->residual != LS_NO_NODE) at->dresidual = new_gradient(builder, node->residual);

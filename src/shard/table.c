@@ -108,7 +108,7 @@ static ls_status keep_touched(struct ls_table *table, const struct ls_table_upda
 static ls_status run_op(struct ls_device *device, const struct ls_table_update *update, size_t count, float **now) {
     struct ls_thread_state before;
     const ls_shape shape = LS_SHAPE((int64_t)count);
-    const struct ls_blob_part part = {.count = count, .decays = update->decays};
+    const struct ls_blob_part part = {.count = count, .decays = update->decays, .rate = update->rate};
     struct ls_op op = {.kind = update->kind, .step = update->step, .variables = &part, .variable_count = 1};
     op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){update->gradients, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){now[0], LS_FLOAT32, shape, 0};

@@ -34,6 +34,7 @@ struct ls_table_update {
     enum ls_op_kind kind;
     const struct ls_optimizer_step *step;
     bool decays;
+    float rate; /* these two as of struct ls_blob_part */
 };
 /* The optimizer on those rows alone, with the arithmetic of the dense one. Keeps what they were. */
 ls_status ls_table_apply(struct ls_table *table, struct ls_device *device, const struct ls_table_update *update);

@@ -6,7 +6,7 @@
 #include "base/float_bits.h"
 #include "base/new.h"
 
-#define LAYOUT   INT64_C(0x4C5354524D02) /* the last byte is the version */
+#define LAYOUT   INT64_C(0x4C5354524D03) /* the last byte is the version */
 #define MOST     (INT64_C(1) << 40)      /* elements */
 #define MOST_OF  (INT64_C(1) << 24)      /* buckets, variables */
 #define MOST_IDS (INT64_C(1) << 31)
@@ -26,7 +26,7 @@ enum {
     HEAD_TABLES,
     HEAD
 };
-enum { BUCKET_WORDS = 2, PART_WORDS = 5, TABLE_WORDS = 7 };
+enum { BUCKET_WORDS = 2, PART_WORDS = 6, TABLE_WORDS = 8 };
 
 static int64_t word_of(float value) {
     return (int64_t)ls_float_bits_of(value);
@@ -78,7 +78,8 @@ static void write_table(const struct ls_terms_table *table, int64_t words[TABLE_
                                       (int64_t)ls_float_bits_of_double(table->fill.reach),
                                       (int64_t)table->fill.seed,
                                       (int64_t)table->fill.stream,
-                                      table->decays};
+                                      table->decays,
+                                      word_of(table->rate)};
     memcpy(words, own, sizeof(own));
 }
 
@@ -110,6 +111,7 @@ ls_status ls_terms_encode(const struct ls_terms_model *terms, int64_t **words, s
         *at++ = part->decays;
         *at++ = word_of(part->l1);
         *at++ = word_of(part->l2);
+        *at++ = word_of(part->rate);
     }
     for (size_t i = 0; i < terms->table_count; i++, at += TABLE_WORDS) write_table(&terms->tables[i], at);
     *words = made;
@@ -167,7 +169,8 @@ static ls_status read_parts(const int64_t *at, struct ls_terms_model *terms) {
                                                 .count = (size_t)at[1],
                                                 .decays = at[2],
                                                 .l1 = float_of(at[3]),
-                                                .l2 = float_of(at[4])};
+                                                .l2 = float_of(at[4]),
+                                                .rate = float_of(at[5])};
         before = at[0] + at[1];
     }
     return LS_OK;
@@ -183,7 +186,8 @@ static ls_status read_tables(const int64_t *at, struct ls_terms_model *terms) {
             at[0],
             at[1],
             {(enum ls_fill_kind)at[2], ls_float_bits_double((uint64_t)at[3]), (uint64_t)at[4], (uint64_t)at[5]},
-            at[6]};
+            at[6],
+            float_of(at[7])};
     }
     return LS_OK;
 }

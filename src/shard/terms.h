@@ -12,6 +12,7 @@ struct ls_terms_table {
     int64_t rows, width;
     struct ls_fill fill; /* its elements before the first step */
     bool decays;         /* by the rule's weight decay */
+    float rate;          /* as of struct ls_blob_part */
 };
 struct ls_terms_model {
     int64_t model;            /* its number in the program */

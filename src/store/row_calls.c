@@ -275,8 +275,10 @@ ls_status ls_row_calls_apply(const struct ls_terms_model *terms, struct ls_holdi
                              const struct ls_optimizer_step *rule, struct ls_row_step *step) {
     ls_status status = LS_OK;
     for (size_t t = 0; t < terms->table_count && !status; t++) {
-        struct ls_table_update update = {
-            .kind = (enum ls_op_kind)terms->kind, .step = rule, .decays = terms->tables[t].decays};
+        struct ls_table_update update = {.kind = (enum ls_op_kind)terms->kind,
+                                         .step = rule,
+                                         .decays = terms->tables[t].decays,
+                                         .rate = terms->tables[t].rate};
         point_to(terms, t, holding->replicas, step);
         status = apply_table(holding->tables[t], device, step, &update);
     }

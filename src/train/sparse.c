@@ -102,7 +102,8 @@ ls_status ls_sparse_terms(const ls_model *model, struct ls_terms_table **tables)
         made[t] = (struct ls_terms_table){.rows = variable->shape.dims[0],
                                           .width = variable->shape.dims[1],
                                           .fill = ls_initializer_fill(variable, model->spec.seed),
-                                          .decays = ls_optimizer_decays(&model->progress.step.rule, variable)};
+                                          .decays = ls_optimizer_decays(&model->progress.step.rule, variable),
+                                          .rate = variable->rate};
     }
     *tables = made;
     return LS_OK;

@@ -9,12 +9,13 @@ static ls_status make_model(ls_strategy *strategy, ls_model **model) {
     return ls_model_new(
         strategy,
         LS_LAYERS(ls_rescaling(2, -1), ls_rescaling(0.5F), ls_conv2d(filters, 3, .padding = LS_SAME, .name = "stem"),
-                  ls_batch_normalization(), ls_relu(), ls_conv2d(4, 3, 1, LS_SAME, .no_bias = true, .kernel_l2 = 0.01F),
+                  ls_batch_normalization(.frozen = true), ls_relu(),
+                  ls_conv2d(4, 3, 1, LS_SAME, .no_bias = true, .kernel_l2 = 0.01F),
                   ls_batch_normalization(.momentum = 0.9F, .no_scale = true), ls_add("stem"), ls_relu6(),
                   ls_zero_padding2d(0, 2, 1, 1), ls_depthwise_conv2d(3, 2, .name = "depthwise"), ls_leaky_relu(0.2F),
                   ls_max_pooling2d(2), ls_average_pooling2d(2, 1, LS_SAME, .name = "pool"), ls_dropout(0.25F),
                   ls_activation(LS_TANH, .name = "tanh"), ls_concatenate("pool"), ls_flatten(),
-                  ls_dense(16, LS_RELU, .kernel_initializer = LS_HE_NORMAL),
+                  ls_dense(16, LS_RELU, .kernel_initializer = LS_HE_NORMAL, .rate_multiplier = 0.5F),
                   ls_dense(8, .no_bias = true, .name = "narrow"), ls_dense(10)),
         model);
 }

@@ -104,6 +104,19 @@ TEST(dx_is_optional) {
 }
 
 /* NaN must reach the loss, not vanish in ReLU. */
+TEST(dw_and_db_are_optional) {
+    struct dense without = make_dense(sizes[6], LS_LINEAR), with = make_dense(sizes[6], LS_LINEAR);
+    struct ls_op op = dense_op(&without, LS_OP_DENSE_BACKWARD), whole = dense_op(&with, LS_OP_DENSE_BACKWARD);
+    struct ls_device *device = open_device();
+    op.tensors[LS_ARG_DW].data = op.tensors[LS_ARG_DB].data = NULL;
+    assert_ok(run_op(device, &op));
+    assert_ok(run_op(device, &whole));
+    for (int64_t i = 0; i < with.dx.count; i++) ck_assert(fabsf(without.dx.device[i] - with.dx.device[i]) <= 1e-5F);
+    free_dense(&without);
+    free_dense(&with);
+    ls_device_close(device);
+}
+
 TEST(nan_reaches_the_output) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){2, 3, 2}, LS_RELU);

@@ -254,6 +254,33 @@ TEST_EACH(a_scaled_loss_gives_the_same_bits, RULE_COUNT) {
     ls_device_close(device);
 }
 
+/* The numbers of a variable with a rate of its own are those of the whole trained with that rate. */
+TEST_EACH(a_part_has_its_own_rate, RULE_COUNT) {
+    const float rate = 0.1F;
+    struct ls_device *device = open_device();
+    struct state mixed = make_state(1003), slow = make_state(1003), usual = make_state(1003);
+    struct ls_optimizer_step step = {rules[_i].rule, 1}, slower = step;
+    struct state *const states[] = {&mixed, &slow, &usual};
+    step.rule.weight_decay = slower.rule.weight_decay = 0.1F;
+    slower.rule.learning_rate *= rate;
+    for (int i = 0; i < 3; i++) add_parts(states[i], false);
+    mixed.parts[1].rate = rate;
+    struct ls_op one = state_op(&mixed, &step), two = state_op(&slow, &slower), three = state_op(&usual, &step);
+    for (; step.iteration < 4; slower.iteration = ++step.iteration) {
+        for (int i = 0; i < 3; i++) new_gradients(states[i], (int)step.iteration, 0);
+        assert_ok(run_op(device, &one));
+        assert_ok(run_op(device, &two));
+        assert_ok(run_op(device, &three));
+    }
+    for (size_t i = 0; i < 1003; i++) {
+        double got = (double)mixed.parameters.device[i];
+        double wanted = (double)(i >= 32 && i < 37 ? &slow : &usual)->parameters.device[i];
+        ck_assert_msg(fabs(got - wanted) <= 1e-6 * fabs(wanted), "[%zu] is %.9g, but must be %.9g", i, got, wanted);
+    }
+    for (int i = 0; i < 3; i++) free_state(states[i]);
+    ls_device_close(device);
+}
+
 /* A run that was captured takes the numbers of each renewal, and gives the bits of a run that was not. */
 TEST_EACH(a_captured_update_gives_the_same_bits, getenv("LOCKSTEP_TEST_DEVICE") ? RULE_COUNT : 0) {
     struct ls_device *device = open_device();

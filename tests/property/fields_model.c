@@ -58,6 +58,8 @@ static const struct change layer_changes[] = {
     CHANGE(ls_layer, per_position, true),
     CHANGE(ls_layer, kernel_l1, 0.1F),
     CHANGE(ls_layer, kernel_l2, 0.1F),
+    CHANGE(ls_layer, frozen, true),
+    CHANGE(ls_layer, rate_multiplier, 0.5F),
 };
 
 static struct digest run_layer(const ls_layer *layer) {

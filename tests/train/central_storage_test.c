@@ -45,12 +45,14 @@ static void draw_draft(struct draw *draw, struct draft *draft) {
     *draft = (struct draft){.seed = draw->seed};
     for (size_t hidden = draw_below(draw, 3); hidden > 0; hidden--) {
         draft->layers[draft->count++] =
-            (ls_layer)ls_dense(1 + (int)draw_below(draw, 9), LS_TANH, .kernel_l2 = draw_once_in(draw, 2) ? 0.01F : 0);
+            (ls_layer)ls_dense(1 + (int)draw_below(draw, 9), LS_TANH, .kernel_l2 = draw_once_in(draw, 2) ? 0.01F : 0,
+                               .frozen = draw_once_in(draw, 4));
         if (draw_once_in(draw, 2))
-            draft->layers[draft->count++] = (ls_layer)ls_batch_normalization(.synchronized = draw_once_in(draw, 2));
+            draft->layers[draft->count++] = (ls_layer)ls_batch_normalization(.synchronized = draw_once_in(draw, 2),
+                                                                             .frozen = draw_once_in(draw, 4));
         if (draw_once_in(draw, 3)) draft->layers[draft->count++] = (ls_layer)ls_dropout(0.3F);
     }
-    draft->layers[draft->count++] = (ls_layer)ls_dense(3);
+    draft->layers[draft->count++] = (ls_layer)ls_dense(3, .rate_multiplier = draw_once_in(draw, 2) ? 0.5F : 0);
     draft->optimizer = draw_optimizer(draw);
     draft->replicas = 1 + (int)draw_below(draw, 5);
     draft->batch = 1 + (int)draw_below(draw, EXAMPLES);

@@ -26,7 +26,10 @@ static ls_status make(const struct training *training, ls_strategy *strategy, ls
             ? ls_model_new(strategy,
                            LS_LAYERS(ls_embedding(8, 4, .sparse = true), ls_global_average_pooling1d(), ls_dense(3)),
                            model)
-            : ls_model_new(strategy, LS_LAYERS(ls_dense(5, LS_TANH), ls_dense(3)), model);
+            : ls_model_new(
+                  strategy,
+                  LS_LAYERS(ls_dense(5, LS_TANH, .rate_multiplier = 0.1F), ls_dense(4, .frozen = true), ls_dense(3)),
+                  model);
     return status ? status : ls_model_compile(*model, ls_adam(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 

@@ -56,7 +56,7 @@ ls_status ls_cpu_dense_backward(const struct ls_op *op) {
                               .a = x->data,
                               .b = dy,
                               .c = op->tensors[LS_ARG_DW].data};
-    ls_status status = ls_gemm_run(&weights);
+    ls_status status = weights.c ? ls_gemm_run(&weights) : LS_OK;
     if (status || !dx) return status;
     struct ls_gemm inputs = {
         .transpose_b = true, .rows = rows, .columns = in, .depth = out, .a = dy, .b = w->data, .c = dx};

@@ -18,12 +18,34 @@ struct blobs {
     size_t count;
 };
 
-static struct blobs blobs_of(const struct ls_op *op) {
-    struct blobs blobs = {.w = op->tensors[LS_ARG_PARAMETERS].data,
-                          .g = op->tensors[LS_ARG_GRADIENTS].data,
-                          .count = (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0]};
-    for (int i = 0; i < LS_MAX_MOMENTS; i++) blobs.moments[i] = op->tensors[LS_ARG_MOMENT_1 + i].data;
+/* A rule over elements that have one rate; multiplier: of the learning rate. */
+typedef void update_fn(const struct ls_optimizer_step *step, const struct blobs *blobs, float multiplier);
+
+static struct blobs blobs_of(const struct ls_op *op, size_t begin, size_t end) {
+    struct blobs blobs = {.w = (float *)op->tensors[LS_ARG_PARAMETERS].data + begin,
+                          .g = (float *)op->tensors[LS_ARG_GRADIENTS].data + begin,
+                          .count = end - begin};
+    for (int i = 0; i < LS_MAX_MOMENTS && op->tensors[LS_ARG_MOMENT_1 + i].data; i++)
+        blobs.moments[i] = (float *)op->tensors[LS_ARG_MOMENT_1 + i].data + begin;
     return blobs;
+}
+
+static size_t elements_of(const struct ls_op *op) {
+    return (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0];
+}
+
+/* The rule runs once unless variables differ in their rates, behind what comes before it. Neighbours of one rate go
+ * together, with the gaps behind them. */
+static ls_status update(const struct ls_op *op, update_fn *rule) {
+    ls_status status = ls_cpu_prepare_update(op);
+    for (size_t begin = 0, end, v = 0; !status && begin < elements_of(op); begin = end) {
+        float multiplier = v < op->variable_count ? ls_rule_part_rate(&op->variables[v]) : 1;
+        while (v < op->variable_count && ls_rule_part_rate(&op->variables[v]) == multiplier) v++;
+        end = v < op->variable_count ? op->variables[v].offset : elements_of(op);
+        const struct blobs blobs = blobs_of(op, begin, end);
+        rule(op->step, &blobs, multiplier);
+    }
+    return status;
 }
 
 /* ---- SGD ---- */
@@ -57,19 +79,18 @@ LS_CLONES static void nesterov(float *restrict w, const float *restrict g, float
     }
 }
 
-ls_status ls_cpu_sgd(const struct ls_op *op) {
-    const ls_optimizer *rule = &op->step->rule;
-    struct blobs b = blobs_of(op);
-    struct momentum numbers = {rule->learning_rate, ls_rule_momentum(op->step)};
-    ls_status status = ls_cpu_prepare_update(op);
-    if (status) return status;
-    if (!b.moments[0])
-        plain(b.w, b.g, b.count, rule->learning_rate);
-    else if (rule->nesterov)
-        nesterov(b.w, b.g, b.moments[0], b.count, numbers);
+static void update_sgd(const struct ls_optimizer_step *step, const struct blobs *b, float multiplier) {
+    const struct momentum numbers = {step->rule.learning_rate * multiplier, ls_rule_momentum(step)};
+    if (!b->moments[0])
+        plain(b->w, b->g, b->count, numbers.rate);
+    else if (step->rule.nesterov)
+        nesterov(b->w, b->g, b->moments[0], b->count, numbers);
     else
-        heavy_ball(b.w, b.g, b.moments[0], b.count, numbers);
-    return LS_OK;
+        heavy_ball(b->w, b->g, b->moments[0], b->count, numbers);
+}
+
+ls_status ls_cpu_sgd(const struct ls_op *op) {
+    return update(op, update_sgd);
 }
 
 /* ---- Adam ---- */
@@ -91,16 +112,17 @@ LS_CLONES static void adam(float *restrict w, const float *restrict g, float *re
     }
 }
 
+static void update_adam(const struct ls_optimizer_step *step, const struct blobs *b, float multiplier) {
+    const ls_optimizer *rule = &step->rule;
+    const struct adam numbers = {.alpha = ls_rule_adam(rule, ls_step_applied(step)) * multiplier,
+                                 .rest_1 = ls_rule_rest(rule->beta_1),
+                                 .rest_2 = ls_rule_rest(rule->beta_2),
+                                 .epsilon = rule->epsilon};
+    adam(b->w, b->g, b->moments[0], b->moments[1], b->count, &numbers);
+}
+
 ls_status ls_cpu_adam(const struct ls_op *op) {
-    const ls_optimizer *rule = &op->step->rule;
-    struct blobs b = blobs_of(op);
-    struct adam numbers = {.alpha = ls_rule_adam(rule, ls_step_applied(op->step)),
-                           .rest_1 = ls_rule_rest(rule->beta_1),
-                           .rest_2 = ls_rule_rest(rule->beta_2),
-                           .epsilon = rule->epsilon};
-    ls_status status = ls_cpu_prepare_update(op);
-    if (!status) adam(b.w, b.g, b.moments[0], b.moments[1], b.count, &numbers);
-    return status;
+    return update(op, update_adam);
 }
 
 /* ---- RMSprop: increments a block at a time, then applied with or without momentum ---- */
@@ -140,25 +162,27 @@ LS_CLONES static void apply_momentum(float *restrict w, float *restrict m, const
     }
 }
 
-ls_status ls_cpu_rmsprop(const struct ls_op *op) {
-    const ls_optimizer *rule = &op->step->rule;
-    const struct rmsprop numbers = {rule->learning_rate, rule->rho, ls_rule_rest(rule->rho), rule->epsilon};
-    struct blobs b = blobs_of(op);
-    float increment[BLOCK], *v = b.moments[0], *average = rule->centered ? b.moments[1] : NULL;
-    float *m = b.moments[rule->centered ? 2 : 1];
-    ls_status status = ls_cpu_prepare_update(op);
-    for (size_t at = 0; !status && at < b.count; at += BLOCK) {
-        size_t count = b.count - at < BLOCK ? b.count - at : BLOCK;
+static void update_rmsprop(const struct ls_optimizer_step *step, const struct blobs *b, float multiplier) {
+    const ls_optimizer *rule = &step->rule;
+    const struct rmsprop numbers = {rule->learning_rate * multiplier, rule->rho, ls_rule_rest(rule->rho),
+                                    rule->epsilon};
+    float increment[BLOCK], *v = b->moments[0], *average = rule->centered ? b->moments[1] : NULL;
+    float *m = b->moments[rule->centered ? 2 : 1];
+    for (size_t at = 0; at < b->count; at += BLOCK) {
+        size_t count = b->count - at < BLOCK ? b->count - at : BLOCK;
         if (average)
-            centered(increment, b.g + at, v + at, average + at, count, &numbers);
+            centered(increment, b->g + at, v + at, average + at, count, &numbers);
         else
-            scaled(increment, b.g + at, v + at, count, &numbers);
+            scaled(increment, b->g + at, v + at, count, &numbers);
         if (rule->momentum > 0)
-            apply_momentum(b.w + at, m + at, increment, count, ls_rule_momentum(op->step));
+            apply_momentum(b->w + at, m + at, increment, count, ls_rule_momentum(step));
         else
-            plain(b.w + at, increment, count, 1);
+            plain(b->w + at, increment, count, 1);
     }
-    return status;
+}
+
+ls_status ls_cpu_rmsprop(const struct ls_op *op) {
+    return update(op, update_rmsprop);
 }
 
 /* ---- LAMB: Adam's direction, its length in each variable made that of the variable ---- */
@@ -232,7 +256,8 @@ static ls_status lamb(const struct ls_op *op, const struct lamb_step *step) {
     }
     ls_status status = ls_cpu_norms(op, 2, square_lamb, step, squares, total);
     for (size_t i = 0; !status && i < op->variable_count; i++)
-        move(step, &op->variables[i], op->step->rule.learning_rate * trust(squares + 2 * i));
+        move(step, &op->variables[i],
+             op->step->rule.learning_rate * ls_rule_part_rate(&op->variables[i]) * trust(squares + 2 * i));
     return status;
 }
 
@@ -244,7 +269,7 @@ ls_status ls_cpu_lamb(const struct ls_op *op) {
                                  .epsilon = rule->epsilon,
                                  .correction_1 = ls_rule_correction(rule->beta_1, iteration),
                                  .correction_2 = ls_rule_correction(rule->beta_2, iteration)};
-    struct blobs b = blobs_of(op);
+    struct blobs b = blobs_of(op, 0, elements_of(op));
     ls_status status = ls_cpu_prepare_update(op);
     return status ? status : lamb(op, &(struct lamb_step){&b, &numbers});
 }

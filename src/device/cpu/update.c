@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/rule.h"
 
 /* ---- sums ---- */
 
@@ -144,6 +145,7 @@ ls_status ls_cpu_prepare_update(const struct ls_op *op) {
     ls_status status = clip(op, g);
     for (size_t i = 0; rule->weight_decay > 0 && i < op->variable_count; i++)
         if (op->variables[i].decays)
-            decay(w + op->variables[i].offset, op->variables[i].count, rule->weight_decay, rule->learning_rate);
+            decay(w + op->variables[i].offset, op->variables[i].count, rule->weight_decay,
+                  rule->learning_rate * ls_rule_part_rate(&op->variables[i]));
     return status;
 }

@@ -18,14 +18,15 @@ static bool does_forward(const struct ls_op *op) {
     return op->kind == LS_OP_DENSE_FORWARD || op->kind == LS_OP_CONVOLUTION_FORWARD;
 }
 static bool does_weights(const struct ls_op *op) {
-    return op->kind == LS_OP_DENSE_BACKWARD || op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    return (op->kind == LS_OP_DENSE_BACKWARD || op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS) &&
+           op->tensors[LS_ARG_DW].data;
 }
 static bool does_inputs(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ||
            (op->kind == LS_OP_DENSE_BACKWARD && op->tensors[LS_ARG_DX].data);
 }
 static bool does_sums(const struct ls_op *op) {
-    return does_weights(op) && op->tensors[LS_ARG_DB].data;
+    return op->kind != LS_OP_CONVOLUTION_BACKWARD_DATA && op->tensors[LS_ARG_DB].data;
 }
 static bool does_relu(const struct ls_op *op) {
     return (op->kind == LS_OP_DENSE_FORWARD || op->kind == LS_OP_DENSE_BACKWARD) && op->activation == LS_RELU;
@@ -44,7 +45,7 @@ static void measure_dense(const struct ls_op *op, struct dense *made) {
 
 static bool is_small(const struct ls_op *op, const struct dense *d) {
     const struct ls_tensor *out = &op->tensors[does_forward(op) ? LS_ARG_Y : LS_ARG_DY];
-    bool dense = op->kind == LS_OP_DENSE_FORWARD || op->kind == LS_OP_DENSE_BACKWARD;
+    bool dense = op->kind == LS_OP_DENSE_FORWARD || (op->kind == LS_OP_DENSE_BACKWARD && does_weights(op));
     int64_t depth = does_forward(op) ? d->in : d->rows > d->out ? d->rows : d->out;
     return dense && !op->tf32 && op->tensors[LS_ARG_W].dtype == LS_FLOAT32 && out->dtype == LS_FLOAT32 &&
            depth <= LS_CUDA_SMALL_DEPTH && d->rows * d->in * d->out <= LS_CUDA_SMALL_PRODUCTS;

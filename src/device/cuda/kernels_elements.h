@@ -127,7 +127,7 @@ struct ls_cuda_chunk {
 };
 struct ls_cuda_part {
     int64_t first, chunks;
-    float l1, l2;
+    float l1, l2, rate;
     int32_t decays, variable;
 };
 /* A rule's numbers for one step. */

@@ -29,6 +29,14 @@ __device__ struct chunk find_chunk(const struct ls_cuda_update &u) {
             clips ? u.factors[at.part] : 1};
 }
 
+/* With the rate of the chunk's variable. */
+__device__ struct ls_cuda_rule rule_for(const struct ls_cuda_update &u, const struct chunk &chunk) {
+    struct ls_cuda_rule rule = *u.rule;
+    rule.rate *= chunk.part.rate;
+    rule.alpha *= chunk.part.rate;
+    return rule;
+}
+
 struct span {
     int64_t at;
     int count;
@@ -210,8 +218,8 @@ __device__ void update_span(const struct ls_cuda_update &u, const struct ls_cuda
 }
 
 template <typename Rule> __global__ void update_chunks(struct ls_cuda_update u) {
-    const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
+    const struct ls_cuda_rule rule = rule_for(u, chunk);
     for (int i = first_span(); i < chunk.count; i += NEXT_SPAN) update_span<Rule>(u, rule, chunk, span_of(chunk, i));
 }
 
@@ -231,8 +239,8 @@ __device__ float direction(const struct ls_cuda_rule &rule, float m, float v) {
  * decay, as on the CPU, where the decay is written before. Here it is computed again in lamb_move, which costs nothing
  * beside the reading of w. */
 __global__ void lamb_average(struct ls_cuda_update u) {
-    const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
+    const struct ls_cuda_rule rule = rule_for(u, chunk);
     double own = 0, moves = 0;
     if (!chunk.part.variable) return;
     for (int i = first_span(); i < chunk.count; i += NEXT_SPAN) {
@@ -269,8 +277,8 @@ __global__ void lamb_trust(struct ls_cuda_update u) {
 }
 
 __global__ void lamb_move(struct ls_cuda_update u) {
-    const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
+    const struct ls_cuda_rule rule = rule_for(u, chunk);
     if (!chunk.part.variable) return;
     float rate = rule.rate * u.trusts[u.chunks[blockIdx.x].part];
     for (int i = first_span(); i < chunk.count; i += NEXT_SPAN) {

@@ -22,9 +22,9 @@ static void add_optimizers_part(struct table *table, size_t offset, size_t count
     if (!count) return;
     if (table->parts) {
         struct ls_cuda_part *part = &table->parts[table->part_count];
-        *part = (struct ls_cuda_part){.first = first, .chunks = chunks};
+        *part = (struct ls_cuda_part){.first = first, .chunks = chunks, .rate = 1};
         if (variable) {
-            part->l1 = variable->l1, part->l2 = variable->l2;
+            part->l1 = variable->l1, part->l2 = variable->l2, part->rate = ls_rule_part_rate(variable);
             part->decays = variable->decays, part->variable = 1;
         }
         for (size_t done = 0; done < count; done += LS_CUDA_CHUNK)
