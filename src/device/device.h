@@ -11,6 +11,11 @@ struct ls_thread_state {
     unsigned denormals; /* ls_denormals_flush */
     int threads;        /* of the math library */
 };
+/* Ops that a device does as one, as often as wished. */
+struct ls_program {
+    ls_status (*run)(struct ls_program *program); /* queues them */
+    void (*drop)(struct ls_program *program);     /* also while they are queued */
+};
 /* A device without host memory computes behind the calling threads: ops and copies are queued, and done in the order of
  * the calls. The pointers of an op beside its tensors (scale, sums, value, step, report) must then lead to memory of
  * allocate_host; numbers in it are read when the op is called, unless its comment says when it runs. */
@@ -30,6 +35,10 @@ struct ls_device_ops {
     /* Prepares op for repeated runs: chooses op->run and makes op->handle. UNIMPLEMENTED for a kind it has not. */
     ls_status (*build)(struct ls_device *device, struct ls_op *op);
     void (*discard)(struct ls_device *device, struct ls_op *op); /* what build made */
+    /* Makes one program of built ops, in their order, with what they are told now; none is done yet. NULL where a
+     * device runs ops one by one alone. */
+    ls_status (*compile)(struct ls_device *device, const struct ls_op *const *ops, size_t count,
+                         struct ls_program **program);
     /* NULL where the device has host memory: */
     const struct ls_device_queue_ops *queue;
 };
@@ -76,11 +85,6 @@ struct ls_device_queue_ops {
      * LS_DEVICE_STAMPS; and tells the nanoseconds between two of them, when they are done. */
     ls_status (*stamp)(struct ls_device *device, int number);
     ls_status (*elapsed)(struct ls_device *device, int from, int to, int64_t *nanoseconds);
-    /* A list of ops as one: what the calling thread queues from begin to end is not done, but kept ... */
-    ls_status (*capture_begin)(struct ls_device *device);
-    ls_status (*capture_end)(struct ls_device *device, void **graph); /* also after an error between: NULL then */
-    ls_status (*replay)(struct ls_device *device, void *graph);       /* ... and queued as often as wished */
-    void (*drop)(struct ls_device *device, void *graph);
 };
 struct ls_device {
     const struct ls_device_ops *ops;

@@ -5,7 +5,7 @@
 #include "device/device_group.h"
 
 #define LS_PLUGIN_ENTRY "ls_cuda_plugin" /* the one symbol that it exports: ls_plugin_entry_fn */
-#define LS_PLUGIN_ABI   5                /* counts changes to what is below, and to device.h, device_group.h and op.h */
+#define LS_PLUGIN_ABI   6                /* counts changes to what is below, and to device.h, device_group.h and op.h */
 
 /* The plugin's functions of lockstep. Their errors are those of the calling thread, as everywhere. */
 struct ls_plugin_host {

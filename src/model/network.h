@@ -110,9 +110,6 @@ struct ls_plan;
  * The first call has the trainable count: forward and loss are done, and with them the statistics' changes, no gradient
  * is; the last call has offset 0. */
 typedef void ls_ready_fn(void *context, size_t offset);
-/* Queues ops of the same device behind the plan's. They are the same ops in each run, whether the device runs them one
- * by one or as part of a captured graph. A replay of the graph does not call the function. */
-typedef ls_status ls_plan_tail_fn(void *context);
 
 /* ---- for layers and plans ---- */
 

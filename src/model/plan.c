@@ -15,19 +15,19 @@
 #include "device/op_layers.h"
 #include "model/plan_builder.h"
 
-void ls_plan_drop_graphs(struct ls_plan *plan) {
-    const struct ls_device_queue_ops *queue = plan->device->ops->queue;
-    if (plan->graph) queue->drop(plan->device, plan->graph);
-    plan->graph = NULL;
-    for (size_t i = 0; i < plan->segment_count; i++) {
-        if (plan->segments[i].graph) queue->drop(plan->device, plan->segments[i].graph);
-        plan->segments[i].graph = NULL;
-    }
+static void drop(struct ls_program **program) {
+    struct ls_program *dropped = ls_steal(*program);
+    if (dropped) dropped->drop(dropped);
+}
+
+void ls_plan_drop_programs(struct ls_plan *plan) {
+    drop(&plan->program);
+    for (size_t i = 0; i < plan->segment_count; i++) drop(&plan->segments[i].program);
 }
 
 void ls_plan_free(struct ls_plan *plan) {
     if (!plan) return;
-    ls_plan_drop_graphs(plan);
+    ls_plan_drop_programs(plan);
     for (size_t i = 0; i < plan->count; i++)
         if (plan->steps[i].built) plan->device->ops->discard(plan->device, &plan->steps[i].op);
     ls_arena_release(&plan->own);
@@ -94,7 +94,7 @@ static void point(const struct ls_plan *plan, struct ls_tensor *tensor) {
 void ls_plan_bind(struct ls_plan *plan) {
     float *memory = plan->arena->memory;
     if (plan->bound == memory) return;
-    ls_plan_drop_graphs(plan);
+    ls_plan_drop_programs(plan);
     for (size_t i = 0; i < plan->count; i++) {
         struct ls_op *op = &plan->steps[i].op;
         for (int t = 0; t < LS_OP_TENSORS; t++) point(plan, &op->tensors[t]);

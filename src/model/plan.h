@@ -36,8 +36,8 @@ struct ls_plan_buffer {
 /* Steps that the device runs as one, up to gradients that somebody waits for. */
 struct ls_plan_segment {
     size_t begin, end;
-    size_t ready; /* as of a step */
-    void *graph;  /* owns; NULL before a capture */
+    size_t ready;               /* as of a step */
+    struct ls_program *program; /* owns; NULL: not compiled yet */
 };
 
 struct ls_plan {
@@ -54,17 +54,17 @@ struct ls_plan {
     struct ls_plan_buffer *buffers;            /* tensor.buffer - 1 */
     const void *given[LS_GIVEN_COUNT];         /* borrowed; -tensor.buffer */
     size_t buffer_count, buffer_capacity;
-    /* where the device has a queue: the ops as one, from the second run on */
+    /* where the device can compile: the ops as one, from the second run on */
     const float *scales[2];                     /* read by ops; borrowed; NULL if no op reads it */
-    float captured_scales[2], scales_before[2]; /* their values at the capture, and in the last run */
-    void *graph;                                /* owns; NULL before a capture */
+    float compiled_scales[2], scales_before[2]; /* their values when compiled, and in the last run */
+    struct ls_program *program;                 /* owns; NULL: not compiled yet */
     struct ls_plan_segment *segments;           /* [segment_count] own; NULL before a run that is followed */
     size_t segment_count;
-    bool uncaptured, told;   /* the device cannot capture it: ops run one by one */
+    bool uncompiled, told;   /* the device cannot compile it: ops run one by one */
     char refusal[256];       /* why */
     ls_plan_await_fn *await; /* NULL: all variables are there */
     void *await_context;
-    bool exchanges; /* an op waits for other replicas: there is no graph then */
+    bool exchanges; /* an op waits for other replicas: there is no program then */
     bool ran;
 };
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);
@@ -77,9 +77,9 @@ float *ls_plan_output_gradient(const struct ls_plan *plan);
 size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
 /* Gives each buffer its place, once all steps are there. */
 ls_status ls_plan_place(struct ls_plan *plan, int64_t rows);
-/* Of a plan whose arena has moved: tensors point into it, and graphs are made anew. */
+/* Of a plan whose arena has moved: tensors point into it, and programs are made anew. */
 void ls_plan_bind(struct ls_plan *plan);
-void ls_plan_drop_graphs(struct ls_plan *plan);
+void ls_plan_drop_programs(struct ls_plan *plan);
 
 /* Runs of ops that go over the batch a few images at a time, so that what one op writes is still in the cache when
  * the next one reads it; what only they see needs memory for those few images. */

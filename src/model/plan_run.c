@@ -1,13 +1,12 @@
-/* Running a plan: op by op, where ready(offset) tells that gradients from offset on are final; or, on a device with a
- * queue, as a graph that it replays. A caller that follows no gradients has one graph of all ops, and with them a tail.
- * A follower has a graph a segment, which ends with an op behind which gradients that it wants are final. Graphs are
- * captured once the scales come for the second time in a row; a plan whose ops exchange statistics has none. */
+/* Running a plan: op by op, where ready(offset) tells that gradients from offset on are final; or, on a device
+ * that compiles, as a program. A caller that follows no gradients has one program of all ops, and with them a tail. A
+ * follower has a program a segment, which ends with an op behind which gradients that it wants are final. Programs are
+ * compiled once the scales come for the second time in a row; a plan whose ops exchange statistics has none. */
 #include "model/plan_run.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/kept_error.h"
 #include "base/new.h"
 #include "base/thread.h"
 #include "device/op_layers.h"
@@ -54,73 +53,78 @@ static ls_status run_first(struct ls_plan *plan, ls_ready_fn *ready, void *conte
 
 /* ---- all ops as one ---- */
 
-/* Runs the ops, then tail unless it is NULL. */
-static ls_status run_all(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
+/* Ops behind the plan's. */
+struct tail {
+    const struct ls_op *const *ops;
+    size_t count;
+};
+
+static ls_status run_all(struct ls_plan *plan, struct tail tail) {
     ls_status status = run_ops(plan, NULL, NULL);
-    return status || !tail ? status : tail(context);
-}
-
-/* Steps from first to before end, and tail unless it is NULL. */
-static ls_status capture_steps(struct ls_plan *plan, size_t first, size_t end, ls_plan_tail_fn *tail, void *context,
-                               void **graph) {
-    const struct ls_device_queue_ops *queue = plan->device->ops->queue;
-    ls_status status = queue->capture_begin(plan->device);
-    if (status) return status;
-    status = run_steps(plan, first, end, NULL, NULL);
-    if (!status && tail) status = tail(context);
-    struct ls_kept_error kept = ls_kept_error_of(status);
-    ls_status ended = queue->capture_end(plan->device, graph);
-    return status ? ls_kept_error_raise(&kept) : ended;
-}
-
-static ls_status capture(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    ls_plan_drop_graphs(plan);
-    ls_status status = capture_steps(plan, 0, plan->count, tail, context, &plan->graph);
-    if (status) ls_plan_drop_graphs(plan); /* of a part */
-    memcpy(plan->captured_scales, plan->scales_before, sizeof(plan->captured_scales));
+    for (size_t i = 0; !status && i < tail.count; i++) status = tail.ops[i]->run(tail.ops[i]);
     return status;
 }
 
-/* A run op by op may do what a driver or a library refuses in a capture. An op's own error comes again in it. */
-static ls_status run_uncaptured(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
+/* Steps from first to before end, and the tail. */
+static ls_status compile_steps(const struct ls_plan *plan, size_t first, size_t end, struct tail tail,
+                               struct ls_program **program) {
+    size_t count = 0;
+    LS_CLEANUP(ls_free_pointer)
+    LS_NEW_ARRAY(const struct ls_op *, ops, end - first + tail.count, "the ops of a program");
+    for (size_t i = first; i < end; i++) ops[count++] = &plan->steps[i].op;
+    for (size_t i = 0; i < tail.count; i++) ops[count++] = tail.ops[i];
+    return plan->device->ops->compile(plan->device, ops, count, program);
+}
+
+static ls_status compile(struct ls_plan *plan, struct tail tail) {
+    ls_plan_drop_programs(plan);
+    memcpy(plan->compiled_scales, plan->scales_before, sizeof(plan->compiled_scales));
+    return compile_steps(plan, 0, plan->count, tail, &plan->program);
+}
+
+/* A run op by op may do what a driver or a library refuses in a program. An op's own error comes again in it. */
+static ls_status run_uncompiled(struct ls_plan *plan, struct tail tail) {
     (void)snprintf(plan->refusal, sizeof(plan->refusal), "%s", ls_error());
-    ls_status status = run_all(plan, tail, context);
-    plan->uncaptured = !status;
+    ls_status status = run_all(plan, tail);
+    plan->uncompiled = !status;
     return status;
 }
 
 const char *ls_plan_run_refusal(struct ls_plan *plan) {
-    if (!plan->uncaptured || plan->told) return NULL;
+    if (!plan->uncompiled || plan->told) return NULL;
     plan->told = true;
     return plan->refusal;
 }
 
-/* A graph has the scales of its capture. It pays where they come more than once, so it is made when they come for the
- * second time in a row; short batches between leave it. */
+/* A program has the scales that it was compiled with. It pays where they come more than once, so it is made when they
+ * come for the second time in a row; short batches between leave it. */
 static enum stand {
     PLAIN, /* op by op */
-    DUE,   /* to be captured */
-    THERE, /* the graphs that are there have these scales */
-} look_at_scales(struct ls_plan *plan, bool captured) {
+    DUE,   /* to be compiled */
+    THERE, /* the programs that are there have these scales */
+} look_at_scales(struct ls_plan *plan, bool compiled) {
     float scales[2] = {plan->scales[0] ? *plan->scales[0] : 0, plan->scales[1] ? *plan->scales[1] : 0};
     bool again = plan->ran && !memcmp(scales, plan->scales_before, sizeof(scales));
-    bool fits = captured && !memcmp(scales, plan->captured_scales, sizeof(scales));
+    bool fits = compiled && !memcmp(scales, plan->compiled_scales, sizeof(scales));
     plan->ran = true;
     memcpy(plan->scales_before, scales, sizeof(scales));
-    return plan->uncaptured ? PLAIN : fits ? THERE : again ? DUE : PLAIN;
+    return plan->uncompiled ? PLAIN : fits ? THERE : again ? DUE : PLAIN;
 }
 
-static ls_status run_as_one(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    enum stand stand = look_at_scales(plan, plan->graph);
-    if (stand == PLAIN) return run_all(plan, tail, context);
-    if (stand == DUE && capture(plan, tail, context)) return run_uncaptured(plan, tail, context);
-    return plan->device->ops->queue->replay(plan->device, plan->graph);
+static ls_status run_as_one(struct ls_plan *plan, struct tail tail) {
+    enum stand stand = look_at_scales(plan, plan->program);
+    if (stand == PLAIN) return run_all(plan, tail);
+    if (stand == DUE && compile(plan, tail)) return run_uncompiled(plan, tail);
+    return plan->program->run(plan->program);
+}
+
+static bool may_compile(const struct ls_plan *plan) {
+    return plan->device->ops->compile && !plan->exchanges && !plan->await;
 }
 
 /* A run whose caller does not follow the gradients. */
-static ls_status run_quietly(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
-    bool as_one = plan->device->ops->queue && !plan->exchanges;
-    return (as_one ? run_as_one : run_all)(plan, tail, context);
+static ls_status run_quietly(struct ls_plan *plan, struct tail tail) {
+    return (may_compile(plan) ? run_as_one : run_all)(plan, tail);
 }
 
 static ls_status run_telling(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
@@ -128,7 +132,7 @@ static ls_status run_telling(struct ls_plan *plan, ls_ready_fn *ready, void *con
     return (first ? run_first : run_ops)(plan, ready, context);
 }
 
-/* ---- a graph a segment ---- */
+/* ---- a program a segment ---- */
 
 /* Segments end where wants has it, the last one with the plan. */
 static ls_status make_segments(struct ls_plan *plan, ls_wants_fn *wants, void *context) {
@@ -148,24 +152,24 @@ static ls_status make_segments(struct ls_plan *plan, ls_wants_fn *wants, void *c
     return LS_OK;
 }
 
-/* All before the first is replayed, and before anybody is told: to make a graph the driver may wait for the device. */
-static ls_status capture_segments(struct ls_plan *plan) {
+/* All before the first is run, and before anybody is told: to compile the driver may wait for the device. */
+static ls_status compile_segments(struct ls_plan *plan) {
     ls_status status = LS_OK;
-    ls_plan_drop_graphs(plan);
+    ls_plan_drop_programs(plan);
     for (size_t i = 0; !status && i < plan->segment_count; i++) {
         struct ls_plan_segment *segment = &plan->segments[i];
-        status = capture_steps(plan, segment->begin, segment->end, NULL, NULL, &segment->graph);
+        status = compile_steps(plan, segment->begin, segment->end, (struct tail){NULL, 0}, &segment->program);
     }
-    if (status) ls_plan_drop_graphs(plan);
-    memcpy(plan->captured_scales, plan->scales_before, sizeof(plan->captured_scales));
+    if (status) ls_plan_drop_programs(plan);
+    memcpy(plan->compiled_scales, plan->scales_before, sizeof(plan->compiled_scales));
     return status;
 }
 
-static ls_status replay_segments(const struct ls_plan *plan, ls_ready_fn *ready, void *context) {
+static ls_status run_segments(const struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     ls_status status = LS_OK;
     for (size_t i = 0; !status && i < plan->segment_count; i++) {
         const struct ls_plan_segment *segment = &plan->segments[i];
-        status = plan->device->ops->queue->replay(plan->device, segment->graph);
+        status = segment->program->run(segment->program);
         if (!status && segment->ready != LS_NOT_READY) ready(context, segment->ready);
     }
     return status;
@@ -175,15 +179,15 @@ static ls_status run_in_segments(struct ls_plan *plan, const struct ls_plan_foll
     bool first = !plan->ran;
     ls_status status = plan->segments ? LS_OK : make_segments(plan, follower->wants, follower->context);
     if (status) return status;
-    enum stand stand = look_at_scales(plan, plan->segments[0].graph);
+    enum stand stand = look_at_scales(plan, plan->segments[0].program);
     if (first) return run_first(plan, follower->ready, follower->context);
-    if (stand == DUE && capture_segments(plan)) {
+    if (stand == DUE && compile_segments(plan)) {
         (void)snprintf(plan->refusal, sizeof(plan->refusal), "%s", ls_error());
-        plan->uncaptured = true; /* an op's own error comes again */
+        plan->uncompiled = true; /* an op's own error comes again */
         stand = PLAIN;
     }
     return stand == PLAIN ? run_ops(plan, follower->ready, follower->context)
-                          : replay_segments(plan, follower->ready, follower->context);
+                          : run_segments(plan, follower->ready, follower->context);
 }
 
 /* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
@@ -201,20 +205,20 @@ static ls_status end_run(ls_status status, const sigset_t *before) {
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     sigset_t before;
     begin_run(plan, &before);
-    return end_run(ready ? run_telling(plan, ready, context) : run_quietly(plan, NULL, NULL), &before);
+    return end_run(ready ? run_telling(plan, ready, context) : run_quietly(plan, (struct tail){NULL, 0}), &before);
 }
 
-ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
+ls_status ls_plan_run_with(struct ls_plan *plan, const struct ls_op *const *tail, size_t count) {
     sigset_t before;
     begin_run(plan, &before);
-    return end_run(run_quietly(plan, tail, context), &before);
+    return end_run(run_quietly(plan, (struct tail){tail, count}), &before);
 }
 
 ls_status ls_plan_run_followed(struct ls_plan *plan, const struct ls_plan_follower *follower) {
-    bool segments = plan->device->ops->queue && !plan->exchanges && !plan->await;
     sigset_t before;
     begin_run(plan, &before);
-    return end_run(segments ? run_in_segments(plan, follower) : run_telling(plan, follower->ready, follower->context),
+    return end_run(may_compile(plan) ? run_in_segments(plan, follower)
+                                     : run_telling(plan, follower->ready, follower->context),
                    &before);
 }
 

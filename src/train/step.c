@@ -163,31 +163,25 @@ static ls_status no_gradients(struct training *training) {
 }
 
 /* True if the step needs no other replica and nothing is inspected before the update. Such a step may be captured whole
- * as a graph of the device, with no look of the host in between. The timeline, a reducer, an exchange, gathered batches
- * and the look for finite gradients each need the host in the middle. */
+ * as a program of the device, with no look of the host in between. The timeline, a reducer, an exchange, gathered
+ * batches and the look for finite gradients each need the host in the middle. */
 static bool is_alone(const struct training *training) {
     const ls_model *model = training->model;
     return model->strategy->local_count == 1 && !ls_step_sums_follow(model) && !training->track &&
            !training->replica->watched;
 }
 
-static ls_status report_and_update(void *context) {
-    const struct ls_model_replica *replica = context;
-    ls_status status = ls_update_run(replica, LS_UPDATE_REPORT);
-    return status ? status : ls_update_apply(replica);
-}
-
-/* Runs plan, report and update as one graph if the device can. */
+/* Runs plan, report and update as one program if the device can. */
 static ls_status run_whole_step(struct training *training, struct ls_plan *plan) {
-    const struct ls_op *optimizer = &training->replica->updates[LS_UPDATE_OPTIMIZER].op;
+    const struct ls_op *optimizer = &training->replica->updates[LS_UPDATE_OPTIMIZER].op, *tail[LS_UPDATE_KINDS];
     fill_report(training);
     ls_status status = optimizer->renew ? optimizer->renew(optimizer) : LS_OK;
     training->updated = true;
-    return status ? status : ls_plan_run_with(plan, report_and_update, training->replica);
+    return status ? status : ls_plan_run_with(plan, tail, ls_update_list(training->replica, tail));
 }
 
 /* The timeline follows each op, a reducer the buckets, and else nobody does: the device may run what lies between as
- * one graph. */
+ * one program. */
 static ls_status run_plan(struct training *training, struct ls_plan *plan) {
     if (is_alone(training)) return run_whole_step(training, plan);
     const struct ls_plan_follower follower = {gradients_ready, completes_bucket, training};

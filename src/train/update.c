@@ -20,6 +20,15 @@ ls_status ls_update_run(const struct ls_model_replica *replica, enum ls_update_k
     return update->built ? update->op.run(&update->op) : LS_OK;
 }
 
+size_t ls_update_list(const struct ls_model_replica *replica, const struct ls_op *ops[LS_UPDATE_KINDS]) {
+    size_t count = 0;
+    for (int i = -1; i < LS_UPDATE_REPORT; i++) {
+        const struct ls_update *update = &replica->updates[i < 0 ? LS_UPDATE_REPORT : i];
+        if (update->built) ops[count++] = &update->op;
+    }
+    return count;
+}
+
 ls_status ls_update_apply(const struct ls_model_replica *replica) {
     bool goes_on = true;
     ls_status status = LS_OK;

@@ -26,6 +26,8 @@ ls_status ls_update_add(struct ls_model_replica *replica, enum ls_update_kind ki
 bool ls_update_has(const struct ls_model_replica *replica, enum ls_update_kind kind);
 /* In the replica's thread. A kind that was not added does nothing. */
 ls_status ls_update_run(const struct ls_model_replica *replica, enum ls_update_kind kind);
+/* The report and all that is built of an update, in the order of a step in which nothing is looked at: so many. */
+size_t ls_update_list(const struct ls_model_replica *replica, const struct ls_op *ops[LS_UPDATE_KINDS]);
 /* All that is built of an update, in the order of the kinds. A replica that shares variables has none of it. */
 ls_status ls_update_apply(const struct ls_model_replica *replica);
 /* Discards that kind and all after it. */

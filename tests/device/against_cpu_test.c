@@ -186,16 +186,8 @@ TEST(merging_equals_the_cpu) {
 
 /* ---- captured ops: what they read when they run ---- */
 
-static void *capture(struct ls_device *device, struct mirror *mirror) {
-    void *graph = NULL;
-    assert_ok(device->ops->queue->capture_begin(device));
-    assert_ok(mirror->op.run(&mirror->op));
-    assert_ok(device->ops->queue->capture_end(device, &graph));
-    return graph;
-}
-
-static void replay(struct ls_device *device, struct mirror *mirror, void *graph) {
-    assert_ok(device->ops->queue->replay(device, graph));
+static void replay(struct ls_device *device, struct mirror *mirror, struct ls_program *program) {
+    assert_ok(program->run(program));
     assert_ok(ls_device_synchronize(device));
     mirror_copy(mirror, false);
 }
@@ -212,14 +204,14 @@ TEST(replayed_dropout_draws_anew) {
     same.tensors[LS_ARG_Y] = tensor(&wanted, LS_SHAPE(COUNT));
     assert_ok(mirror_build(&mirror, device, &op));
     mirror_copy(&mirror, true);
-    void *graph = capture(device, &mirror);
+    struct ls_program *program = compile_op(device, &mirror.op);
     for (step.iteration = 2; step.iteration < 5; step.iteration++) {
         *(struct ls_optimizer_step *)(uintptr_t)mirror.op.step = step;
-        replay(device, &mirror, graph);
+        replay(device, &mirror, program);
         assert_ok(run_op(cpu, &same));
         ck_assert_int_eq(memcmp(y.device, wanted.device, COUNT * sizeof(float)), 0);
     }
-    device->ops->queue->drop(device, graph);
+    program->drop(program);
     mirror_discard(&mirror);
     free_pair(&x), free_pair(&y), free_pair(&wanted);
     ls_device_close(cpu);
@@ -236,14 +228,14 @@ TEST(a_replayed_report_tells_new_sums) {
     struct mirror mirror;
     op.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(y.count));
     assert_ok(mirror_build(&mirror, device, &op));
-    void *graph = capture(device, &mirror);
+    struct ls_program *program = compile_op(device, &mirror.op);
     for (int i = 1; i < 4; i++) {
         mirror.op.sums->loss = i;
         ((float *)(uintptr_t)mirror.op.report)[LS_REPORT_OTHERS] = 7 + (float)i;
-        replay(device, &mirror, graph);
+        replay(device, &mirror, program);
         ck_assert(y.device[LS_REPORT_LOSS] == (float)i && y.device[LS_REPORT_OTHERS] == 7 + (float)i);
     }
-    device->ops->queue->drop(device, graph);
+    program->drop(program);
     mirror_discard(&mirror);
     free_pair(&y);
     ls_device_close(device);

@@ -16,6 +16,12 @@ struct mirror {
     void *workspace;
 };
 
+static inline struct ls_program *compile_op(struct ls_device *device, const struct ls_op *op) {
+    struct ls_program *program = NULL;
+    assert_ok(device->ops->compile(device, &op, 1, &program));
+    return program;
+}
+
 static inline size_t tensor_size(const struct ls_tensor *tensor) {
     size_t size = ls_dtype_size(tensor->dtype);
     for (int i = 0; i < tensor->shape.rank; i++) size *= (size_t)tensor->shape.dims[i];

@@ -288,22 +288,19 @@ TEST_EACH(a_captured_update_gives_the_same_bits, getenv("LOCKSTEP_TEST_DEVICE") 
     struct ls_optimizer_step step = {rules[_i].rule, 1};
     struct ls_op first = state_op(&plain, &step), second = state_op(&captured, &step);
     struct mirror one, other;
-    void *graph = NULL;
     assert_ok(mirror_build(&one, device, &first));
     assert_ok(mirror_build(&other, device, &second));
     mirror_enter(&other);
-    assert_ok(device->ops->queue->capture_begin(device));
-    assert_ok(other.op.run(&other.op));
-    assert_ok(device->ops->queue->capture_end(device, &graph));
+    struct ls_program *program = compile_op(device, &other.op);
     for (; step.iteration < 4; step.iteration++, step.rule.learning_rate /= 3) {
         assert_ok(mirror_run(&one));
         mirror_enter(&other);
         assert_ok(other.op.renew(&other.op));
-        assert_ok(device->ops->queue->replay(device, graph));
+        assert_ok(program->run(program));
         assert_ok(mirror_leave(&other));
     }
     ck_assert_mem_eq(plain.parameters.device, captured.parameters.device, 33 * sizeof(float));
-    device->ops->queue->drop(device, graph);
+    program->drop(program);
     mirror_discard(&one), mirror_discard(&other);
     free_state(&plain), free_state(&captured);
     ls_device_close(device);

@@ -243,20 +243,15 @@ static struct ls_op build_scale(struct ls_device *device, float *x) {
 
 TEST(captured_ops_are_replayed) {
     struct ls_device *device = open_device();
-    const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
     struct ls_op op = build_scale(device, far);
-    void *graph = NULL;
-    assert_ok(queue->capture_begin(device));
-    assert_ok(op.run(&op));
-    assert_ok(op.run(&op));
-    assert_ok(queue->capture_end(device, &graph));
+    struct ls_program *program = NULL;
+    assert_ok(device->ops->compile(device, (const struct ls_op *[]){&op, &op}, 2, &program));
     assert_ok(device->ops->copy_out(device, back, far, SIZE));
-    ck_assert(graph && back[COUNT - 1] == 0); /* kept, not done */
-    for (int i = 0; i < 3; i++) assert_ok(queue->replay(device, graph));
+    ck_assert(program && back[COUNT - 1] == 0); /* kept, not done */
+    for (int i = 0; i < 3; i++) assert_ok(program->run(program));
     assert_ok(op.run(&op)); /* behind them */
-    queue->drop(device, graph);
-    queue->drop(device, NULL);
+    program->drop(program);
     assert_ok(device->ops->copy_out(device, back, far, SIZE));
     for (int i = 0; i < COUNT; i++) ck_assert(back[i] == 127); /* 2^7 - 1 */
     device->ops->discard(device, &op);
@@ -265,18 +260,21 @@ TEST(captured_ops_are_replayed) {
     ls_device_close(device);
 }
 
+static ls_status wait_in_program(const struct ls_op *op) {
+    ls_status status = ls_device_synchronize(op->handle);
+    ck_assert_int_eq(status, LS_INTERNAL);
+    return LS_OK;
+}
+
 /* A call that may not be captured ends the capture, and nothing else. */
 TEST(a_failed_capture_ends_alone) {
     struct ls_device *device = open_device();
-    const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
-    struct ls_op op = build_scale(device, far);
-    void *graph = &op;
-    assert_ok(queue->capture_begin(device));
-    assert_ok(op.run(&op));
-    ck_assert_int_eq(queue->synchronize(device), LS_INTERNAL);
-    assert_fails(queue->capture_end(device, &graph), LS_INTERNAL, "gpu:0: capturing ops: ");
-    ck_assert_ptr_null(graph);
+    struct ls_op op = build_scale(device, far), waits = {.run = wait_in_program, .handle = device};
+    struct ls_program *program = NULL;
+    assert_fails(device->ops->compile(device, (const struct ls_op *[]){&op, &waits}, 2, &program), LS_INTERNAL,
+                 "gpu:0: capturing ops: ");
+    ck_assert_ptr_null(program);
     assert_ok(op.run(&op));
     assert_ok(device->ops->copy_out(device, back, far, SIZE));
     ck_assert(back[0] == 1);
@@ -298,25 +296,34 @@ static void *copy_beside(void *device) {
     return far;
 }
 
+/* An op's handle. */
+struct beside {
+    struct ls_device *device;
+    void *far;
+};
+
+static ls_status copy_in_program(const struct ls_op *op) {
+    struct beside *beside = op->handle;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, copy_beside, beside->device), 0);
+    ck_assert_int_eq(pthread_join(thread, &beside->far), 0);
+    return LS_OK;
+}
+
 TEST(a_capture_allows_copies_of_another_device) {
     struct ls_device *devices[2];
     int count = 0;
     if (ls_gpu_kind.count() < 2) return;
     assert_ok(ls_devices_open("gpu:0,gpu:1", 1, devices, &count));
     float *far = new_far(devices[0], SIZE);
-    struct ls_op op = build_scale(devices[0], far);
-    pthread_t thread;
-    void *graph = NULL, *beside = NULL;
-    assert_ok(devices[0]->ops->queue->capture_begin(devices[0]));
-    assert_ok(op.run(&op));
-    ck_assert_int_eq(pthread_create(&thread, NULL, copy_beside, devices[1]), 0);
-    ck_assert_int_eq(pthread_join(thread, &beside), 0);
-    assert_ok(op.run(&op));
-    assert_ok(devices[0]->ops->queue->capture_end(devices[0], &graph));
-    devices[0]->ops->queue->drop(devices[0], graph);
+    struct beside beside = {devices[1], NULL};
+    struct ls_op op = build_scale(devices[0], far), copies = {.run = copy_in_program, .handle = &beside};
+    struct ls_program *program = NULL;
+    assert_ok(devices[0]->ops->compile(devices[0], (const struct ls_op *[]){&op, &copies, &op}, 3, &program));
+    program->drop(program);
     devices[0]->ops->discard(devices[0], &op);
     devices[0]->ops->release(devices[0], far);
-    devices[1]->ops->release(devices[1], beside);
+    devices[1]->ops->release(devices[1], beside.far);
     for (int i = 0; i < 2; i++) {
         assert_ok(ls_device_synchronize(devices[i]));
         ls_device_close(devices[i]);

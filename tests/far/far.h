@@ -44,11 +44,11 @@ struct far_device {
     struct far_queue ops, copies;
     size_t used, most; /* bytes that are wanted, now and at the most */
     struct far_block *blocks;
-    int opened;                          /* how often its memory is open now */
-    int away;                            /* copies forwarded and not received yet */
-    uint64_t marks[LS_DEVICE_MARKS];     /* numbers of copies */
-    int polls;                           /* of one copy, before it is made */
-    struct far_task *graph, **graph_end; /* what is captured at present; graph_end NULL: nothing is */
+    int opened;                      /* how often its memory is open now */
+    int away;                        /* copies forwarded and not received yet */
+    uint64_t marks[LS_DEVICE_MARKS]; /* numbers of copies */
+    int polls;                       /* of one copy, before it is made */
+    struct far_task **graph_end;     /* of what is captured at present; NULL: nothing is */
     pthread_t capturing;
     ls_status status; /* the first error of what was queued */
     char error[LS_ERROR_SIZE];
@@ -99,6 +99,8 @@ void far_unpin(void *memory);
 bool far_reaches(const void *memory, size_t size);
 
 /* queue.c */
+ls_status far_compile(struct ls_device *device, const struct ls_op *const *ops, size_t count,
+                      struct ls_program **program);
 ls_status far_queue_op(struct far_device *far, const struct ls_op *op);
 ls_status far_queue_copy(struct far_device *far, void *to, const void *from, size_t size, bool from_host);
 /* All ops, and copies up to a number. */

@@ -83,6 +83,7 @@ static const struct ls_device_ops far_ops = {.close = far_close,
                                              .copy_out = far_copy_out,
                                              .build = far_build,
                                              .discard = far_discard,
+                                             .compile = far_compile,
                                              .queue = &far_queue_ops};
 
 static ls_status far_open(int index, int threads, struct ls_device **device) {

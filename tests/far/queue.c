@@ -295,49 +295,56 @@ static ls_status far_settle(struct ls_device *device) {
 
 /* ---- lists of ops ---- */
 
-static ls_status far_capture_begin(struct ls_device *device) {
-    struct far_device *far = far_of(device);
-    far_lock();
-    bool already = far->graph_end;
-    far->graph = NULL;
-    far->graph_end = &far->graph;
-    far->capturing = pthread_self();
-    far_unlock();
-    return already ? far_give(ls_fail(LS_INTERNAL, "%s is captured already", device->name)) : LS_OK;
-}
+struct far_program {
+    struct ls_program program;
+    struct far_device *far;
+    struct far_task *tasks;
+};
 
-static void far_drop(struct ls_device *device, void *graph) {
-    (void)device;
-    for (struct far_task *task = graph, *next; task; task = next) {
+static void far_drop(struct ls_program *program) {
+    for (struct far_task *task = ((struct far_program *)program)->tasks, *next; task; task = next) {
         next = task->next;
         free_task(task);
     }
+    ls_free(program);
+}
+
+static ls_status far_replay(struct ls_program *program) {
+    const struct far_program *own = (const struct far_program *)program;
+    ls_status status = LS_OK;
+    far_counts.replays++;
+    for (const struct far_task *task = own->tasks; task && !status; task = task->next) {
+        struct far_task *copy = new_task(FAR_RUN);
+        if (!copy) return far_give(ls_fail_memory("a far op", sizeof(*copy)));
+        *copy = *task;
+        status = queue_task(own->far, copy);
+    }
+    return status;
 }
 
 __attribute__((visibility("default"))) _Atomic bool far_refuses_graphs;
 
-static ls_status far_capture_end(struct ls_device *device, void **graph) {
+ls_status far_compile(struct ls_device *device, const struct ls_op *const *ops, size_t count,
+                      struct ls_program **program) {
     struct far_device *far = far_of(device);
+    struct far_program *made = ls_alloc(sizeof(*made));
+    ls_status status = LS_OK;
+    if (!made) return far_give(ls_fail_memory("a far program", sizeof(*made)));
+    *made = (struct far_program){{far_replay, far_drop}, far, NULL};
     far_lock();
-    *graph = far->graph;
+    far->graph_end = &made->tasks;
+    far->capturing = pthread_self();
+    far_unlock();
+    for (size_t i = 0; !status && i < count; i++) status = ops[i]->run(ops[i]);
+    far_lock();
     far->graph_end = NULL;
     far_unlock();
-    if (!far_refuses_graphs) return LS_OK;
-    far_drop(device, *graph);
-    *graph = NULL;
-    return far_give(ls_fail(LS_UNIMPLEMENTED, "%s captures nothing today", device->name));
-}
-
-static ls_status far_replay(struct ls_device *device, void *graph) {
-    struct far_device *far = far_of(device);
-    ls_status status = LS_OK;
-    far_counts.replays++;
-    for (const struct far_task *task = graph; task && !status; task = task->next) {
-        struct far_task *copy = new_task(FAR_RUN);
-        if (!copy) return far_give(ls_fail_memory("a far op", sizeof(*copy)));
-        *copy = *task;
-        status = queue_task(far, copy);
-    }
+    if (!status && far_refuses_graphs)
+        status = far_give(ls_fail(LS_UNIMPLEMENTED, "%s captures nothing today", device->name));
+    if (status)
+        far_drop(&made->program);
+    else
+        *program = &made->program;
     return status;
 }
 
@@ -390,8 +397,4 @@ const struct ls_device_queue_ops far_queue_ops = {.synchronize = far_synchronize
                                                   .fetch = far_fetch,
                                                   .add = far_add,
                                                   .forward = far_forward,
-                                                  .settle = far_settle,
-                                                  .capture_begin = far_capture_begin,
-                                                  .capture_end = far_capture_end,
-                                                  .replay = far_replay,
-                                                  .drop = far_drop};
+                                                  .settle = far_settle};

@@ -68,12 +68,11 @@ ls_status ls_cuda_enter(const struct ls_cuda_device *device);
 /* Lets kernels on peer, NCCL's say, read and write device's memory, where the two can reach each other. */
 ls_status ls_cuda_admit(const struct ls_cuda_device *device, const struct ls_cuda_device *peer);
 extern const struct ls_device_ops ls_cuda_device_ops;
-/* queue.c, graph.c, peer.c */
+/* graph.c */
+ls_status ls_cuda_compile(struct ls_device *device, const struct ls_op *const *ops, size_t count,
+                          struct ls_program **program);
+/* queue.c, peer.c */
 extern const struct ls_device_queue_ops ls_cuda_queue_ops;
-ls_status ls_cuda_capture_begin(struct ls_device *device);
-ls_status ls_cuda_capture_end(struct ls_device *device, void **graph);
-ls_status ls_cuda_replay(struct ls_device *device, void *graph);
-void ls_cuda_drop(struct ls_device *device, void *graph);
 ls_status ls_cuda_fetch(struct ls_device *device, void *to, const struct ls_device *peer, int mark, const void *from,
                         size_t size);
 ls_status ls_cuda_add_beside(struct ls_device *device, float *to, const float *a, const float *b, size_t count);

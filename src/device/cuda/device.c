@@ -175,4 +175,5 @@ const struct ls_device_ops ls_cuda_device_ops = {.close = cuda_close,
                                                  .copy_out = copy_out,
                                                  .build = ls_cuda_build,
                                                  .discard = ls_cuda_discard,
+                                                 .compile = ls_cuda_compile,
                                                  .queue = &ls_cuda_queue_ops};

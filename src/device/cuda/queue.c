@@ -236,8 +236,4 @@ const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize
                                                       .forward = begin_forward,
                                                       .settle = settle_queue,
                                                       .stamp = stamp,
-                                                      .elapsed = elapsed,
-                                                      .capture_begin = ls_cuda_capture_begin,
-                                                      .capture_end = ls_cuda_capture_end,
-                                                      .replay = ls_cuda_replay,
-                                                      .drop = ls_cuda_drop};
+                                                      .elapsed = elapsed};
