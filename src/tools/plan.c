@@ -197,7 +197,7 @@ static ls_status tell_callbacks(const struct ls_tools_planning *planning) {
 
 static size_t bytes_between_meetings(const ls_model *model) {
     size_t floats = 2 * ls_model_state_count(model, LS_PARTS_HERE);
-    if (ls_model_state_outer(model)) floats += model->built.blob_count;
+    if (ls_model_state_outer(model)) floats += model->built.summed_count;
     return floats * sizeof(float);
 }
 

@@ -80,19 +80,14 @@ static ls_status allocate_state(struct ls_checkpointing *checkpointing) {
 /* Of all parts with such owners, which lie at that place. Returns how many; where there are no tensors yet it only
  * counts. */
 static size_t describe_parts(struct ls_checkpointing *checkpointing, unsigned owners, const float *at, size_t made) {
-    const ls_model *model = checkpointing->model;
-    for (size_t p = 0; p < model->built.state_count; p++) {
-        const struct ls_shard_part *part = &model->built.state[p];
-        const struct ls_network_variable *variable;
-        size_t offset;
-        if (!(part->owners & owners)) continue;
-        for (int v = 0; (variable = ls_model_state_variable(model, part, v, &offset)); v++, made++) {
-            if (!checkpointing->tensors) continue;
-            char *name = checkpointing->names[made];
-            ls_model_state_name(model, part->blob, variable->name, name, sizeof(checkpointing->names[0]));
-            checkpointing->tensors[made] = (struct ls_checkpoint_tensor){name, variable->shape, at + offset};
-        }
-        at += part->count;
+    struct ls_model_state_place place = {0};
+    for (; ls_model_state_next(checkpointing->model, owners, &place); made++) {
+        if (!checkpointing->tensors) continue;
+        char *name = checkpointing->names[made];
+        ls_model_state_name(checkpointing->model, place.part->blob, place.variable->name, name,
+                            sizeof(checkpointing->names[0]));
+        checkpointing->tensors[made] =
+            (struct ls_checkpoint_tensor){name, place.variable->shape, at + place.begin + place.offset};
     }
     return made;
 }

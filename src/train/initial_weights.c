@@ -212,16 +212,16 @@ static ls_status take_variable(const ls_model *model, const struct ls_network_va
     return LS_OK;
 }
 
+/* A table's are in a copy of its own. */
+static float *values_of(const struct ls_model_state_place *place, float *blob) {
+    return (place->part->copy ? place->part->copy : blob) + place->offset;
+}
+
 static ls_status take_initial_weights(const ls_model *model, float *blob, bool *taken, int *skipped) {
-    const struct ls_network *network = model->built.network;
+    struct ls_model_state_place place = {0};
     ls_status status = LS_OK;
-    for (int i = 0; i < ls_network_variable_count(network) && !status; i++) {
-        const struct ls_network_variable *variable = ls_network_variable(network, i);
-        status = take_variable(model, variable, blob + variable->offset, taken, skipped);
-    }
-    for (int t = 0; t < ls_network_table_count(network) && !status; t++)
-        status =
-            take_variable(model, ls_network_table(network, t), ls_model_state_table(model, t, 0)->copy, taken, skipped);
+    while (!status && ls_model_state_next(model, LS_PARTS_ALL, &place))
+        if (!place.part->blob) status = take_variable(model, place.variable, values_of(&place, blob), taken, skipped);
     return status;
 }
 
@@ -252,18 +252,12 @@ static ls_status collect_initial_weights(const ls_model *model, struct ls_weight
     ls_status status =
         ls_model_state_copy_out(model, model->built.replicas[0].parameters, 0, model->built.blob_count, &blob);
     weights->bytes = (uint8_t *)blob;
-    for (int i = 0; !status && i < ls_network_variable_count(model->built.network); i++) {
-        const struct ls_network_variable *variable = ls_network_variable(model->built.network, i);
-        status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)variable->name,
-                                                             .shape = variable->shape,
-                                                             .values = (const uint8_t *)(blob + variable->offset)});
-    }
-    for (int t = 0; !status && t < ls_network_table_count(model->built.network); t++) {
-        const struct ls_network_variable *table = ls_network_table(model->built.network, t);
-        status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)table->name,
-                                                             .shape = table->shape,
-                                                             .values = (const uint8_t *)ls_sparse_here(model, t)});
-    }
+    struct ls_model_state_place place = {0};
+    while (!status && ls_model_state_next(model, LS_PARTS_ALL, &place))
+        if (!place.part->blob)
+            status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)place.variable->name,
+                                                                 .shape = place.variable->shape,
+                                                                 .values = (uint8_t *)values_of(&place, blob)});
     if (weights->count) qsort(weights->items, weights->count, sizeof(*weights->items), compare_names);
     return status;
 }

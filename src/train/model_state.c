@@ -19,29 +19,27 @@ static enum ls_owners owners_of(const ls_model *model, int blob) {
     return blob ? LS_OWNED_IN_STRIPES : LS_OWNED_WITH_COPIES;
 }
 
-static ls_status add_outer(ls_model *model) {
+static struct ls_shard_part *add_part(ls_model *model, enum ls_owners owners, int blob, int table, size_t count) {
     struct ls_shard_part *part = &model->built.state[model->built.state_count++];
-    size_t count = model->built.blob_count;
-    *part = (struct ls_shard_part){.owners = LS_OWNED_BY_ALL, .blob = moments(model) + 1, .table = -1, .count = count};
-    part->copy = ls_alloc_aligned(count * sizeof(float));
-    return part->copy ? LS_OK : ls_fail_memory("the outer momentum", count * sizeof(float));
+    *part = (struct ls_shard_part){owners, LS_FROM_PROGRAM, blob, table, count, NULL, LS_PART_NOWHERE};
+    return part;
 }
 
 ls_status ls_model_state_list(ls_model *model) {
-    struct ls_model_built *built = &model->built;
-    int blobs = 1 + moments(model), tables = ls_network_table_count(built->network);
+    const struct ls_network *network = model->built.network;
+    int blobs = 1 + moments(model), tables = ls_network_table_count(network);
+    size_t summed = model->built.summed_count;
     LS_NEW_ARRAY(struct ls_shard_part, parts, (size_t)blobs * (1 + (size_t)tables) + 1, "a list of parts");
-    built->state = parts;
+    model->built.state = parts;
     for (int b = 0; b < blobs; b++)
-        built->state[built->state_count++] = (struct ls_shard_part){
-            owners_of(model, b), LS_FROM_PROGRAM, b, -1, b ? built->summed_count : built->blob_count, NULL,
-            LS_PART_NOWHERE};
+        (void)add_part(model, owners_of(model, b), b, -1, b ? summed : model->built.blob_count);
     for (int b = 0; b < blobs; b++)
         for (int t = 0; t < tables; t++)
-            built->state[built->state_count++] = (struct ls_shard_part){
-                LS_OWNED_IN_ROWS, LS_FROM_PROGRAM, b, t, ls_network_table(built->network, t)->count, NULL,
-                LS_PART_NOWHERE};
-    return model->strategy->local.outer_momentum > 0 ? add_outer(model) : LS_OK;
+            (void)add_part(model, LS_OWNED_IN_ROWS, b, t, ls_network_table(network, t)->count);
+    if (!(model->strategy->local.outer_momentum > 0)) return LS_OK;
+    float **outer = &add_part(model, LS_OWNED_BY_ALL, blobs, -1, summed)->copy;
+    *outer = ls_alloc_aligned(summed * sizeof(float));
+    return *outer ? LS_OK : ls_fail_memory("the outer momentum", summed * sizeof(float));
 }
 
 struct ls_shard_part *ls_model_state_table(const ls_model *model, int table, int blob) {
@@ -55,15 +53,25 @@ float *ls_model_state_outer(const ls_model *model) {
 }
 
 /* Variables that are not trained have no moments, and stand behind the others. */
-const struct ls_network_variable *ls_model_state_variable(const ls_model *model, const struct ls_shard_part *part,
-                                                          int index, size_t *offset) {
-    const struct ls_network *network = model->built.network;
-    *offset = 0;
+static const struct ls_network_variable *find_variable(const struct ls_network *network,
+                                                       const struct ls_shard_part *part, int index) {
     if (part->table >= 0) return index ? NULL : ls_network_table(network, part->table);
     if (index >= ls_network_variable_count(network)) return NULL;
     const struct ls_network_variable *variable = ls_network_variable(network, index);
-    *offset = variable->offset;
     return part->blob && !variable->trained ? NULL : variable;
+}
+
+bool ls_model_state_next(const ls_model *model, unsigned owners, struct ls_model_state_place *place) {
+    const struct ls_shard_part *end = model->built.state + model->built.state_count;
+    if (!place->part) place->part = model->built.state;
+    for (; place->part < end; place->part++, place->next = 0) {
+        if (!(place->part->owners & owners)) continue;
+        place->variable = find_variable(model->built.network, place->part, place->next++);
+        place->offset = place->variable && place->part->table < 0 ? place->variable->offset : 0;
+        if (place->variable) return true;
+        place->begin += place->part->count;
+    }
+    return false;
 }
 
 void ls_model_state_name(const ls_model *model, int blob, const char *variable, char *name, size_t size) {

@@ -8,10 +8,15 @@ ls_status ls_model_state_list(ls_model *model);
 /* A table's part with that blob's number. The outer momentum; NULL without one. */
 struct ls_shard_part *ls_model_state_table(const ls_model *model, int table, int blob);
 float *ls_model_state_outer(const ls_model *model);
-/* The index-th variable that has elements in the part; NULL: it has not so many. Its offset in the part becomes
- * *offset. */
-const struct ls_network_variable *ls_model_state_variable(const ls_model *model, const struct ls_shard_part *part,
-                                                          int index, size_t *offset);
+/* A variable of a part. */
+struct ls_model_state_place {
+    const struct ls_shard_part *part; /* NULL before the first one */
+    const struct ls_network_variable *variable;
+    size_t begin, offset; /* of the part in a state of the parts that are meant; of the variable in the part */
+    int next;
+};
+/* Moves to the next variable in a walk over the parts with such owners; false behind the last one. */
+bool ls_model_state_next(const ls_model *model, unsigned owners, struct ls_model_state_place *place);
 /* The name in a checkpoint of a variable's part of the blob with that number: "optimizer/moment_1/dense/kernel". */
 void ls_model_state_name(const ls_model *model, int blob, const char *variable, char *name, size_t size);
 /* The parts with such owners, one after the other in the order of the list: as they are in the first replica, and to
