@@ -95,12 +95,6 @@ static bool read_stage(const char *word, ls_map *map) {
     return false;
 }
 
-/* A requested range stays last, behind new stages. */
-static void add(struct ls_augment *augment, const ls_map *stage) {
-    augment->train[augment->count++] = *stage;
-    augment->train[augment->count] = augment->test[0];
-}
-
 static bool read_list(const struct ls_command_line *line, const struct ls_option *option, const char *text,
                       void *field) {
     (void)option;
@@ -120,7 +114,8 @@ static bool read_list(const struct ls_command_line *line, const struct ls_option
                        "rotation=R[:FILL], zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, "
                        "cutout=R[:FILL], mixup=ALPHA, where R is X or A:B and FILL a way to fill, or one too many",
                        text, word) == 0;
-        add(augment, &stage);
+        augment->train[augment->count++] = stage;
+        augment->train[augment->count] = augment->test[0]; /* a requested range stays last */
     }
     return true;
 }

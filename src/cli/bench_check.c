@@ -38,13 +38,9 @@ static double denormal_scale(ls_dtype dtype) {
     }
 }
 
-/* Up to this value, either sign, sums of 128 ranks are whole numbers of the type. */
-static uint64_t exact_limit(ls_dtype dtype) {
-    return dtype == LS_BFLOAT16 ? 2 : dtype == LS_FLOAT16 ? 16 : 1 << 16;
-}
-
 static double give_number(const struct bench_options *options, uint64_t random, size_t index) {
-    uint64_t limit = exact_limit(options->dtype);
+    /* up to this value, either sign, sums of 128 ranks are whole numbers of the type */
+    uint64_t limit = options->dtype == LS_BFLOAT16 ? 2 : options->dtype == LS_FLOAT16 ? 16 : 1 << 16;
     if (options->communication == LS_NCCL) return (double)(random % (2 * limit + 1)) - (double)limit;
     bool times = options->op == LS_PRODUCT; /* of numbers about 1, or 0 and infinity might meet */
     int exponent = times ? (int)(random & 1) - 1 : (int)(random & 15) - 8;

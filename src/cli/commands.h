@@ -29,8 +29,6 @@ int predict_main(int argc, char **argv);
 int serve_main(int argc, char **argv);
 int info_main(int argc, char **argv);
 
-/* From a model's outputs to probabilities and classes. */
-
 /* Turns rows of width outputs, trained with a loss of that name (NULL: unknown), into probabilities: by softmax, or by
  * sigmoid after a binary loss. False, and nothing is done, after the loss of a regression. */
 bool ls_outputs_probable(const char *loss, float *values, int64_t rows, int64_t width);
@@ -39,14 +37,10 @@ double ls_outputs_probability(const float *values, int64_t width, int64_t class)
 /* The likeliest class of a row of width values. A single one is that of the second class: of probabilities, or raw. */
 int64_t ls_outputs_class(const float *values, int64_t width, bool raw);
 
-/* A ps task serves, whatever its command would do in a worker. */
-
 /* Returns true if the environment makes this process a parameter server. */
 bool ls_serve_is_due(void);
 /* Serves until the workers have finished. Returns the exit status. */
 int ls_serve_run(void);
-
-/* Standard output, and the terminal that it may be. */
 
 /* Prints the text, which may be NULL, unless there was an error, and frees it. Returns the exit status. */
 int ls_exit_text(ls_status status, char *text);
@@ -55,8 +49,6 @@ int ls_exit_text(ls_status status, char *text);
 bool ls_terminal_is_utf8(void);
 /* The size; 0 and 0 where standard output is no terminal, or has none. */
 void ls_terminal_size(int *columns, int *lines);
-
-/* Checks of lockstep train on the data that it has opened. */
 
 /* INVALID_ARGUMENT where the examples are not what --image-size, --image-channels or --symmetric ask for: their source
  * passes over them. */

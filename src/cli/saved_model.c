@@ -120,18 +120,14 @@ static void take_input(struct ls_saved_model *saved, bool chief) {
     if (!saved->data.image_channels) saved->data.image_channels = (int)input->dims[2];
 }
 
-/* A table's columns become what they were in training; only predict does without the target. */
-static void take_table(struct ls_saved_model *saved) {
-    saved->data.transform = saved->about->transform;
-    if (!saved->any_loss && !saved->data.target) saved->data.target = saved->about->target;
-}
-
 /* An evaluator has the training's options, and needs none of the model. */
 static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy) {
     if (saved->about) return LS_OK;
     ls_status status = ls_tools_about_weights(strategy, saved->model.weights, &saved->about);
     if (status) return status;
-    take_table(saved);
+    /* a table's columns become what they were in training; only predict does without the target */
+    saved->data.transform = saved->about->transform;
+    if (!saved->any_loss && !saved->data.target) saved->data.target = saved->about->target;
     if (!saved->line) return LS_OK;
     take_input(saved, ls_is_chief(strategy));
     if (!saved->model.outputs) saved->model.outputs = saved->about->outputs;

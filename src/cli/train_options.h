@@ -35,8 +35,6 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
  * printed. */
 bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code);
 
-/* The datasets of lockstep train, and of lockstep plan, which has the same options. */
-
 /* Makes options those of the split that a training validates with, in the order of its source. */
 void ls_train_data_validates(ls_dataset_options *options);
 /* *validation stays as it is where the training has none. The caller frees both, also after an error. */

@@ -19,16 +19,11 @@ static void free_texts(const struct ls_cluster *cluster, struct ls_bytes *texts)
     }
 }
 
-/* Texts from the network end with a zero. */
-static bool is_text(const struct ls_bytes *bytes) {
-    return bytes->size && !((const char *)bytes->data)[bytes->size - 1];
-}
-
 static ls_status compare_texts(const struct ls_cluster *cluster, const struct ls_bytes *texts, int index) {
     const char *first = ls_cluster_task_name(cluster, 0), *other = ls_cluster_task_name(cluster, index);
     struct ls_difference difference;
     for (int i = 0; i <= index; i += index)
-        if (!is_text(&texts[i]))
+        if (!texts[i].size || ((const char *)texts[i].data)[texts[i].size - 1]) /* it ends with a zero */
             return ls_fail(LS_INVALID_ARGUMENT, "%s (rank %d) sent a fingerprint that is no text",
                            ls_cluster_task_name(cluster, i), cluster->group.members[i]);
     if (!ls_line_difference_find(texts[0].data, texts[index].data, &difference))

@@ -89,12 +89,8 @@ static bool gather_ends(struct ls_cluster *cluster) {
     return true;
 }
 
-static int64_t patience_ends_at(const struct ls_cluster *cluster) {
-    return ls_deadline_after(cluster->next.seeking_since, cluster->config.settings->collective_timeout);
-}
-
 int64_t ls_elastic_awaits_until(const struct ls_cluster *cluster) {
-    int64_t until = patience_ends_at(cluster);
+    int64_t until = ls_deadline_after(cluster->next.seeking_since, cluster->config.settings->collective_timeout);
     if (!cluster->elastic.least || !cluster->generation || ls_now() >= until) return 0;
     if (cluster->next.follows != cluster->rank) return until; /* the one that it follows knows */
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)

@@ -280,10 +280,6 @@ static int describe_answer(const struct exchange *exchange, char text[256]) {
     return told ? awaited->missing : 1;
 }
 
-static int describe_missing(const struct exchange *exchange, char text[256]) {
-    return coordinates(exchange) ? describe_gathered(exchange, text) : describe_answer(exchange, text);
-}
-
 static ls_status give_up_exchange(const struct exchange *exchange, const char *missing, int count) {
     return ls_fail(LS_DEADLINE_EXCEEDED, "'%s': %d of %d workers did not come within %g s: %s", exchange->name, count,
                    exchange->cluster->group.count, exchange->timeout, missing);
@@ -328,7 +324,7 @@ static ls_status wait_for_all(struct exchange *exchange) {
         const struct ls_exchange_answer *answer = &cluster->exchanges.answer;
         if (cluster->end.refusal.status) return ls_fail(cluster->end.refusal.status, "%s", cluster->end.refusal.text);
         if (answer->sequence == exchange->sequence && answer->code) return ls_fail(answer->code, "%s", answer->message);
-        int count = describe_missing(exchange, missing);
+        int count = coordinates(exchange) ? describe_gathered(exchange, missing) : describe_answer(exchange, missing);
         if (!count && (!coordinates(exchange) || !find_other(exchange))) return LS_OK;
         ls_status status = obstacle(exchange);
         if (status) return status;

@@ -55,12 +55,6 @@ static void tell_over(struct ls_cluster *cluster, int rank) {
     if (cluster->peers[rank]) cluster->peers[rank]->end.told_over = true;
 }
 
-/* A member that lost its streams, because it or this process was frozen, and seeks the others. */
-static void answer_over(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
-    tell_over(cluster, hello->hello.rank);
-    ls_hello_answer_over(cluster, stream);
-}
-
 static bool is_over_for(const struct ls_cluster *cluster, const struct ls_message *hello) {
     if (cluster->end.over && ls_servers_has(cluster, hello->hello.rank)) return true;
     return cluster->end.over && hello->generation && hello->generation == cluster->generation &&
@@ -268,7 +262,8 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *str
     } else if (is_left_out(cluster, message, message->hello.rank)) {
         answer_fenced(cluster, stream, message);
     } else if (is_over_for(cluster, message)) {
-        answer_over(cluster, stream, message);
+        tell_over(cluster, message->hello.rank);
+        ls_hello_answer_over(cluster, stream);
     } else if (cluster->phase >= LS_PHASE_MEMBER && !may_knock(cluster, message)) {
         if (cluster->phase == LS_PHASE_LEAVING) tell_over(cluster, message->hello.rank); /* another process */
         ls_hello_answer(cluster, stream, LS_VERDICT_RETRY, "the group has started without it and has not ended yet");

@@ -13,8 +13,6 @@ void ls_heartbeat_pace(struct ls_cluster *cluster);
 /* Ends the thread. Not with the monitor held. */
 void ls_heartbeat_stop(struct ls_cluster *cluster);
 
-/* All that arrives on control streams. */
-
 /* Callbacks, with the monitor held. */
 void ls_control_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size);
 void ls_control_closed(void *context, struct ls_rpc_stream *stream);

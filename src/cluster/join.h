@@ -21,16 +21,12 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
 /* For a cluster that is no member: tells those who are connected why, and frees. Keeps this thread's error. */
 void ls_join_give_up(struct ls_cluster *cluster, ls_status status);
 
-/* The handshake. */
-
 /* The handshake, with the monitor held */
 void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message);
 void ls_handshake_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
 /* Takes a second reply: the workers have finished before they took this parameter server in. Returns false if the
  * message is no such reply. */
 bool ls_handshake_ended(struct ls_cluster *cluster, const struct ls_message *message);
-
-/* Agreement of all workers on lines of text. */
 
 /* Compares lines "field=value\n" between all workers; the first difference is one INVALID_ARGUMENT error, the same on
  * every worker, that names the field, both values and both ranks. */

@@ -22,11 +22,6 @@
 
 /* ---- Being asked to stop, or to abort --------------------------------------------------------------------------- */
 
-static void describe_asked(const struct ls_cluster *cluster, char text[LS_ERROR_SIZE]) {
-    (void)snprintf(text, LS_ERROR_SIZE, "%s (rank %d) was asked to stop", cluster->peers[cluster->rank]->name,
-                   cluster->rank);
-}
-
 /* To all that are connected and have not heard it: a stream may be made anew just now. */
 static void say_asked(struct ls_cluster *cluster, struct ls_failure *failure) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_LEAVE);
@@ -48,7 +43,8 @@ static void end_calls(struct ls_cluster *cluster, struct ls_failure *failure) {
 
 void ls_leave_cancel(struct ls_cluster *cluster) {
     struct ls_failure failure = {.status = LS_CANCELLED, .root = cluster->rank};
-    describe_asked(cluster, failure.message);
+    (void)snprintf(failure.message, sizeof(failure.message), "%s (rank %d) was asked to stop",
+                   cluster->peers[cluster->rank]->name, cluster->rank);
     LS_HOLD(&cluster->monitor);
     end_calls(cluster, &failure);
 }

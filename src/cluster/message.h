@@ -135,12 +135,8 @@ struct ls_message {
     void *storage; /* what the pointers of a decoded message lead into */
 };
 
-/* A message becomes the bytes of an Envelope. */
-
 /* Allocates the encoded bytes; the caller frees them with ls_free. Control characters in texts become spaces. */
 ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size);
-
-/* Bytes that claim to be an Envelope become a message, checked field by field. */
 
 /* INVALID_ARGUMENT naming the field that is not right. The message is released with ls_message_decode_release. */
 ls_status ls_message_decode(const void *data, size_t size, struct ls_message *message);

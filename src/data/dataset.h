@@ -101,8 +101,6 @@ ls_status ls_dataset_read_bytes(const ls_dataset *dataset, const struct ls_row *
 /* Checks options and fills the defaults in; NULL means all defaults. INVALID_ARGUMENT names the field and the value. */
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled);
 
-/* Weights by class: what fit makes of its class_weight for each example of a batch. */
-
 /* INVALID_ARGUMENT naming the class that the dataset does not have, is there twice or has no good weight, or a dataset
  * that has sample weights. */
 ls_status ls_class_weight_check(const ls_class_weight *list, const ls_dataset *dataset);
@@ -110,8 +108,6 @@ ls_status ls_class_weight_check(const ls_class_weight *list, const ls_dataset *d
  * the list; the class of numbers is the place of the largest one, of a single one the nearest whole number. */
 void ls_class_weight_apply(const ls_class_weight *list, const struct ls_target_kind *kind, int64_t rows,
                            const struct ls_targets *targets);
-
-/* Describes a dataset for comparison between workers. */
 
 /* Lines "field=value\n" of all that must be equal on every worker. Freed with ls_free. */
 ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines);

@@ -36,11 +36,6 @@ static const int64_t *integers_of(const Ls__Feature *feature, int64_t *count) {
     return feature->int64_list->value;
 }
 
-static void take_numbers(const Ls__Example *message, struct ls_example *example) {
-    example->features = floats_of(find_feature(message, "features", "features"), &example->feature_count);
-    if (example->features) example->dims = integers_of(find_feature(message, "shape", "shape"), &example->rank);
-}
-
 /* A class, or numbers. */
 static ls_status take_label(const char *name, const Ls__Example *message, struct ls_example *example) {
     const Ls__Feature *label = find_feature(message, "label", "image/class/label");
@@ -70,7 +65,8 @@ static ls_status take_weight(const char *name, const Ls__Example *message, struc
 
 static ls_status take_example(const char *name, const Ls__Example *message, struct ls_example *example) {
     take_image(find_feature(message, "image", "image/encoded"), example);
-    take_numbers(message, example);
+    example->features = floats_of(find_feature(message, "features", "features"), &example->feature_count);
+    if (example->features) example->dims = integers_of(find_feature(message, "shape", "shape"), &example->rank);
     if (!example->image && !example->features)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the Example of %s has neither a byte string 'image' or 'image/encoded' nor floats 'features'",

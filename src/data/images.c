@@ -94,12 +94,9 @@ bool ls_images_name(const char *name) {
     return ends_with(name, (const char *const[]){".jpg", ".jpeg", ".png", NULL});
 }
 
-static bool is_unread(const char *name) {
-    return ends_with(name, (const char *const[]){".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif", NULL});
-}
-
 ls_status ls_images_add_folder(struct ls_image_paths *paths, const char *folder, int depth) {
     enum { DEEPEST = 32 };
+    static const char *const unread[] = {".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif", NULL};
     LS_CLEANUP(ls_files_names_free) struct ls_names files = {0}, folders = {0};
     if (depth > DEEPEST)
         return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' is %d folders deep: is one of them a link to one above it?",
@@ -111,7 +108,7 @@ ls_status ls_images_add_folder(struct ls_image_paths *paths, const char *folder,
         if (image)
             status = ls_files_names_add(&paths->names, &paths->capacity, ls_reader_path_join(folder, files.names[i]));
         paths->others += !image;
-        paths->unread += is_unread(files.names[i]);
+        paths->unread += ends_with(files.names[i], unread);
     }
     for (int64_t i = 0; i < folders.count && !status; i++) {
         LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);

@@ -14,10 +14,6 @@
 
 #define MAX_STAGES 64
 
-static size_t row_length(const ls_shape *shape) {
-    return (size_t)(shape->dims[1] * shape->dims[2]);
-}
-
 /* tf.image.random_flip_left_right Pixel x of a line comes from width - 1 - x; in numbers over the whole image that is i
  * - 2 (i mod width) + width - 1. */
 static ls_status flip(const struct ls_stage *stage) {
@@ -39,7 +35,7 @@ static ls_status flip(const struct ls_stage *stage) {
  * outside. */
 static void cut_map(const struct ls_stage *stage, int64_t top, int64_t left) {
     int64_t height = stage->shape->dims[0], width = stage->shape->dims[1];
-    size_t pixel = (size_t)stage->shape->dims[2] * stage->element, length = row_length(stage->result) * stage->element;
+    size_t pixel = (size_t)stage->shape->dims[2] * stage->element, length = (size_t)stage->result->dims[1] * pixel;
     int64_t first = left < 0 ? -left : 0,
             end = width - left < stage->result->dims[1] ? width - left : stage->result->dims[1];
     for (int64_t y = 0; y < stage->result->dims[0]; y++) {

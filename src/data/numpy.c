@@ -120,11 +120,8 @@ static ls_status choose_word(const char *path, const struct ls_names *names, boo
 
 static ls_status read_archive(struct place *place, ls_split *split) {
     LS_CLEANUP(ls_files_names_free) struct ls_names members = {0};
-    size_t count = 0;
     ls_status status = ls_file_read(place->path, &place->archive, &place->size);
-    if (!status)
-        status = ls_zip_list(&(struct ls_zip){place->path, place->archive, place->size}, &members.names, &count);
-    members.count = (int64_t)count;
+    if (!status) status = ls_zip_list(&(struct ls_zip){place->path, place->archive, place->size}, &members);
     return status ? status : choose_word(place->path, &members, false, split, &place->split);
 }
 
@@ -276,27 +273,24 @@ static ls_status read_arrays(struct arrays *arrays, const char *path, const ls_d
 }
 
 /* The member of an archive that holds x; NULL where it is not plain which does. */
-static const char *find_x(char *const *members, size_t count, const char *split) {
+static const char *find_x(const struct ls_names *members, const char *split) {
     char wanted[32];
     (void)snprintf(wanted, sizeof(wanted), "x_%s.npy", split);
-    for (size_t i = 0; i < count; i++)
-        if (count == 1 || !strcmp(members[i], "x.npy") || !strcmp(members[i], wanted)) return members[i];
+    for (int64_t i = 0; i < members->count; i++)
+        if (members->count == 1 || !strcmp(members->names[i], "x.npy") || !strcmp(members->names[i], wanted))
+            return members->names[i];
     return NULL;
 }
 
 static ls_status read_x_of_archive(const struct place *place, uint8_t **bytes, size_t *length) {
-    char **members = NULL;
-    size_t count = 0;
-    ls_status status = ls_zip_list(&(struct ls_zip){place->path, place->archive, place->size}, &members, &count);
-    const char *x = status ? NULL : find_x(members, count, place->split);
-    if (x)
-        status = ls_zip_read(&(struct ls_zip){place->path, place->archive, place->size}, x, bytes, length);
-    else if (!status)
-        status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has %zu arrays, and none of the name x or x_%s", place->path, count,
-                         place->split);
-    for (size_t i = 0; i < count; i++) ls_free(members[i]);
-    ls_free(members);
-    return status;
+    LS_CLEANUP(ls_files_names_free) struct ls_names members = {0};
+    const struct ls_zip archive = {place->path, place->archive, place->size};
+    ls_status status = ls_zip_list(&archive, &members);
+    const char *x = find_x(&members, place->split);
+    if (x) return ls_zip_read(&archive, x, bytes, length);
+    return status ? status
+                  : ls_fail(LS_INVALID_ARGUMENT, "'%s' has %lld arrays, and none of the name x or x_%s", place->path,
+                            (long long)members.count, place->split);
 }
 
 static ls_status read_unlabelled(struct arrays *arrays, const char *path, const ls_dataset_options *options) {

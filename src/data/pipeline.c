@@ -221,10 +221,6 @@ static bool may_hang(const ls_dataset *dataset) {
 #define PIECE     (64 * 1024)   /* bytes of examples that a thread takes at once: a look at the lock is nothing then */
 #define A_THREADS (1024 * 1024) /* bytes of a step that are worth a thread of their own */
 
-static int64_t at_least(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* Copying from memory is worth threads beside a device that computes behind its own ones, if it is much. */
 static int threads_of(const struct ls_pipeline *pipeline, bool behind, int64_t bytes) {
     int threads = ls_dataset_threads(pipeline->dataset), most = ls_dataset_processors();
@@ -246,7 +242,7 @@ static ls_status make_ahead(struct ls_pipeline *pipeline, const struct ls_pipeli
         .rows = rows,
         .local_replicas = pipeline->local_replicas,
         .threads = threads,
-        .together = hangs ? 1 : at_least(PIECE / row, 1),
+        .together = hangs || row > PIECE ? 1 : PIECE / row,
         .steps = ahead    ? options->prefetch + 1
                  : behind ? 2
                           : 1,

@@ -56,32 +56,22 @@ struct ls_source_around {
 /* around becomes as inner is, with no more ops than it has. */
 void ls_source_surround(struct ls_source *inner, struct ls_source_around *around);
 
-/* A source whose examples are kept in memory once they have been read (tf.data's cache, before random stages). */
-
 /* Keeps what was read: *source becomes another source, which owns the one before. */
 ls_status ls_source_cache(struct ls_source **source);
-
-/* A source of some of another one's examples, or of all in another order. */
 
 /* *source becomes one that owns the one before, and has its examples kept[0], kept[1], ... kept is taken, on failure
  * too. */
 ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t count);
 
-/* A source in the order of tf.data's interleave. */
-
 /* In the order of options' interleave and block_length: *source becomes another source, which owns the one before.
  * INVALID_ARGUMENT where it has no files. */
 ls_status ls_source_interleave(struct ls_source **source, const ls_dataset_options *options);
-
-/* The part of a source that validation_split leaves for training, or for validation. */
 
 /* The numbers of the examples of options' part, rising, freed with ls_free. */
 ls_status ls_source_draw_part(const struct ls_source *source, const ls_dataset_options *options, int64_t **kept,
                               int64_t *count);
 /* *source becomes one that owns the one before. Of the examples that skip and limit leave, and then are 0. */
 ls_status ls_source_part(struct ls_source **source, ls_dataset_options *options);
-
-/* A source without its damaged examples. */
 
 /* Leaves out what check calls damaged: *source may become another source, which owns the one before. */
 ls_status ls_source_screen(struct ls_source **source, int threads);
@@ -90,8 +80,6 @@ ls_status ls_source_screen(struct ls_source **source, int threads);
 
 /* *present is true if folder holds the images of that split. */
 ls_status ls_mnist_present(const char *folder, ls_split split, bool *present);
-
-/* NumPy's arrays as examples. */
 
 /* x without y: of an .npy file, or of an .npz with one array, or one that is named x or x_SPLIT. options are filled in.
  */
@@ -127,14 +115,10 @@ ls_status ls_idx_read(const char *path, uint8_t **bytes, struct ls_idx *idx);
 
 ls_status ls_tfrecord_present(const char *folder, bool *present);
 
-/* A CSV file as examples. */
-
 /* ls_dataset_csv with options that are filled in. Examples may have no label where no target is needed. */
 ls_status ls_table_open(const char *path, const ls_dataset_options *options, bool needs_target, ls_dataset **dataset);
 /* *meant: ls_dataset_open takes path for a CSV file, by its ending, or as options ask for. */
 ls_status ls_table_meant(const char *path, const ls_dataset_options *options, bool *meant);
-
-/* An encoded image as an example. */
 
 /* The shape that images get: as options say, and the first image's where they are silent; and how to decode them. */
 ls_status ls_picture_settle(const char *name, const uint8_t *bytes, size_t size, const ls_dataset_options *options,
@@ -145,8 +129,6 @@ ls_status ls_picture_read(const char *name, const uint8_t *bytes, size_t size, c
 ls_status ls_picture_check(const char *name, const uint8_t *bytes, size_t size);
 /* By ls_pixels_from_unit. */
 ls_status ls_picture_from_unit(const float *features, const ls_shape *shape, struct ls_image *image);
-
-/* The CSV files of a folder, one a split. */
 
 /* True for a name that ends in .csv or .tsv, or in .csv.gz or .tsv.gz. */
 bool ls_table_files_name(const char *path);

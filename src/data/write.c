@@ -136,7 +136,7 @@ static ls_status write_whole(struct ls_write *write, const struct ls_write_ops *
     write->folder = staging.path;
     status = ops->begin(write);
     for (; write->done < write->dataset->count && !status; write->done++, write->next++) status = ops->add(write);
-    return end_staging(folder, &staging, ops->end(write, status));
+    return end_staging(folder, &staging, ops->end ? ops->end(write, status) : status);
 }
 
 ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, const char *folder,

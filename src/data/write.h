@@ -17,7 +17,7 @@ struct ls_write {
 struct ls_write_ops {
     ls_status (*begin)(struct ls_write *write);
     ls_status (*add)(struct ls_write *write);
-    /* Also after a failure, with that status; returns it, or its own. */
+    /* Also after a failure, with that status; returns it, or its own. NULL: there is nothing to end. */
     ls_status (*end)(struct ls_write *write, ls_status status);
 };
 extern const struct ls_write_ops ls_write_folder, ls_write_records, ls_write_arrays;

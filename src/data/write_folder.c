@@ -54,9 +54,4 @@ static ls_status add_write_folder(struct ls_write *write) {
     return ls_file_write(path, bytes, size);
 }
 
-static ls_status end_write_folder(struct ls_write *write, ls_status status) {
-    (void)write;
-    return status;
-}
-
-const struct ls_write_ops ls_write_folder = {begin_write_folder, add_write_folder, end_write_folder};
+const struct ls_write_ops ls_write_folder = {begin_write_folder, add_write_folder, NULL};

@@ -172,10 +172,10 @@ static ls_status find_member(const struct ls_zip *archive, const char *name, str
 }
 
 /* Files that lie in each other would be more than the archive has room for. */
-static ls_status list_members(const struct ls_zip *archive, const struct directory *directory, char **names,
-                              size_t *count) {
+static ls_status list_members(const struct ls_zip *archive, const struct directory *directory, struct ls_names *names) {
     size_t at = directory->at;
     uint64_t room = archive->size;
+    int64_t capacity = 0;
     struct entry entry;
     for (uint64_t i = 0; i < directory->count; i++, at = entry.next) {
         ls_status status = read_entry(archive, directory->end, at, &entry);
@@ -184,28 +184,19 @@ static ls_status list_members(const struct ls_zip *archive, const struct directo
             return fail_at(archive, at, "a bad entry of the directory");
         room -= entry.packed;
         char *name = ls_alloc(entry.length + 1);
-        if (!name) return ls_fail_memory("the names in an archive", entry.length);
-        memcpy(name, archive->bytes + entry.name, entry.length);
-        names[(*count)++] = name;
+        if (name) memcpy(name, archive->bytes + entry.name, entry.length);
+        status = ls_files_names_add(names, &capacity, name);
+        if (status) return status;
     }
     return LS_OK;
 }
 
-ls_status ls_zip_list(const struct ls_zip *archive, char ***names, size_t *count) {
+ls_status ls_zip_list(const struct ls_zip *archive, struct ls_names *names) {
     struct directory directory;
-    size_t listed = 0;
+    struct ls_names listed = {0};
     ls_status status = find_directory(archive, &directory);
-    if (status) return status;
-    LS_NEW_ARRAY(char *, made, (size_t)directory.count, "the names in an archive");
-    status = list_members(archive, &directory, made, &listed);
-    if (status) {
-        while (listed) ls_free(made[--listed]);
-        ls_free(made);
-        return status;
-    }
-    *names = made;
-    *count = listed;
-    return LS_OK;
+    if (!status) status = list_members(archive, &directory, &listed);
+    return LS_HAND_OVER(status, names, listed, ls_files_names_free(&listed));
 }
 
 static ls_status check_member(const struct ls_zip *archive, const char *name, const struct member *member) {

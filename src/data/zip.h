@@ -3,6 +3,8 @@
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 
+#include "data/files.h"
+
 struct ls_zip {
     const char *path; /* for messages */
     const uint8_t *bytes;
@@ -13,8 +15,8 @@ struct ls_zip {
  * stored and deflate, and encryption. ZIP64 is read. */
 ls_status ls_zip_read(const struct ls_zip *archive, const char *name, uint8_t **output, size_t *length);
 
-/* The names of all files of an archive, in its order; each of them, and the list, is freed with ls_free. */
-ls_status ls_zip_list(const struct ls_zip *archive, char ***names, size_t *count);
+/* The names of all files of an archive, in its order. */
+ls_status ls_zip_list(const struct ls_zip *archive, struct ls_names *names);
 /* A file to be written: two parts, one after the other. Borrowed. */
 struct ls_zip_file {
     const char *name;

@@ -23,17 +23,15 @@ static int say_missing(const struct ls_run_elastic *elastic) {
     return 1;
 }
 
-static int fail_first(const struct ls_run_elastic *elastic) {
-    (void)fprintf(stderr, "lockstep run: %s\n", elastic->discover.why);
-    return 1;
-}
-
 static int await_slots(struct ls_run_elastic *elastic) {
     double end = ls_launch_now() + elastic->options->timeout;
     bool known = false;
     for (;;) {
         enum ls_discovered got = ls_discover_step(&elastic->discover);
-        if (got == LS_DISCOVERED_FAILURE && !known) return fail_first(elastic);
+        if (got == LS_DISCOVERED_FAILURE && !known) {
+            (void)fprintf(stderr, "lockstep run: %s\n", elastic->discover.why);
+            return 1;
+        }
         known = known || got == LS_DISCOVERED_HOSTS;
         if (known && ls_discover_slots(&elastic->discover) >= elastic->options->least) return 0;
         if (known && ls_launch_now() >= end) return say_missing(elastic);

@@ -40,16 +40,12 @@ static bool is_in(const struct network *network, const struct sockaddr *address)
     return true;
 }
 
-static bool is_wanted(const char *wanted, const struct network *network, const struct ifaddrs *one) {
-    return network ? is_in(network, one->ifa_addr) : !strcmp(one->ifa_name, wanted);
-}
-
 static bool find(const struct ifaddrs *all, int family, const char *wanted, const struct network *network,
                  char *address, size_t size) {
     for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
         bool usable = one->ifa_addr && one->ifa_addr->sa_family == family && one->ifa_flags & IFF_UP;
         socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-        if (usable && is_wanted(wanted, network, one) &&
+        if (usable && (network ? is_in(network, one->ifa_addr) : !strcmp(one->ifa_name, wanted)) &&
             !getnameinfo(one->ifa_addr, length, address, (socklen_t)size, NULL, 0, NI_NUMERICHOST))
             return true;
     }

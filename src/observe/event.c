@@ -8,6 +8,26 @@
 #include "base/status.h"
 #include "event.pb-c.h"
 
+struct extents {
+    Ls__TensorShape shape;
+    Ls__TensorExtent extents[1 + LS_MAX_RANK], *dims[1 + LS_MAX_RANK];
+};
+
+static void add_extent(struct extents *extents, int64_t size) {
+    size_t i = extents->shape.n_dim++;
+    ls__tensor_extent__init(&extents->extents[i]);
+    extents->extents[i].size = size;
+    extents->dims[i] = &extents->extents[i];
+}
+
+/* unknown: before the extents of shape an axis of a size that is not known, -1. */
+static void fill_extents(struct extents *extents, bool unknown, const ls_shape *shape) {
+    ls__tensor_shape__init(&extents->shape);
+    extents->shape.dim = extents->dims;
+    if (unknown) add_extent(extents, -1);
+    for (int i = 0; i < shape->rank; i++) add_extent(extents, shape->dims[i]);
+}
+
 /* The parts of a message that is about to be packed. */
 struct parts {
     Ls__Event event;
@@ -17,10 +37,17 @@ struct parts {
     Ls__SummaryMetadata metadata;
     Ls__PluginData plugin;
     Ls__Tensor tensor;
-    Ls__TensorShape shape;
-    Ls__TensorExtent extents[LS_MAX_RANK], *dims[LS_MAX_RANK];
+    struct extents shape;
     ProtobufCBinaryData *strings; /* owns */
 };
+
+static ls_status pack(const Ls__Event *event, uint8_t **bytes, size_t *size) {
+    size_t length = ls__event__get_packed_size(event);
+    *bytes = ls_alloc(length);
+    if (!*bytes) return ls_fail_memory("an event", length);
+    *size = ls__event__pack(event, *bytes);
+    return LS_OK;
+}
 
 static char version[] = "brain.Event:2", writer[] = "lockstep";
 
@@ -30,18 +57,6 @@ static void fill_version(struct parts *parts) {
     parts->event.source_metadata = &parts->source;
     parts->event.what_case = LS__EVENT__WHAT_FILE_VERSION;
     parts->event.file_version = version;
-}
-
-static void fill_shape(struct parts *parts, const ls_shape *shape) {
-    ls__tensor_shape__init(&parts->shape);
-    for (int i = 0; i < shape->rank; i++) {
-        ls__tensor_extent__init(&parts->extents[i]);
-        parts->extents[i].size = shape->dims[i];
-        parts->dims[i] = &parts->extents[i];
-    }
-    parts->shape.dim = parts->dims;
-    parts->shape.n_dim = (size_t)shape->rank;
-    parts->tensor.tensor_shape = &parts->shape;
 }
 
 static ls_status fill_strings(struct parts *parts, const struct ls_event *event) {
@@ -58,7 +73,8 @@ static ls_status fill_strings(struct parts *parts, const struct ls_event *event)
 static ls_status fill_tensor(struct parts *parts, const struct ls_event *event) {
     ls__tensor__init(&parts->tensor);
     parts->tensor.dtype = (int32_t)event->type;
-    fill_shape(parts, &event->shape);
+    fill_extents(&parts->shape, false, &event->shape);
+    parts->tensor.tensor_shape = &parts->shape.shape;
     if (event->type == LS_EVENT_STRING) return fill_strings(parts, event);
     parts->tensor.tensor_content = (ProtobufCBinaryData){event->content.size, (uint8_t *)event->content.data};
     return LS_OK;
@@ -92,13 +108,7 @@ ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *s
         status = fill_summary(&parts, event);
     else
         fill_version(&parts);
-    size_t length = status ? 0 : ls__event__get_packed_size(&parts.event);
-    uint8_t *packed = status ? NULL : ls_alloc(length);
-    if (!status && !packed) status = ls_fail_memory("an event", length);
-    if (!status) {
-        *size = ls__event__pack(&parts.event, packed);
-        *bytes = packed;
-    }
+    if (!status) status = pack(&parts.event, bytes, size);
     ls_free(parts.strings);
     return status;
 }
@@ -111,23 +121,16 @@ struct node_parts {
     Ls__AttributePair pair, *pairs[1];
     Ls__Attribute attribute;
     Ls__AttributeList list;
-    Ls__TensorShape shape, *shapes[1];
-    Ls__TensorExtent extents[1 + LS_MAX_RANK], *dims[1 + LS_MAX_RANK];
+    struct extents shape;
+    Ls__TensorShape *shapes[1];
 };
 
 static char shapes_key[] = "_output_shapes";
 
 /* The number of examples is not known: -1. */
 static void fill_output(struct node_parts *parts, const ls_shape *output) {
-    ls__tensor_shape__init(&parts->shape);
-    for (int i = 0; i <= output->rank; i++) {
-        ls__tensor_extent__init(&parts->extents[i]);
-        parts->extents[i].size = i ? output->dims[i - 1] : -1;
-        parts->dims[i] = &parts->extents[i];
-    }
-    parts->shape.dim = parts->dims;
-    parts->shape.n_dim = (size_t)output->rank + 1;
-    parts->shapes[0] = &parts->shape;
+    fill_extents(&parts->shape, true, output);
+    parts->shapes[0] = &parts->shape.shape;
     ls__attribute_list__init(&parts->list);
     parts->list.shape = parts->shapes;
     parts->list.n_shape = 1;
@@ -178,14 +181,9 @@ ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, d
     if (status) return status;
     event.wall_time = wall_time;
     event.what_case = LS__EVENT__WHAT_GRAPH_DEF;
-    size_t length = ls__event__get_packed_size(&event);
-    uint8_t *packed = ls_alloc(length);
-    if (packed) {
-        *size = ls__event__pack(&event, packed);
-        *bytes = packed;
-    }
+    status = pack(&event, bytes, size);
     ls_free(event.graph_def.data);
-    return packed ? LS_OK : ls_fail_memory("an event", length);
+    return status;
 }
 
 /* ---- back ---- */

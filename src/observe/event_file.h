@@ -34,9 +34,6 @@ typedef bool ls_event_later_fn(void *context, const char *tag, int64_t step);
 /* Rows of left edge, right edge, count. For tests. */
 void ls_event_file_histogram_buckets(const float *values, size_t count, double buckets[LS_HISTOGRAM_BUCKETS][3]);
 
-/* Removes events that an interrupted training has written beyond the place where it goes on, so that repeated steps are
- * there once. */
-
 /* Cuts each event file of the run in folder before its first event that is later, or is torn; a folder that is
  * not there has none.
  */

@@ -177,11 +177,6 @@ static void print_cells(const struct ls_progress *progress, int filled, int cell
     if (progress->terminal) (void)printf("\x1b[0m");
 }
 
-/* A narrow terminal has more use for the numbers. */
-static int cells_of(int width) {
-    return !width || width > 118 ? CELLS : width > 88 ? CELLS / 2 : CELLS / 4;
-}
-
 /* All of the text behind so many cells, in lines of its own where a number does not fit any more. */
 static void print_folded_text(const struct ls_progress *progress, int used, int width) {
     const char *text = progress->text;
@@ -205,7 +200,8 @@ static void print_folded_text(const struct ls_progress *progress, int used, int 
 /* The bar, and the text behind it as far as it fits; all of it where nothing will be drawn over it. */
 static void print_line(struct ls_progress *progress, int64_t step, bool last) {
     char count[64];
-    int width = width_of(progress), cells = cells_of(width);
+    int width = width_of(progress); /* a narrow terminal has more use for the numbers */
+    int cells = !width || width > 118 ? CELLS : width > 88 ? CELLS / 2 : CELLS / 4;
     int filled = progress->steps ? (int)(cells * step / progress->steps) : cells; /* the steps were done before */
     int taken = snprintf(count, sizeof(count), "%lld/%lld ", (long long)step, (long long)progress->steps);
     if (width && taken > width) taken = width;

@@ -61,17 +61,11 @@ void ls_timeline_free(struct ls_timeline *timeline);
 /* The rank's span at key, or NULL. */
 const struct ls_timeline_span *ls_timeline_find(const struct ls_timeline_rank *rank, struct ls_timeline_key key);
 
-/* A timeline as one HTML file, which needs nothing beside it. */
-
 void ls_timeline_page_print(const struct ls_timeline *timeline, FILE *out);
-
-/* The merged trace, and the summary for people and for machines. */
 
 void ls_timeline_print_merged(const struct ls_timeline *timeline, FILE *out);
 void ls_timeline_print_text(const struct ls_timeline *timeline, FILE *out);
 void ls_timeline_print_json(const struct ls_timeline *timeline, FILE *out);
-
-/* Reading one file back. */
 
 /* timeline_read.c. INVALID_ARGUMENT naming path, line and column, or the event. */
 ls_status ls_timeline_read_parse(const char *path, const char *text, size_t size, struct ls_timeline_file *file);

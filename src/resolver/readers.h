@@ -5,18 +5,12 @@
 #include "resolver/cluster_view.h"
 #include "resolver/launcher.h"
 
-/* The readers of what clouds' training services set. */
-
 /* Amazon SageMaker. */
 ls_status ls_cloud_read_sagemaker(struct ls_launcher *launch);
 /* AWS Batch's jobs of several nodes. */
 ls_status ls_cloud_read_aws_batch(struct ls_launcher *launch);
 
-/* The reader of horovodrun's variables. */
-
 ls_status ls_horovod_read(struct ls_launcher *launch);
-
-/* The readers of what Kubernetes' jobs set in their pods. */
 
 /* An Indexed Job, or the pods of one job of a JobSet. */
 ls_status ls_kubernetes_read_indexed_job(struct ls_launcher *launch);
@@ -25,14 +19,10 @@ ls_status ls_kubernetes_read_pytorchjob(struct ls_launcher *launch);
 /* A TrainJob of the JAX runtime. */
 ls_status ls_kubernetes_read_jax(struct ls_launcher *launch);
 
-/* The readers of what the launchers of MPI's implementations set. */
-
 /* Open MPI's mpirun. */
 ls_status ls_mpi_read_openmpi(struct ls_launcher *launch);
 /* PMI's processes: MPICH, Intel MPI, MVAPICH. */
 ls_status ls_mpi_read_pmi(struct ls_launcher *launch);
-
-/* The reader of a Slurm step's variables. */
 
 /* In a step of srun with two tasks or more. The body of a batch script is none. */
 ls_status ls_slurm_read(struct ls_launcher *launch);
@@ -40,17 +30,11 @@ ls_status ls_slurm_read(struct ls_launcher *launch);
  * batch script or the like. Sets *first if Slurm counts this process as number 0, or does not say. */
 bool ls_slurm_lacks_step(int *tasks, bool *first);
 
-/* The reader of torchrun's variables. */
-
 /* RANK and WORLD_SIZE; the pods of a PyTorchJob that no torchrun has started are pytorchjob.h's. */
 ls_status ls_torchrun_read(struct ls_launcher *launch);
 
-/* The reader of Vertex AI's CLUSTER_SPEC. */
-
 /* As ls_tf_config_parse; local mode where the variable is not set. */
 ls_status ls_vertex_read(struct ls_cluster_view **spec);
-
-/* Slurm's short lists. */
 
 #define LS_SLURM_NODES_MOST 65536
 

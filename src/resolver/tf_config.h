@@ -9,8 +9,6 @@
  * names the key, the value and the mend. */
 ls_status ls_tf_config_parse(const char *text, struct ls_cluster_view **spec);
 
-/* The "host:port" of a task. */
-
 /* key is the path for the message ("cluster.worker[1]"). *host is allocated, without brackets. INVALID_ARGUMENT names
  * the key, the address and how to write it. */
 ls_status ls_tf_config_address_parse(const char *key, const char *address, char **host, int *port);

@@ -46,15 +46,12 @@ static ls_status read_map(struct ls_tf_reader *reader, enum ls_task_type type, c
     return LS_OK;
 }
 
-static ls_status refuse_role(const struct ls_tf_reader *reader, const char *role) {
-    return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s has the unknown role %s; %s", reader->root,
-                   ls_tf_config_json_quote_text(role).text, ls_tf_config_roles_hint(role));
-}
-
 static ls_status read_role(struct ls_tf_reader *reader, const cJSON *role) {
     const char *name = role->string;
     enum ls_task_type type = ls_tf_config_roles_parse(name);
-    if (!type) return refuse_role(reader, name);
+    if (!type)
+        return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s has the unknown role %s; %s", reader->root,
+                       ls_tf_config_json_quote_text(name).text, ls_tf_config_roles_hint(name));
     if (reader->in_cluster[type])
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: the key %s.%s stands twice; keep one", reader->root, name);
     reader->in_cluster[type] = true;
@@ -102,11 +99,6 @@ static int compare_spellings(const void *a, const void *b) {
     return order ? order : left->task - right->task;
 }
 
-static void free_spellings(struct spelling *spellings, int count) {
-    for (int i = 0; i < count; i++) ls_free(spellings[i].text);
-    ls_free(spellings);
-}
-
 static ls_status refuse_equal(const struct ls_tf_reader *reader, const struct spelling *spellings, int count) {
     for (int i = 1; i < count; i++) {
         if (strcmp(spellings[i - 1].text, spellings[i].text)) continue;
@@ -138,7 +130,8 @@ static ls_status check_addresses(const struct ls_tf_reader *reader) {
         qsort(spellings, (size_t)count, sizeof(*spellings), compare_spellings);
         status = refuse_equal(reader, spellings, count);
     }
-    free_spellings(spellings, made);
+    while (made) ls_free(spellings[--made].text);
+    ls_free(spellings);
     return status;
 }
 

@@ -22,17 +22,11 @@ struct ls_tf_key {
     char text[64];
 };
 
-/* The cluster part of TF_CONFIG (tf.train.ClusterSpec). */
-
 /* Fills config->tasks from the cluster: roles, addresses, no address twice. */
 ls_status ls_tf_config_cluster_read(struct ls_tf_reader *reader);
 
-/* The task part of TF_CONFIG. */
-
 /* Fills config->type and config->index from the task, and checks them against the tasks. */
 ls_status ls_tf_config_task_read(struct ls_tf_reader *reader);
-
-/* Warnings about a legal TF_CONFIG. */
 
 /* Adds a warning to the config (the words are copied). */
 ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, ...)
@@ -40,8 +34,6 @@ ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, 
 /* Adds what deserves a word: of the document root (keys that are ignored but look meant), and of the tasks. */
 ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const cJSON *document);
 ls_status ls_tf_config_warn_tasks(const struct ls_tf_reader *reader);
-
-/* The roles of tf.distribute (multi_worker_util), and the names that other tools give them. */
 
 const char *ls_tf_config_roles_hint(const char *name);
 struct ls_tf_key ls_tf_config_roles_key(const struct ls_tf_reader *reader, enum ls_task_type type, int index);

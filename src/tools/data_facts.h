@@ -22,8 +22,6 @@ struct ls_data_facts {
     int64_t *counts;                /* owns: [classes] examples of all; NULL without classes */
 };
 
-/* The judge of a data source. */
-
 /* Writes a line for each thing that a training would stumble over. The first one of facts is the training's. */
 void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out);
 

@@ -44,15 +44,11 @@ int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica
 /* Rows of a table that a worker's step takes, at most: a replica's are each once. */
 size_t ls_tools_plan_touched(const struct ls_tools_planning *planning, int worker, const struct ls_terms_table *table);
 
-/* The bytes and the time of a planned step. */
-
 /* Fills in beside, behind, round and algorithm. */
 ls_status ls_plan_wire_count(struct ls_tools_planning *planning);
 /* The longest that a link is busy, in seconds; 0 without a bandwidth. */
 double ls_plan_wire_seconds(const struct ls_tools_planning *planning, const struct ls_traffic *traffic);
 /* Seconds of a step; what was not measured counts 0. */
 double ls_plan_wire_step(const struct ls_tools_planning *planning);
-
-/* A plan as text for people, or as one JSON object. */
 
 void ls_plan_print(const struct ls_tools_planning *planning, FILE *out);

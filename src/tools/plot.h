@@ -34,11 +34,7 @@ void ls_plot_label(const struct ls_plot *plot, const struct ls_plot_curve *curve
 /* A number of up to six digits, whatever the locale. */
 void ls_plot_number(double value, char *text, size_t size);
 
-/* Curves as one SVG file. */
-
 void ls_plot_svg(const struct ls_plot *plot, FILE *out);
-
-/* Curves in 80 columns of a terminal. */
 
 /* ascii: with letters for dots, where the terminal has no Unicode. */
 void ls_plot_text(const struct ls_plot *plot, bool ascii, bool colour, FILE *out);

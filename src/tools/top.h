@@ -23,8 +23,6 @@ int64_t ls_top_generation(const struct ls_top_table *table);
 /* Seconds since the start of the process. */
 double ls_top_up(const struct ls_probe *probe);
 
-/* The table of lockstep top for people. */
-
 struct ls_top_screen {
     int columns, lines; /* 0: any number */
     bool ascii;

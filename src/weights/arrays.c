@@ -96,14 +96,12 @@ static ls_status add_member(const char *path, struct ls_weights *weights, const 
 }
 
 ls_status ls_weights_arrays_from_npz(const char *path, struct ls_weights *weights) {
-    char **names = NULL;
-    size_t count = 0;
-    ls_status status = ls_zip_list(&(struct ls_zip){path, weights->bytes, weights->size}, &names, &count);
-    if (status) return status;
-    for (size_t i = 0; !status && i < count; i++)
-        status = strcmp(names[i], ABOUT_MEMBER) ? add_member(path, weights, names[i]) : add_about(path, weights);
-    for (size_t i = 0; i < count; i++) ls_free(names[i]);
-    ls_free(names);
+    LS_CLEANUP(ls_files_names_free) struct ls_names members = {0};
+    ls_status status = ls_zip_list(&(struct ls_zip){path, weights->bytes, weights->size}, &members);
+    for (int64_t i = 0; !status && i < members.count; i++) {
+        const char *name = members.names[i];
+        status = strcmp(name, ABOUT_MEMBER) ? add_member(path, weights, name) : add_about(path, weights);
+    }
     return status;
 }
 

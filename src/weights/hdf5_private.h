@@ -43,8 +43,6 @@ bool ls_hdf5_message(struct ls_hdf5 *file, uint64_t object, enum ls_hdf5_kind ki
 /* The extents that a dataspace message has. */
 void ls_hdf5_shape(struct ls_hdf5 *file, uint64_t at, ls_shape *shape);
 
-/* Arrays and attributes. */
-
 ls_status ls_hdf5_values_read(struct ls_hdf5 *file, uint64_t object, struct ls_hdf5_array *array);
 /* The object's attribute of that name, one text or an array of them, behind what texts holds already. *present tells
  * whether there is one. */

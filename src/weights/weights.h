@@ -33,6 +33,4 @@ const struct ls_weight *ls_weights_find(const struct ls_weights *weights, const 
 /* For the readers: takes own, and copies the rest. */
 ls_status ls_weights_add(struct ls_weights *weights, const struct ls_weight *weight);
 
-/* Keras' two ways to keep weights in HDF5. */
-
 ls_status ls_weights_keras_from_hdf5(const char *path, struct ls_weights *weights);

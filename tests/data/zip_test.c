@@ -130,19 +130,15 @@ TEST(numbers_of_zip64_stand_anywhere) {
     struct draw draw = draw_from(first_seed(), 1);
     for (int round = 0; round < 1000; round++) {
         struct sample sample;
-        char **names = NULL;
-        size_t count = 0;
+        struct ls_names names;
         bool right;
         draw_sample(&sample, &draw);
         assert_ok(read_all(&sample, sample.bytes, sample.size, &right));
         ck_assert(right);
-        assert_ok(ls_zip_list(&(struct ls_zip){"a.npz", sample.bytes, sample.size}, &names, &count));
-        ck_assert_uint_eq(count, sample.count);
-        for (size_t i = 0; i < count; i++) {
-            ck_assert_str_eq(names[i], sample.files[i].name);
-            ls_free(names[i]);
-        }
-        ls_free(names);
+        assert_ok(ls_zip_list(&(struct ls_zip){"a.npz", sample.bytes, sample.size}, &names));
+        ck_assert_int_eq(names.count, (int64_t)sample.count);
+        for (int64_t i = 0; i < names.count; i++) ck_assert_str_eq(names.names[i], sample.files[i].name);
+        ls_files_names_free(&names);
     }
 }
 

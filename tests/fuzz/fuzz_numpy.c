@@ -28,12 +28,9 @@ static void parse(const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const names[] = {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"};
     parse(data, size);
-    char **members = NULL;
-    size_t count = 0;
-    if (!ls_zip_list(&(struct ls_zip){"input", data, size}, &members, &count)) {
-        for (size_t i = 0; i < count; i++) ls_free(members[i]);
-        ls_free(members);
-    }
+    struct ls_names members = {0};
+    (void)ls_zip_list(&(struct ls_zip){"input", data, size}, &members);
+    ls_files_names_free(&members);
     for (int i = 0; i < 4; i++) {
         uint8_t *output = NULL;
         size_t length = 0;

@@ -94,11 +94,6 @@ static void try_address(struct ls_dial *dial) {
     if (dial->fd < 0 || errno != EINPROGRESS) fail_address(dial, errno);
 }
 
-static void start_round(struct ls_dial *dial, const char *host, int port) {
-    dial->verdict = LS_DIAL_UNKNOWN;
-    if (ls_name_lookup_start(host, port, &dial->resolve)) ls_dial_fail(dial, ls_error());
-}
-
 static void look_at_names(struct ls_dial *dial) {
     const char *why;
     if (!ls_name_lookup_done(dial->resolve, &dial->next, &why)) return;
@@ -190,7 +185,8 @@ static int finish_dial(struct ls_dial *dial) {
 int ls_dial_step(struct ls_dial *dial, const char *host, int port) {
     if (!dial->resolve) {
         if (ls_now() < dial->retry_at) return -1;
-        start_round(dial, host, port);
+        dial->verdict = LS_DIAL_UNKNOWN;
+        if (ls_name_lookup_start(host, port, &dial->resolve)) ls_dial_fail(dial, ls_error());
         if (!dial->resolve) return -1;
     }
     if (dial->fd < 0 && !dial->next) look_at_names(dial);

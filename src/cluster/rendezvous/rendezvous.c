@@ -126,11 +126,6 @@ static ls_status hold_port(struct visit *visit) {
                    FIRST_PORT + PORTS - 1);
 }
 
-static void release_port(struct visit *visit) {
-    if (visit->held >= 0) (void)close(visit->held);
-    visit->held = -1;
-}
-
 /* ---- the other ranks ---- */
 
 static const char *address_of(const struct visit *visit) {
@@ -318,7 +313,8 @@ static ls_status visit_rank_0(struct visit *visit) {
     ls_status status = ls_entropy_fill(visit->ask.nonce, LS_MEET_NONCE);
     if (!status) status = hold_port(visit);
     if (!status) status = ask_rank_0(visit);
-    release_port(visit);
+    if (visit->held >= 0) (void)close(visit->held);
+    visit->held = -1;
     return status;
 }
 
