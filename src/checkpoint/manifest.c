@@ -125,18 +125,11 @@ static bool read_field(const char *text, enum ls_manifest_type type, union value
 }
 
 static size_t size_of_type(enum ls_manifest_type type) {
-    switch (type) {
-    case LS_MANIFEST_FLOAT:
-        return sizeof(float);
-    case LS_MANIFEST_FLAG:
-        return sizeof(bool);
-    case LS_MANIFEST_METRICS:
-        return LS_MAX_METRICS * sizeof(double);
-    case LS_MANIFEST_TEXT:
-        return sizeof(const char *);
-    default:
-        return sizeof(uint64_t);
-    }
+    static const size_t sizes[] = {[LS_MANIFEST_FLOAT] = sizeof(float),
+                                   [LS_MANIFEST_FLAG] = sizeof(bool),
+                                   [LS_MANIFEST_METRICS] = LS_MAX_METRICS * sizeof(double),
+                                   [LS_MANIFEST_TEXT] = sizeof(const char *)};
+    return sizes[type] ? sizes[type] : sizeof(uint64_t);
 }
 
 static ls_status expect_text(const struct ls_safetensors *file, const char *name, const char *expected) {

@@ -26,16 +26,8 @@ static uint64_t mix(uint64_t x) {
 
 /* Brings values of about 1 down to the denormals of the type. */
 static double denormal_scale(ls_dtype dtype) {
-    switch (dtype) {
-    case LS_FLOAT64:
-        return 0x1p-1060;
-    case LS_FLOAT16:
-        return 0x1p-20;
-    case LS_BFLOAT16:
-        return 0x1p-130;
-    default:
-        return 0x1p-140;
-    }
+    if (dtype == LS_FLOAT64) return 0x1p-1060;
+    return dtype == LS_FLOAT16 ? 0x1p-20 : dtype == LS_BFLOAT16 ? 0x1p-130 : 0x1p-140;
 }
 
 static double give_number(const struct bench_options *options, uint64_t random, size_t index) {

@@ -42,41 +42,34 @@ static const void *find_kept(const struct cached *cached, int64_t index, const s
     return cached->features + (size_t)index * cached->example;
 }
 
-static ls_status bytes_of_cache(const struct ls_source *source, int64_t index, uint8_t *features,
-                                const struct ls_targets *targets) {
-    const struct cached *cached = (const struct cached *)source;
+/* As the source has it: bytes, or elements. */
+static ls_status read_kept(const struct cached *cached, int64_t index, void *features,
+                           const struct ls_targets *targets) {
+    const struct ls_source *inner = cached->around.inner;
     const void *kept = find_kept(cached, index, targets);
-    if (kept) {
-        memcpy(features, kept, cached->example);
-        return LS_OK;
-    }
-    ls_status status = ls_source_bytes(cached->around.inner, index, features, targets);
+    if (kept) memcpy(features, kept, cached->example);
+    if (kept) return LS_OK;
+    ls_status status = inner->bytes ? ls_source_bytes(inner, index, features, targets)
+                                    : inner->ops->read(inner, index, features, targets);
     if (!status) keep_cache(cached, index, features, targets);
     return status;
 }
 
-static ls_status read_cached_bytes(const struct cached *cached, int64_t index, float *features,
-                                   const struct ls_targets *targets) {
-    const void *kept = find_kept(cached, index, targets);
-    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
-    if (!kept) kept = bytes = ls_alloc(cached->example);
-    if (!kept) return ls_fail_memory("an example", cached->example);
-    ls_status status = bytes ? bytes_of_cache(&cached->around.source, index, bytes, targets) : LS_OK;
-    if (!status) ls_pixels_to_unit(kept, cached->elements, features);
-    return status;
+static ls_status bytes_of_cache(const struct ls_source *source, int64_t index, uint8_t *features,
+                                const struct ls_targets *targets) {
+    return read_kept((const struct cached *)source, index, features, targets);
 }
 
 static ls_status read_cache_example(const struct ls_source *source, int64_t index, float *features,
                                     const struct ls_targets *targets) {
     const struct cached *cached = (const struct cached *)source;
-    if (source->bytes) return read_cached_bytes(cached, index, features, targets);
+    if (!source->bytes) return read_kept(cached, index, features, targets);
     const void *kept = find_kept(cached, index, targets);
-    if (kept) {
-        memcpy(features, kept, cached->example);
-        return LS_OK;
-    }
-    ls_status status = cached->around.inner->ops->read(cached->around.inner, index, features, targets);
-    if (!status) keep_cache(cached, index, features, targets);
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    if (!kept) kept = bytes = ls_alloc(cached->example);
+    if (!kept) return ls_fail_memory("an example", cached->example);
+    ls_status status = bytes ? read_kept(cached, index, bytes, targets) : LS_OK;
+    if (!status) ls_pixels_to_unit(kept, cached->elements, features);
     return status;
 }
 

@@ -9,22 +9,13 @@
 #define UNSIGNED_BYTE 0x08
 
 static const char *type_name(uint8_t type) {
-    switch (type) {
-    case UNSIGNED_BYTE:
-        return "unsigned byte";
-    case 0x09:
-        return "signed byte";
-    case 0x0B:
-        return "int16";
-    case 0x0C:
-        return "int32";
-    case 0x0D:
-        return "float32";
-    case 0x0E:
-        return "float64";
-    default:
-        return NULL;
-    }
+    static const char *const names[] = {[UNSIGNED_BYTE] = "unsigned byte",
+                                        [0x09] = "signed byte",
+                                        [0x0B] = "int16",
+                                        [0x0C] = "int32",
+                                        [0x0D] = "float32",
+                                        [0x0E] = "float64"};
+    return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
 }
 
 static ls_status fail_truncated(const char *name, const char *part, size_t need, size_t size) {
