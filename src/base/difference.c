@@ -30,7 +30,7 @@ static bool same(const struct ls_value *a, const struct ls_value *b) {
 }
 
 /* The first parts of two lists that differ. */
-static void narrow_difference(struct ls_value *first, struct ls_value *second) {
+static void narrow(struct ls_value *first, struct ls_value *second) {
     struct ls_value rests[2] = {*first, *second};
     while (rests[0].size || rests[1].size) {
         *first = take_part(&rests[0]);
@@ -39,7 +39,7 @@ static void narrow_difference(struct ls_value *first, struct ls_value *second) {
     }
 }
 
-static void put_difference(const char *field, const struct ls_value *value, char said[LS_DIFFERENCE_TEXT]) {
+static void put_shortened(const char *field, const struct ls_value *value, char said[LS_DIFFERENCE_TEXT]) {
     size_t size = !strcmp(field, DIGEST) && value->size > 12 ? 12 : value->size;
     (void)snprintf(said, LS_DIFFERENCE_TEXT, "%.*s", (int)size, value->text);
 }
@@ -47,9 +47,9 @@ static void put_difference(const char *field, const struct ls_value *value, char
 void ls_difference_say(char *field, size_t size, struct ls_value first, struct ls_value second,
                        char said[2][LS_DIFFERENCE_TEXT]) {
     const char *word = last_word(field);
-    if (first.size > LONG || second.size > LONG) narrow_difference(&first, &second);
-    put_difference(word, &first, said[0]);
-    put_difference(word, &second, said[1]);
+    if (first.size > LONG || second.size > LONG) narrow(&first, &second);
+    put_shortened(word, &first, said[0]);
+    put_shortened(word, &second, said[1]);
     size_t before = (size_t)(word - field);
     if (!strcmp(word, DIGEST) && before + 64 < size)
         (void)snprintf(field + before, size - before, "%s (the data files are not the same)", DIGEST);
@@ -89,7 +89,7 @@ static int count_before(const char *text, const struct line *wanted) {
 }
 
 /* The number-th line of that name. */
-static bool find_line_difference(const char *text, const struct line *wanted, int number, struct line *found) {
+static bool find_line(const char *text, const struct line *wanted, int number, struct line *found) {
     while (next_line(&text, found))
         if (same_name(found, wanted) && number-- == 0) return true;
     return false;
@@ -103,8 +103,8 @@ static struct ls_value value_of(const struct line *line) {
     return line ? (struct ls_value){line->value, (size_t)line->value_length} : (struct ls_value){"(absent)", 8};
 }
 
-static void tell_line_difference(struct ls_difference *difference, const struct line *named, const struct line *first,
-                                 const struct line *second) {
+static void tell_line(struct ls_difference *difference, const struct line *named, const struct line *first,
+                      const struct line *second) {
     (void)snprintf(difference->field, sizeof(difference->field), "%.*s", named->name_length, named->text);
     char said[2][LS_DIFFERENCE_TEXT];
     ls_difference_say(difference->field, sizeof(difference->field), value_of(first), value_of(second), said);
@@ -116,14 +116,14 @@ bool ls_line_difference_find(const char *first, const char *second, struct ls_di
     struct line line, other;
     if (strcmp(first, second) == 0) return false;
     for (const char *at = first; next_line(&at, &line);) {
-        bool found = find_line_difference(second, &line, count_before(first, &line), &other);
+        bool found = find_line(second, &line, count_before(first, &line), &other);
         if (found && same_value(&line, &other)) continue;
-        tell_line_difference(difference, &line, &line, found ? &other : NULL);
+        tell_line(difference, &line, &line, found ? &other : NULL);
         return true;
     }
     for (const char *at = second; next_line(&at, &line);) {
-        if (find_line_difference(first, &line, count_before(second, &line), &other)) continue;
-        tell_line_difference(difference, &line, NULL, &line);
+        if (find_line(first, &line, count_before(second, &line), &other)) continue;
+        tell_line(difference, &line, NULL, &line);
         return true;
     }
     return false; /* the same fields, those of one name in the same order */

@@ -169,7 +169,7 @@ static const char *unit_of(enum setting_type type) {
     return type <= SECONDS_OR_0 ? "s" : type <= BYTES_OR_0 ? "bytes" : "";
 }
 
-static ls_status refuse_settings(const struct setting *setting, const char *text, const char *want) {
+static ls_status refuse_setting(const struct setting *setting, const char *text, const char *want) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is not %s (%s; default %s)", setting->name, text, want, setting->help,
                    setting->default_text);
 }
@@ -180,9 +180,9 @@ static ls_status read_seconds(const struct setting *setting, const char *text, d
     double value = ls_plain_number(text, &end);
     bool zero = setting->type == SECONDS_OR_0 && value == 0;
     if (end == text || *end || errno || !isfinite(value) || (value <= 0 && !zero) || value > 1e6)
-        return refuse_settings(setting, text,
-                               setting->type == SECONDS_OR_0 ? "a number of seconds from 0 to 1000000"
-                                                             : "a number of seconds above 0 and up to 1000000");
+        return refuse_setting(setting, text,
+                              setting->type == SECONDS_OR_0 ? "a number of seconds from 0 to 1000000"
+                                                            : "a number of seconds above 0 and up to 1000000");
     *seconds = value;
     return LS_OK;
 }
@@ -196,10 +196,10 @@ static ls_status read_setting_number(const struct setting *setting, const char *
     long long value = strtoll(text, &end, 10);
     if (bytes && (*end == 'K' || *end == 'M' || *end == 'G')) shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
     if (end == text || *end || errno || value < least || value > 1LL << (bytes ? 40 : 20) >> shift)
-        return refuse_settings(setting, text,
-                               bytes   ? "a size in bytes such as 65536, 256K, 25M or 1G"
-                               : least ? "a number from 1 to 1048576"
-                                       : "a number from 0 to 1048576");
+        return refuse_setting(setting, text,
+                              bytes   ? "a size in bytes such as 65536, 256K, 25M or 1G"
+                              : least ? "a number from 1 to 1048576"
+                                      : "a number from 0 to 1048576");
     *number = (int64_t)value << shift;
     return LS_OK;
 }
@@ -209,7 +209,7 @@ static ls_status read_word(const struct setting *setting, const char *text, int 
     for (*place = 0; words->words[*place]; ++*place)
         if (words->exact ? !strcmp(text, words->words[*place]) : ls_plain_same(text, words->words[*place]))
             return LS_OK;
-    return refuse_settings(setting, text, words->want);
+    return refuse_setting(setting, text, words->want);
 }
 
 const char *ls_settings_transport_name(enum ls_transport transport) {
@@ -231,7 +231,7 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     if (setting->words) return status;
     if (setting->type == SECRET && strlen(text) >= LS_SETTING_TEXT)
         return ls_fail(LS_INVALID_ARGUMENT, "%s is not shorter than 256 bytes", setting->name);
-    if (strlen(text) >= LS_SETTING_TEXT) return refuse_settings(setting, text, "shorter than 256 bytes");
+    if (strlen(text) >= LS_SETTING_TEXT) return refuse_setting(setting, text, "shorter than 256 bytes");
     (void)snprintf(target, LS_SETTING_TEXT, "%s", text);
     return LS_OK;
 }

@@ -48,7 +48,7 @@ static size_t distance(const char *a, const char *b) {
 }
 
 /* True if it is a setting. Otherwise *nearest is the setting that is most like it. */
-static bool find_unknown(const char *name, const char **nearest) {
+static bool find_nearest(const char *name, const char **nearest) {
     size_t best = FAR;
     *nearest = NULL;
     for (size_t i = 0; ls_settings_name(i); i++) {
@@ -68,7 +68,7 @@ bool ls_unknown_next(size_t *at, struct ls_unknown *unknown) {
         if (!begins_with(variable, PREFIX) || length >= LS_UNKNOWN_NAME) continue;
         memcpy(unknown->name, variable, length);
         unknown->name[length] = 0;
-        if (!is_others(unknown->name) && !find_unknown(unknown->name, &unknown->nearest)) return true;
+        if (!is_others(unknown->name) && !find_nearest(unknown->name, &unknown->nearest)) return true;
     }
     return false;
 }

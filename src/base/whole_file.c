@@ -73,7 +73,7 @@ static void remove_all_left(const char *place) {
     (void)closedir(folder);
 }
 
-static int make_whole_file(const char *path, bool folder) {
+static int create_new(const char *path, bool folder) {
     if (!folder) return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     return mkdir(path, 0777) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -96,7 +96,7 @@ ls_status ls_whole_file_partial_new(const char *place, bool folder, struct ls_wh
         ls_status status = ls_entropy_fill(&own, sizeof(own));
         if (status) return status;
         (void)snprintf(path, size, "%.*s.%s.%016llx", (int)(name - place), place, name, (unsigned long long)own);
-        int fd = make_whole_file(path, folder);
+        int fd = create_new(path, folder);
         if (fd < 0) return fail_whole_file_path(place, errno);
         if (hold(fd) || attempt == ATTEMPTS) {
             *partial = (struct ls_whole_file_partial){ls_steal(path), fd};

@@ -101,7 +101,7 @@ static void release_early_stopping(void *context) {
     ls_free(stopping);
 }
 
-static void describe_early_stopping(struct stopping *stopping) {
+static void describe_options(struct stopping *stopping) {
     const ls_early_stopping_options *options = &stopping->options;
     ls_monitored_describe(&stopping->monitor, stopping->alike,
                           "patience=%d, baseline=%g, restore_best_weights=%d, start_from_epoch=%d", options->patience,
@@ -120,7 +120,7 @@ ls_status ls_early_stopping_new(const ls_early_stopping_options *options, ls_cal
                     copy->patience, copy->start_from_epoch);
     if (!status)
         status = ls_monitored_new("early_stopping", copy->monitor, copy->mode, copy->min_delta, &made->monitor);
-    if (!status) describe_early_stopping(made);
+    if (!status) describe_options(made);
     made->callback = LS_CALLBACK(.name = "early_stopping", .context = made, .on_build = build_early_stopping,
                                  .on_epoch_end = end_early_stopping_epoch, .on_train_end = restore,
                                  .release = release_early_stopping, .alike = made->alike);

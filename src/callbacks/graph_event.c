@@ -20,7 +20,7 @@ static void release_graph_event(struct graph *graph) {
     ls_free((void *)graph->inputs);
 }
 
-static ls_status allocate_graph_event(struct graph *graph) {
+static ls_status allocate_nodes(struct graph *graph) {
     graph->nodes = ls_alloc_array(graph->count, sizeof(*graph->nodes));
     graph->names = ls_alloc_array(graph->count, sizeof(*graph->names));
     graph->inputs = ls_alloc_array(graph->count, sizeof(*graph->inputs));
@@ -42,7 +42,7 @@ static void fill_layer(struct graph *graph, const struct ls_node *layer) {
 ls_status ls_graph_event_write(struct ls_event_file *file, const ls_model *model, const char *prefix) {
     const struct ls_network *network = model->built.network;
     LS_CLEANUP(release_graph_event) struct graph graph = {.count = ls_network_layer_count(network) + 1};
-    ls_status status = allocate_graph_event(&graph);
+    ls_status status = allocate_nodes(&graph);
     if (status) return status;
     for (size_t i = 0; i < graph.count; i++)
         (void)snprintf(graph.names[i], sizeof(graph.names[i]), "%s%s", prefix,

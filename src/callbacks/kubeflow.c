@@ -60,7 +60,7 @@ static void print_status(FILE *out, const struct kubeflow *kubeflow, const ls_ca
 }
 
 /* The status is on its way afterwards. */
-static ls_status tell_kubeflow(struct kubeflow *kubeflow, const ls_callback_call *call, int64_t done) {
+static ls_status tell_status(struct kubeflow *kubeflow, const ls_callback_call *call, int64_t done) {
     char *body = NULL;
     struct ls_text made;
     ls_status status = LS_OK;
@@ -75,7 +75,7 @@ static ls_status tell_kubeflow(struct kubeflow *kubeflow, const ls_callback_call
 }
 
 /* Says the first failure and the end of failures. */
-static void note_kubeflow(struct kubeflow *kubeflow, const ls_callback_call *call, ls_status status) {
+static void note_outcome(struct kubeflow *kubeflow, const ls_callback_call *call, ls_status status) {
     const struct ls_log *log = &call->model->strategy->runtime->log;
     if (status && !kubeflow->failing)
         ls_log_warning(log, "kubeflow: %s; training goes on, and the next status is told all the same", ls_error());
@@ -101,19 +101,19 @@ static ls_status begin_kubeflow(void *context, const ls_callback_call *call) {
 static ls_status step_kubeflow(void *context, const ls_callback_call *call) {
     struct kubeflow *kubeflow = context;
     if (!call->writes) return LS_OK;
-    if (kubeflow->reporter) note_kubeflow(kubeflow, call, ls_reporter_look(kubeflow->reporter));
+    if (kubeflow->reporter) note_outcome(kubeflow, call, ls_reporter_look(kubeflow->reporter));
     if (kubeflow->told && ls_seconds_since(kubeflow->told) < kubeflow->interval) return LS_OK;
-    ls_status status = tell_kubeflow(kubeflow, call, steps_done(call));
-    if (status) note_kubeflow(kubeflow, call, status);
+    ls_status status = tell_status(kubeflow, call, steps_done(call));
+    if (status) note_outcome(kubeflow, call, status);
     return LS_OK;
 }
 
 /* Also where early stopping has ended it. */
 static ls_status end_kubeflow(void *context, const ls_callback_call *call) {
     struct kubeflow *kubeflow = context;
-    ls_status status = call->writes ? tell_kubeflow(kubeflow, call, call->epochs * call->steps) : LS_OK;
+    ls_status status = call->writes ? tell_status(kubeflow, call, call->epochs * call->steps) : LS_OK;
     ls_status sent = end_reporter(kubeflow, call->writes ? ls_now() + LS_LAST_POST_TIMEOUT : ls_now());
-    if (call->writes) note_kubeflow(kubeflow, call, status ? status : sent);
+    if (call->writes) note_outcome(kubeflow, call, status ? status : sent);
     return LS_OK;
 }
 
@@ -134,7 +134,7 @@ static ls_status copy_option(const char *option, const char *variable, char **co
     return *copy ? LS_OK : ls_fail_memory(variable, strlen(text));
 }
 
-static ls_status fill_kubeflow(struct kubeflow *kubeflow, const ls_kubeflow_options *options) {
+static ls_status copy_options(struct kubeflow *kubeflow, const ls_kubeflow_options *options) {
     ls_kubeflow_options own;
     ls_status status = ls_options_copy("ls_kubeflow_options", &own, sizeof(own), options);
     if (!status) status = copy_option(own.url, "KUBEFLOW_TRAINER_SERVER_URL", &kubeflow->url);
@@ -152,7 +152,7 @@ static ls_status fill_kubeflow(struct kubeflow *kubeflow, const ls_kubeflow_opti
 ls_status ls_kubeflow_new(const ls_kubeflow_options *options, ls_callback **callback) {
     LS_NEED(callback);
     LS_NEW(struct kubeflow, made, "a callback");
-    ls_status status = fill_kubeflow(made, options);
+    ls_status status = copy_options(made, options);
     made->callback =
         LS_CALLBACK(.name = "kubeflow", .context = made, .on_train_begin = begin_kubeflow,
                     .on_train_batch_end = step_kubeflow, .on_train_end = end_kubeflow, .release = release_kubeflow);

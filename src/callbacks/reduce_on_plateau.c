@@ -30,7 +30,7 @@ static ls_status build_reduce_on_plateau(void *context, const ls_callback_call *
     return ls_monitored_check(&plateau->monitor, call);
 }
 
-static ls_status reduce_reduce_on_plateau(struct plateau *plateau, ls_model *model) {
+static ls_status reduce_rate(struct plateau *plateau, ls_model *model) {
     float rate;
     ls_status status = ls_model_learning_rate(model, &rate);
     if (status || rate <= (float)plateau->options.min_lr) return status;
@@ -58,7 +58,7 @@ static ls_status end_reduce_on_plateau_epoch(void *context, const ls_callback_ca
     }
     if (state->cooldown > 0) return LS_OK;
     state->wait++;
-    return state->wait >= plateau->options.patience ? reduce_reduce_on_plateau(plateau, call->model) : LS_OK;
+    return state->wait >= plateau->options.patience ? reduce_rate(plateau, call->model) : LS_OK;
 }
 
 static void release_reduce_on_plateau(void *context) {

@@ -58,8 +58,8 @@ static void draw(const struct layout *layout, int64_t image, const float *data, 
                 *pixels++ = to_pixel(data[image * steps[0] + y * steps[1] + x * steps[2] + c * steps[3]]);
 }
 
-static ls_status encode_weight_images(const struct layout *layout, int64_t index, const float *data,
-                                      struct ls_event_bytes *png) {
+static ls_status encode_image(const struct layout *layout, int64_t index, const float *data,
+                              struct ls_event_bytes *png) {
     size_t size = (size_t)(layout->height * layout->width * layout->channels);
     LS_CLEANUP(ls_free_pointer) uint8_t *pixels = ls_alloc(size);
     uint8_t *bytes = NULL;
@@ -79,7 +79,7 @@ ls_status ls_weight_images(struct ls_event_file *file, const char *tag, int64_t 
     if (!find_layout(shape, &layout) || layout.height > LS_IMAGE_MAX_SIDE || layout.width > LS_IMAGE_MAX_SIDE)
         return LS_OK;
     int64_t count = layout.count < IMAGES ? layout.count : IMAGES;
-    for (int64_t i = 0; !status && i < count; i++) status = encode_weight_images(&layout, i, data, &images[i]);
+    for (int64_t i = 0; !status && i < count; i++) status = encode_image(&layout, i, data, &images[i]);
     if (!status)
         status = ls_event_file_images(file, tag, step, &LS_SHAPE(layout.height, layout.width), images, (size_t)count);
     for (int64_t i = 0; i < count; i++) ls_free((uint8_t *)images[i].data);

@@ -30,7 +30,7 @@ static ls_status write_all(int fd, const void *data, size_t size) {
     return LS_OK;
 }
 
-static ls_status put_file(const struct output *out, const void *data, size_t size) {
+static ls_status put_bytes(const struct output *out, const void *data, size_t size) {
     ls_digest_add(out->digest, data, size);
     return write_all(out->fd, data, size);
 }
@@ -52,7 +52,7 @@ static ls_status put_tensors(const struct output *out, const struct ls_checkpoin
         if (!strcmp(tensor->name, LS_CHECKPOINT_DIGEST)) break;
         size_t at = 0;
         while (strcmp(checkpoint->tensors[at].name, tensor->name) != 0) at++;
-        status = put_file(out, checkpoint->tensors[at].data, tensor->end - tensor->begin);
+        status = put_bytes(out, checkpoint->tensors[at].data, tensor->end - tensor->begin);
     }
     return status ? status : put_digest(out);
 }
@@ -79,7 +79,7 @@ ls_status ls_checkpoint_file_put(const struct ls_checkpoint *checkpoint, int fd)
     if (!tensors) return ls_fail_memory("a checkpoint's header", checkpoint->count * sizeof(*tensors));
     ls_status status = make_header(checkpoint, &file, &header);
     if (!status) status = ls_digest_new(&out.digest);
-    if (!status) status = put_file(&out, header, file.data);
+    if (!status) status = put_bytes(&out, header, file.data);
     if (!status) status = put_tensors(&out, checkpoint, &file);
     ls_digest_free(out.digest);
     return status;

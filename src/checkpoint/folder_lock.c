@@ -54,7 +54,7 @@ enum place { OURS, ANOTHERS, NOBODYS, NOT_KNOWN /* errno has the cause */ };
 /* Tells whose file has the name. A lock on a file whose name is gone, or is another file's, keeps nobody out: the next
  * process would open another inode. So device and inode of the open file and of the name are compared after the lock
  * was taken. */
-static enum place look_folder_lock(const struct ls_folder_lock *lock) {
+static enum place find_owner(const struct ls_folder_lock *lock) {
     struct stat own, there;
     if (fstatat(lock->folder, LS_FOLDER_LOCK, &there, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? NOBODYS : NOT_KNOWN;
@@ -63,11 +63,11 @@ static enum place look_folder_lock(const struct ls_folder_lock *lock) {
 }
 
 bool ls_folder_lock_displaced(const struct ls_folder_lock *lock) {
-    return lock && look_folder_lock(lock) == ANOTHERS;
+    return lock && find_owner(lock) == ANOTHERS;
 }
 
 bool ls_folder_lock_stands(const struct ls_folder_lock *lock) {
-    enum place place = look_folder_lock(lock);
+    enum place place = find_owner(lock);
     return place == OURS || place == NOT_KNOWN;
 }
 
@@ -82,7 +82,7 @@ static ls_status displace(struct ls_folder_lock *lock, const char *folder, uint6
     ls_status status = read_holder(lock->file, folder, &holder);
     if (status) return status;
     if (holder.job == job) {
-        if (look_folder_lock(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
+        if (find_owner(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
         return LS_OK;
     }
     if (!holder.job)
@@ -101,7 +101,7 @@ static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64
     lock->file = openat(lock->folder, LS_FOLDER_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (lock->file < 0) return ls_read_file_fail("write to checkpoint folder", folder);
     if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) {
-        enum place place = look_folder_lock(lock);
+        enum place place = find_owner(lock);
         lock->taken = place == OURS; /* who releases it removes it */
         return place == NOT_KNOWN ? ls_read_file_fail("read the lock of", folder) : LS_OK;
     }
@@ -117,8 +117,7 @@ static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64
     return LS_OK;
 }
 
-static ls_status take_folder_lock(struct ls_folder_lock *lock, const char *folder, uint64_t job,
-                                  const struct ls_log *log) {
+static ls_status take_lock(struct ls_folder_lock *lock, const char *folder, uint64_t job, const struct ls_log *log) {
     if (mkdir(folder, 0777) && errno != EEXIST) return ls_read_file_fail("make checkpoint folder", folder);
     lock->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock->folder < 0) return ls_read_file_fail("open checkpoint folder", folder);
@@ -138,7 +137,7 @@ ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_
                               struct ls_folder_lock **lock) {
     LS_NEW(struct ls_folder_lock, made, "the lock of a folder");
     *made = (struct ls_folder_lock){-1, -1, false};
-    ls_status status = take_folder_lock(made, folder, job, log);
+    ls_status status = take_lock(made, folder, job, log);
     if (!status) {
         *lock = made;
         return LS_OK;
@@ -163,7 +162,7 @@ enum ls_folder_holder ls_folder_lock_look(const char *folder) {
 
 void ls_folder_lock_free(struct ls_folder_lock *lock) {
     if (!lock) return;
-    if (look_folder_lock(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
+    if (find_owner(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
     close_lock(lock);
     (void)close(lock->folder);
     ls_free(lock);

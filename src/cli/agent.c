@@ -381,7 +381,7 @@ static void turn(struct agent *agent) {
 }
 
 /* Kills what still runs, and lets the launcher have what it has not read. */
-static void end(struct agent *agent, bool alone) {
+static void clean_up(struct agent *agent, bool alone) {
     for (int i = 0; agent->workers && i < agent->launch.here; i++)
         ls_worker_signal(&agent->workers[i], SIGKILL, LS_SIGNAL_GROUP);
     while (agent->alive) {
@@ -426,7 +426,7 @@ int agent_serve(void) {
     ls_frame_append(&agent.to, LS_FRAME_FIRST "\n", strlen(LS_FRAME_FIRST "\n"));
     (void)ls_frame_write(&agent.to, STDOUT_FILENO);
     while (!agent.over) turn(&agent);
-    end(&agent, alone);
+    clean_up(&agent, alone);
     return 0;
 }
 

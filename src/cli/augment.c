@@ -95,8 +95,8 @@ static bool read_stage(const char *word, ls_map *map) {
     return false;
 }
 
-static bool read_list(const struct ls_command_line *line, const struct ls_option *option, const char *text,
-                      void *field) {
+static bool read_stages(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                        void *field) {
     (void)option;
     struct ls_augment *augment = field;
     char copy[512], *list = copy;
@@ -136,7 +136,7 @@ const struct ls_option ls_augment_option[] = {
      "takes it, or A:B. Behind it may stand :reflect, :constant, :nearest or :wrap, of cutout :noise or :constant, "
      "which say what the gap is filled with. mixup=ALPHA mixes two examples and their classes (the loss is then "
      "categorical_crossentropy)",
-     0, LS_OPTION_READ, .read = read_list},
+     0, LS_OPTION_READ, .read = read_stages},
     {0}};
 const struct ls_option ls_symmetric_option[] = {{"symmetric", NULL,
                                                  "pixels in [-1, 1], as Keras' MobileNetV2 wants them, not in [0, 1]",

@@ -68,15 +68,15 @@ static bool read_bytes(const struct ls_command_line *line, const char *option, c
     return false;
 }
 
-static bool read_size(const struct ls_command_line *line, const struct ls_option *option, const char *text,
-                      void *field) {
+static bool read_byte_count(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                            void *field) {
     char name[32];
     (void)snprintf(name, sizeof(name), "--%s", option->name);
     return read_bytes(line, name, text, field);
 }
 
-static bool read_list(const struct ls_command_line *line, const struct ls_option *option, const char *text,
-                      void *field) {
+static bool read_sizes(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                       void *field) {
     struct bench_options *options = field;
     char copy[4096], *list = copy;
     options->size_count = 0;
@@ -86,7 +86,7 @@ static bool read_list(const struct ls_command_line *line, const struct ls_option
         int64_t bytes;
         if (options->size_count == BENCH_MAX_SIZES)
             return ls_usage_error(line, "--bytes lists more than %d sizes", BENCH_MAX_SIZES) == 0;
-        if (!read_size(line, option, word, &bytes)) return false;
+        if (!read_byte_count(line, option, word, &bytes)) return false;
         options->bytes[options->size_count++] = (size_t)bytes;
     }
     return true;
@@ -96,15 +96,15 @@ static bool read_list(const struct ls_command_line *line, const struct ls_option
 
 static const struct ls_option size_rows[] = {
     {"min-bytes", "B", "the first size (default 8)", offsetof(struct request, min_bytes), LS_OPTION_READ,
-     .read = read_size},
+     .read = read_byte_count},
     {"max-bytes", "B", "the last size (default 128M)", offsetof(struct request, max_bytes), LS_OPTION_READ,
-     .read = read_size},
+     .read = read_byte_count},
     {"factor", "N", "from one size to the next (default 2)", AT(factor), 2, 1 << 20},
     {"bytes", "A,B,...",
      "these sizes instead, in this order; K, M and G count in 1024s. A size is that of the whole vector (all-gather: "
      "of the result, reduce-scatter and all-to-all: of the input, cut evenly over the ranks), rounded down to whole "
      "elements",
-     offsetof(struct request, options), LS_OPTION_READ, .read = read_list},
+     offsetof(struct request, options), LS_OPTION_READ, .read = read_sizes},
     {"iterations", "N", "timed calls a size (default: what fits into a second, from 5 to 20000)",
      AT(options.iterations), 1, 1000000},
     {"warmup", "N", "untimed calls before them (default 5)", AT(options.warmup), 0, 1000000},
@@ -223,7 +223,7 @@ static bool settle_order(const struct ls_command_line *line, struct request *req
     return true;
 }
 
-static int measure(struct ls_command_line *line, enum bench_collective collective) {
+static int measure_collective(struct ls_command_line *line, enum bench_collective collective) {
     struct request request = {.options = {.collective = collective, .warmup = 5},
                               .min_bytes = 8,
                               .max_bytes = 128 << 20,
@@ -252,5 +252,5 @@ int bench_main(int argc, char **argv) {
     int collective = ls_option_word(&line, "collective", argv[1], bench_collectives);
     if (collective < 0) return LS_EXIT_USAGE;
     line.argc--, line.argv++;
-    return measure(&line, (enum bench_collective)collective);
+    return measure_collective(&line, (enum bench_collective)collective);
 }

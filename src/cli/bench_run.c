@@ -79,7 +79,7 @@ static ls_status allocate(struct bench *bench) {
     return allocate_vector(bench, largest, &bench->input);
 }
 
-static void release(struct bench *bench) {
+static void release_bench(struct bench *bench) {
     if (bench->input != bench->output) free_vector(bench, bench->input);
     free_vector(bench, bench->output);
     free(bench->counts);
@@ -273,7 +273,7 @@ static void summarize(const struct bench *bench, size_t iterations, double cpu, 
     row->busbw = row->algbw * bus_factor(bench->options->collective, bench->size);
 }
 
-static ls_status measure(const struct bench *bench, struct bench_row *row) {
+static ls_status measure_row(const struct bench *bench, struct bench_row *row) {
     const struct bench_options *options = bench->options;
     size_t iterations = options->iterations ? (size_t)options->iterations : LEAST_ITERATIONS;
     double cpu = 0;
@@ -328,7 +328,7 @@ static ls_status take_digest(const struct bench *bench, struct bench_row *row) {
     return status;
 }
 
-static ls_status check(struct bench *bench, struct bench_row *row) {
+static ls_status check_row(struct bench *bench, struct bench_row *row) {
     const struct bench_check oracle = {.options = bench->options,
                                        .compression = bench->compression,
                                        .hosts = bench->hosts,
@@ -365,8 +365,8 @@ static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *r
     rewrite(bench->input, row->bytes);
     rewrite(bench->output, row->bytes);
     ls_status status = bench->gpus ? write_to_gpus(bench, NULL, count, bench->output) : LS_OK;
-    if (!status) status = measure(bench, row);
-    return status || !(bench->options->check || bench->options->digest) ? status : check(bench, row);
+    if (!status) status = measure_row(bench, row);
+    return status || !(bench->options->check || bench->options->digest) ? status : check_row(bench, row);
 }
 
 static ls_status run_all(struct bench *bench, struct bench_result *result) {
@@ -401,7 +401,7 @@ static bool set(const char *name, const char *value) {
     return false;
 }
 
-static int report(const struct bench *bench, ls_status status, const struct bench_result *result) {
+static int report_result(const struct bench *bench, ls_status status, const struct bench_result *result) {
     int64_t wrong = 0;
     if (status) return bench->explained ? 1 : ls_exit(status);
     for (int i = 0; i < result->row_count; i++)
@@ -451,7 +451,7 @@ int bench_run(const struct bench_options *options) {
     if (result.compressed) bench.compression = options->compression;
     status = explain(&bench);
     if (!status) status = run_all(&bench, &result);
-    release(&bench);
+    release_bench(&bench);
     status = bench.gpus ? ls_tools_gpus_close(bench.gpus, status) : ls_communicator_close(bench.communicator, status);
-    return report(&bench, status, &result);
+    return report_result(&bench, status, &result);
 }

@@ -11,8 +11,8 @@
 #define MAX_SIDE 65500
 
 /* "224", or "224x320": height and width. */
-static bool read_size(const struct ls_command_line *line, const struct ls_option *option, const char *text,
-                      void *field) {
+static bool read_image_size(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                            void *field) {
     (void)option;
     ls_dataset_options *options = field;
     int height = 0, width = 0, length = 0;
@@ -77,7 +77,7 @@ const struct ls_option ls_data_options[] = {
     {"separator", "C", "between the cells of a CSV file (default: tab, ';' or ',', which the first row has most of)",
      offsetof(ls_dataset_options, separator), LS_OPTION_READ, .read = read_separator},
     {"image-size", "N|HxW", "resize images, as tf.image.resize does (default: the first image's size)", 0,
-     LS_OPTION_READ, .read = read_size},
+     LS_OPTION_READ, .read = read_image_size},
     {"image-channels", "1|3", "grey or colour (default: as the first image)",
      offsetof(ls_dataset_options, image_channels), LS_OPTION_READ, .read = read_channels},
     {"scaled-decode", NULL, "decode large JPEGs at 1/2, 1/4 or 1/8 before: faster, other pixels than TensorFlow's",

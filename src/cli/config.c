@@ -257,7 +257,7 @@ struct taken {
     char *argv[];
 };
 
-static void release(int status, void *context) {
+static void release_taken(int status, void *context) {
     struct taken *taken = context;
     (void)status;
     ls_config_free(&taken->config);
@@ -272,7 +272,7 @@ bool ls_config_take(struct ls_command_line *line) {
     struct taken *taken =
         read ? malloc(sizeof(*taken) + (size_t)(config.count + line->argc + 1) * sizeof(char *)) : NULL;
     if (taken) taken->config = config;
-    if (!taken || on_exit(release, taken)) {
+    if (!taken || on_exit(release_taken, taken)) {
         ls_config_free(&config);
         free(taken);
         return read && no_memory(line);

@@ -40,8 +40,8 @@ enum { ALL = LS_VALIDATION + 1 };
 static const char *const formats[] = {"jpeg", "png", "tfrecord", "npy", "npz", NULL}; /* ls_file_format from 1 */
 static const char *const splits[] = {"train", "test", "validation", "all", "both", NULL};
 
-static bool read_word(const struct ls_command_line *line, const struct ls_option *option, const char *text,
-                      void *field) {
+static bool read_choice(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                        void *field) {
     for (int i = 0; option->words[i]; i++) {
         if (strcmp(option->words[i], text) != 0) continue;
         *(int *)field = (int)option->low + i;
@@ -56,10 +56,10 @@ static const struct ls_option rows[] = {
     {"to", NULL,
      "tfrecord: files of tf.train.Example as tensorflow_datasets writes them; jpeg or png: an image folder "
      "DIR/train/CLASS/...; npy or npz: NumPy's arrays x_train, y_train",
-     AT(format), 1, .words = formats, .read = read_word},
+     AT(format), 1, .words = formats, .read = read_choice},
     {"output", "DIR", "made if it is not there", AT(output)},
     {"split", NULL, "which split (default all that are there; both is the same)", AT(split), LS_TRAIN, .words = splits,
-     .read = read_word},
+     .read = read_choice},
     {"name", "NAME", "of TFRecord files: NAME-train.tfrecord-00000-of-00001 (default: the dataset's kind)",
      AT(write.name)},
     {"shards", "N", "TFRecord files a split (default 1)", AT(write.shards), 1, 99999},

@@ -84,7 +84,7 @@ static void close_measured(struct measured *measured) {
     ls_dataset_free(measured->data);
 }
 
-static ls_status measure(const struct measured *measured, struct outcome *outcome) {
+static ls_status evaluate_model(const struct measured *measured, struct outcome *outcome) {
     ls_status status = ls_model_evaluate(measured->model, measured->data, &outcome->result);
     if (status) return status;
     outcome->examples = ls_dataset_count(measured->data);
@@ -107,7 +107,7 @@ static ls_status fill_report(const struct measured *measured, struct outcome *ou
     return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for the report");
 }
 
-static ls_status report(const struct measured *measured, struct outcome *outcome) {
+static ls_status report_predictions(const struct measured *measured, struct outcome *outcome) {
     float *values = NULL;
     int32_t label;
     ls_shape shape;
@@ -124,8 +124,8 @@ static ls_status report(const struct measured *measured, struct outcome *outcome
 static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, bool reports, struct outcome *outcome) {
     struct measured measured = {0};
     ls_status status = ls_saved_model_open(saved, strategy, &measured.model, &measured.data);
-    if (!status) status = measure(&measured, outcome);
-    if (!status && reports) status = report(&measured, outcome);
+    if (!status) status = evaluate_model(&measured, outcome);
+    if (!status && reports) status = report_predictions(&measured, outcome);
     close_measured(&measured);
     return status;
 }
@@ -160,7 +160,7 @@ static ls_status measure_checkpoint(struct ls_saved_model *saved, ls_strategy *s
                                     struct outcome *outcome) {
     ls_status status = measured->model ? ls_model_load_weights(measured->model, saved->path, NULL)
                                        : ls_saved_model_open(saved, strategy, &measured->model, &measured->data);
-    return status ? status : measure(measured, outcome);
+    return status ? status : evaluate_model(measured, outcome);
 }
 
 /* The values under Keras' names. A warning in place of an error where warn_only is set. */

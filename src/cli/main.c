@@ -34,7 +34,7 @@ static const struct command {
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-static void print_help(FILE *to) {
+static void print_commands(FILE *to) {
     (void)fprintf(to,
                   "lockstep %s: train one model on many machines at once, in lockstep\n\n"
                   "usage: lockstep COMMAND [OPTIONS]\n\ncommands:\n",
@@ -62,7 +62,7 @@ static const struct command *find_command(const char *name) {
     return NULL;
 }
 
-static int refuse(const char *name) {
+static int refuse_command(const char *name) {
     const char *kind = name[0] == '-' ? "option" : "command";
     (void)fprintf(stderr, "lockstep: unknown %s '%s'; see 'lockstep --help'\n", kind, name);
     return LS_EXIT_USAGE;
@@ -70,11 +70,11 @@ static int refuse(const char *name) {
 
 static int help_main(int argc, char **argv) {
     if (argc < 2 || !strcmp(argv[1], "--help")) {
-        print_help(stdout);
+        print_commands(stdout);
         return 0;
     }
     const struct command *command = find_command(argv[1]);
-    if (!command) return refuse(argv[1]);
+    if (!command) return refuse_command(argv[1]);
     char help[] = "--help", *arguments[] = {argv[1], help, argc > 2 ? argv[2] : NULL, NULL};
     return command->main(argc > 2 ? 3 : 2, arguments);
 }
@@ -96,7 +96,7 @@ static int finish(int status) {
 
 static int run_command(int argc, char **argv) {
     if (argc < 2) {
-        print_help(stderr);
+        print_commands(stderr);
         return LS_EXIT_USAGE;
     }
     const char *name = argv[1];
@@ -107,7 +107,7 @@ static int run_command(int argc, char **argv) {
     if (!strcmp(name, "--list-commands")) return list_commands();
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help_main(argc - 1, argv + 1);
     const struct command *command = find_command(name);
-    return command ? command->main(argc - 1, argv + 1) : refuse(name);
+    return command ? command->main(argc - 1, argv + 1) : refuse_command(name);
 }
 
 int main(int argc, char **argv) {

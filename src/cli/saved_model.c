@@ -104,7 +104,7 @@ static ls_status take_words(struct ls_saved_model *saved) {
 }
 
 /* Images come in the size and the channels of those of the training. Another size may be meant. */
-static void take_input(struct ls_saved_model *saved, bool chief) {
+static void take_image_size(struct ls_saved_model *saved, bool chief) {
     const ls_shape *input = &saved->about->input;
     ls_dataset_options *data = &saved->data;
     if (input->rank != 3 || (input->dims[2] != 1 && input->dims[2] != 3)) return;
@@ -129,7 +129,7 @@ static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy
     saved->data.transform = saved->about->transform;
     if (!saved->any_loss && !saved->data.target) saved->data.target = saved->about->target;
     if (!saved->line) return LS_OK;
-    take_input(saved, ls_is_chief(strategy));
+    take_image_size(saved, ls_is_chief(strategy));
     if (!saved->model.outputs) saved->model.outputs = saved->about->outputs;
     return take_words(saved);
 }

@@ -66,7 +66,7 @@ static ls_status train(struct ls_train_options *training, ls_strategy *strategy,
     return status;
 }
 
-static void print_number(const char *name, double value) {
+static void print_json_number(const char *name, double value) {
     if (isfinite(value))
         (void)printf("\"%s\": %.9g, ", name, value);
     else
@@ -80,20 +80,20 @@ static void print_bytes(const char *name, int64_t bytes) {
         (void)printf("\"%s\": null, ", name);
 }
 
-static void print_json(int replicas, int workers, const struct outcome *outcome) {
+static void print_outcome_json(int replicas, int workers, const struct outcome *outcome) {
     (void)printf("{\"num_replicas_in_sync\": %d, \"num_workers\": %d, \"steps\": %lld, ", replicas, workers,
                  (long long)outcome->result.steps);
-    print_number("loss", outcome->result.loss);
-    print_number("accuracy", outcome->result.accuracy);
-    print_number("val_loss", outcome->result.val_loss);
-    print_number("val_accuracy", outcome->result.val_accuracy);
+    print_json_number("loss", outcome->result.loss);
+    print_json_number("accuracy", outcome->result.accuracy);
+    print_json_number("val_loss", outcome->result.val_loss);
+    print_json_number("val_accuracy", outcome->result.val_accuracy);
     for (int i = 0; i < LS_MAX_METRICS && outcome->metrics[i]; i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "val_%s", outcome->metrics[i]);
-        print_number(outcome->metrics[i], outcome->result.metrics[i]);
-        print_number(name, outcome->result.val_metrics[i]);
+        print_json_number(outcome->metrics[i], outcome->result.metrics[i]);
+        print_json_number(name, outcome->result.val_metrics[i]);
     }
-    print_number("samples_per_second", outcome->result.samples_per_second);
+    print_json_number("samples_per_second", outcome->result.samples_per_second);
     if (outcome->result.loss_scale > 0)
         (void)printf("\"loss_scale\": %.9g, \"skipped_steps\": %lld, ", outcome->result.loss_scale,
                      (long long)outcome->result.skipped_steps);
@@ -125,7 +125,7 @@ static int run_training(struct ls_train_options *training) {
     int replicas = ls_num_replicas_in_sync(strategy), workers = ls_num_workers(strategy);
     bool chief = ls_is_chief(strategy), trained = !status; /* chief: of those who are left */
     status = ls_strategy_close(strategy, status);
-    if (trained && chief && training->json) print_json(replicas, workers, &outcome);
+    if (trained && chief && training->json) print_outcome_json(replicas, workers, &outcome);
     return ls_signals_exit(status);
 }
 

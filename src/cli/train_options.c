@@ -250,7 +250,7 @@ static bool check_needs(const struct ls_command_line *line) {
 }
 
 /* Checks options that depend on each other; false after the error has been printed. */
-static bool check(const struct ls_command_line *line, const struct ls_train_options *training) {
+static bool check_training(const struct ls_command_line *line, const struct ls_train_options *training) {
     const struct ls_train_model *model = &training->model;
     if (!ls_no_arguments(line) || !ls_check_callback_options(line, &training->callbacks) ||
         !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset) ||
@@ -285,7 +285,7 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
     *code = LS_EXIT_USAGE;
     if (!training->dataset) training->dataset = ls_train_model_dataset(&training->model);
     training->data.ids = ls_train_model_takes_ids(&training->model);
-    if (!check(line, training)) return false;
+    if (!check_training(line, training)) return false;
     training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
     if (!training->staleness) training->servers.consistency = LS_SYNC;
     training->model.seed = training->data.seed;

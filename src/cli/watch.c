@@ -23,7 +23,7 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-__attribute__((format(printf, 1, 2))) static bool end(const char *format, ...) {
+__attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     (void)fputs("lockstep: ", stderr);
@@ -54,7 +54,7 @@ static ls_status look_for_job(struct ls_watch *watch, bool *over) {
         watch->left = now;
     double gone = watch->left > 0 ? now - watch->left : 0;
     if (!there && watch->seen && gone > BREATH)
-        *over = end("the training that wrote to '%s' has ended", watch->folder);
+        *over = complain("the training that wrote to '%s' has ended", watch->folder);
     else if (left && gone > returns + BREATH)
         return end_unheld(LS_UNAVAILABLE, watch->folder, "the training that was killed has not come back", returns,
                           "LOCKSTEP_REJOIN_TIMEOUT");
@@ -62,14 +62,14 @@ static ls_status look_for_job(struct ls_watch *watch, bool *over) {
         return end_unheld(LS_DEADLINE_EXCEEDED, watch->folder, "no training has used it", comes,
                           "LOCKSTEP_JOIN_TIMEOUT");
     else if (watch->evaluator && !watch->seen && now - watch->found > comes)
-        *over = end("no training has used '%s' within %g s (LOCKSTEP_JOIN_TIMEOUT)", watch->folder, comes);
+        *over = complain("no training has used '%s' within %g s (LOCKSTEP_JOIN_TIMEOUT)", watch->folder, comes);
     return LS_OK;
 }
 
 /* Tells whether it ends without a new checkpoint. */
 static bool has_waited(const struct ls_watch *watch) {
     if (watch->timeout <= 0 || seconds() - watch->found <= watch->timeout) return false;
-    return end("no new checkpoint in '%s' for %.1f s (--watch-timeout)", watch->folder, watch->timeout);
+    return complain("no new checkpoint in '%s' for %.1f s (--watch-timeout)", watch->folder, watch->timeout);
 }
 
 ls_status ls_watch_next(struct ls_watch *watch, char *path, size_t size) {
@@ -88,7 +88,7 @@ ls_status ls_watch_next(struct ls_watch *watch, char *path, size_t size) {
             watch->step = newest;
             return LS_OK;
         }
-        if (!found && watch->step >= 0) over = over || end("the training has removed its checkpoints: it is done");
+        if (!found && watch->step >= 0) over = over || complain("the training has removed its checkpoints: it is done");
         if (over || (!status && has_waited(watch))) break;
         (void)usleep((useconds_t)(POLL * 1e6));
     }

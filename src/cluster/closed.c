@@ -10,25 +10,25 @@ void ls_closed_release(struct ls_closed *closed) {
     *closed = (struct ls_closed){0};
 }
 
-static int find_closed(const struct ls_closed *closed, uint64_t incarnation) {
+static int find_incarnation(const struct ls_closed *closed, uint64_t incarnation) {
     for (int i = 0; i < closed->count; i++)
         if (closed->incarnations[i] == incarnation) return i;
     return -1;
 }
 
 bool ls_closed_has(const struct ls_closed *closed, uint64_t incarnation) {
-    return find_closed(closed, incarnation) >= 0;
+    return find_incarnation(closed, incarnation) >= 0;
 }
 
-static bool grow_closed(struct ls_closed *closed) {
+static bool grow_incarnations(struct ls_closed *closed) {
     return closed->count < closed->room ||
            (2 * closed->room <= LS_CLOSED_MOST &&
             !LS_GROW(closed->incarnations, closed->room, closed->count + 1, 4, "the incarnations that left"));
 }
 
 bool ls_closed_add(struct ls_closed *closed, uint64_t incarnation) {
-    if (find_closed(closed, incarnation) >= 0) return true;
-    if (!grow_closed(closed)) return false;
+    if (find_incarnation(closed, incarnation) >= 0) return true;
+    if (!grow_incarnations(closed)) return false;
     closed->incarnations[closed->count++] = incarnation;
     return true;
 }
@@ -40,6 +40,6 @@ bool ls_closed_add_all(struct ls_closed *closed, const uint64_t *incarnations, i
 }
 
 void ls_closed_remove(struct ls_closed *closed, uint64_t incarnation) {
-    int at = find_closed(closed, incarnation);
+    int at = find_incarnation(closed, incarnation);
     if (at >= 0) closed->incarnations[at] = closed->incarnations[--closed->count];
 }

@@ -145,7 +145,7 @@ static void raise_descriptor_limit(const struct ls_cluster *cluster) {
 }
 
 /* One line where neither token nor TLS guards a cluster of several hosts. */
-static void warn_open(const struct ls_cluster *cluster) {
+static void warn_unprotected(const struct ls_cluster *cluster) {
     const struct ls_credentials *credentials = &cluster->net.credentials;
     if (credentials->token_size || credentials->certificate) return;
     for (int rank = 0; rank < cluster->workers; rank++) {
@@ -174,7 +174,7 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
     ls_heartbeat_prepare(cluster);
     status = start_port(cluster, fds, count);
     if (!status) status = ls_heartbeat_start(cluster);
-    if (!status && !cluster->rank) warn_open(cluster);
+    if (!status && !cluster->rank) warn_unprotected(cluster);
     return status;
 }
 
@@ -247,7 +247,7 @@ static ls_status open_data(struct ls_cluster *cluster) {
     return ls_data_channel_open(&cluster->net.data, 0, &channel);
 }
 
-static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
+static ls_status take_config(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
     const struct ls_cluster_view *tf = config->tf_config;
     cluster->config = *config;
     cluster->terms.version = config->version ? config->version : ls_version();
@@ -293,7 +293,7 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
         ls_free(cluster);
         return status;
     }
-    status = fill_cluster(cluster, config);
+    status = take_config(cluster, config);
     if (!status) status = ls_moved_open(&cluster->net.moved);
     if (!status) status = read_security(cluster);
     if (!status) status = start_cluster(cluster);

@@ -212,7 +212,7 @@ static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer
     }
 }
 
-static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+static bool receive_handshake(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
     if (message->kind == LS_MESSAGE_CHALLENGE && ls_auth_token_is_open(cluster, peer))
         ls_auth_token_answered(cluster, peer, message);
     else if (message->kind == LS_MESSAGE_HELLO_REPLY)
@@ -222,12 +222,12 @@ static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, con
     return true;
 }
 
-static bool receive_control(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
+static bool receive_message(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
                             const struct ls_message *message) {
     struct ls_peer *peer = ls_rpc_stream_user(stream);
     if (!ls_rpc_stream_incoming(stream)) {
         if (!peer) return false;
-        if (!peer->accepted) return receive_answer(cluster, peer, message);
+        if (!peer->accepted) return receive_handshake(cluster, peer, message);
         return ls_handshake_ended(cluster, message);
     }
     if (peer) return receive_from_member(cluster, peer, message);
@@ -245,6 +245,6 @@ void ls_control_message(void *context, struct ls_rpc_stream *stream, const void 
         reject(context, stream);
         return;
     }
-    if (!receive_control(context, stream, &message)) reject(context, stream);
+    if (!receive_message(context, stream, &message)) reject(context, stream);
     ls_message_decode_release(&message);
 }

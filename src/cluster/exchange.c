@@ -25,7 +25,7 @@ struct exchange {
     int64_t started, deadline, next_report, next_word;
 };
 
-static ls_status check_exchange(const char *name, struct ls_bytes bytes) {
+static ls_status check_share(const char *name, struct ls_bytes bytes) {
     size_t length = strlen(name);
     if (!length || length > 255) return ls_fail(LS_INVALID_ARGUMENT, "an exchange's name has 1 to 255 bytes");
     if (bytes.size > LS_PAYLOAD_MAX)
@@ -232,7 +232,7 @@ static ls_status fail_without(const struct exchange *exchange, const struct ls_p
 }
 
 /* A reason not to wait any more, the root first: an abort, a member that does something else or has gone. */
-static ls_status obstacle(const struct exchange *exchange) {
+static ls_status exchange_obstacle(const struct exchange *exchange) {
     struct ls_cluster *cluster = exchange->cluster;
     if (ls_abort_raised(cluster->config.abort)) return ls_abort_status(cluster->config.abort);
     if (!coordinates(exchange))
@@ -280,7 +280,7 @@ static int describe_answer(const struct exchange *exchange, char text[256]) {
     return told ? awaited->missing : 1;
 }
 
-static ls_status give_up_exchange(const struct exchange *exchange, const char *missing, int count) {
+static ls_status give_up_waiting(const struct exchange *exchange, const char *missing, int count) {
     return ls_fail(LS_DEADLINE_EXCEEDED, "'%s': %d of %d workers did not come within %g s: %s", exchange->name, count,
                    exchange->cluster->group.count, exchange->timeout, missing);
 }
@@ -294,7 +294,7 @@ static void tell_missing(struct exchange *exchange, const char *missing, int cou
 }
 
 /* Of many members the coordinator speaks, and where it is the one that is awaited the next. */
-static bool speaks(const struct exchange *exchange) {
+static bool speaks_of_missing(const struct exchange *exchange) {
     const struct ls_cluster *cluster = exchange->cluster;
     const struct ls_awaited *awaited = &cluster->exchanges.awaited;
     if (cluster->group.count <= LS_LOG_FEW || coordinates(exchange)) return true;
@@ -304,11 +304,11 @@ static bool speaks(const struct exchange *exchange) {
 }
 
 /* Says for whom it waits. The monitor is let go for the words. */
-static void report_exchange(struct exchange *exchange, const char *missing) {
+static void report_missing(struct exchange *exchange, const char *missing) {
     const struct ls_cluster_config *config = &exchange->cluster->config;
     if (ls_now() < exchange->next_report) return;
     exchange->next_report = ls_deadline_in(config->settings->report_interval);
-    bool spoken = speaks(exchange);
+    bool spoken = speaks_of_missing(exchange);
     ls_monitor_unlock(&exchange->cluster->monitor);
     ls_log_shared(config->log, spoken, LS_LOG_INFO, "waiting in '%s' for %s since %.0f s", exchange->name, missing,
                   ls_seconds_since(exchange->started));
@@ -326,12 +326,12 @@ static ls_status wait_for_all(struct exchange *exchange) {
         if (answer->sequence == exchange->sequence && answer->code) return ls_fail(answer->code, "%s", answer->message);
         int count = coordinates(exchange) ? describe_gathered(exchange, missing) : describe_answer(exchange, missing);
         if (!count && (!coordinates(exchange) || !find_other(exchange))) return LS_OK;
-        ls_status status = obstacle(exchange);
+        ls_status status = exchange_obstacle(exchange);
         if (status) return status;
         int64_t tick = ls_now() + TICK;
-        if (ls_now() >= exchange->deadline) return give_up_exchange(exchange, missing, count);
+        if (ls_now() >= exchange->deadline) return give_up_waiting(exchange, missing, count);
         tell_missing(exchange, missing, count);
-        report_exchange(exchange, missing);
+        report_missing(exchange, missing);
         (void)ls_monitor_wait(&exchange->cluster->monitor, tick < exchange->deadline ? tick : exchange->deadline);
     }
 }
@@ -366,7 +366,7 @@ static void take_all(const struct exchange *exchange, struct ls_bytes own, struc
 }
 
 /* After a failed exchange there is no other: the peers would take a share that runs ahead for a broken protocol. */
-static ls_status fail_exchange(const struct exchange *exchange, ls_status status) {
+static ls_status break_off(const struct exchange *exchange, ls_status status) {
     struct ls_cluster *cluster = exchange->cluster;
     if (coordinates(exchange)) say_no_answer(exchange, status);
     cluster->exchanges.broken = true;
@@ -374,7 +374,7 @@ static ls_status fail_exchange(const struct exchange *exchange, ls_status status
     return status;
 }
 
-static ls_status run_exchange(struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
+static ls_status exchange_shares(struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
     struct ls_cluster *cluster = exchange->cluster;
     exchange->sequence = ++cluster->exchanges.begun;
     if (!coordinates(exchange))
@@ -382,17 +382,17 @@ static ls_status run_exchange(struct exchange *exchange, struct ls_bytes own, st
     else if (strcmp(exchange->name, LS_EXIT_EXCHANGE) == 0)
         ls_exchange_note_exit(cluster, cluster->rank, own.data, own.size);
     ls_status status = wait_for_all(exchange);
-    if (status) return fail_exchange(exchange, status);
+    if (status) return break_off(exchange, status);
     take_all(exchange, own, received);
     status = coordinates(exchange) ? say_answer(exchange, received) : LS_OK;
     for (int i = 0; i < cluster->group.count && status; i++)
         if (i != cluster->group.place) ls_free(received[i].data);
-    return status ? fail_exchange(exchange, status) : LS_OK;
+    return status ? break_off(exchange, status) : LS_OK;
 }
 
 ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, struct ls_bytes bytes, double timeout,
                               struct ls_bytes *received) {
-    ls_status status = check_exchange(name, bytes);
+    ls_status status = check_share(name, bytes);
     if (status) return status;
     struct ls_bytes own = {ls_alloc(bytes.size), bytes.size};
     if (!own.data) return ls_fail_memory("an exchange", bytes.size);
@@ -408,7 +408,7 @@ ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, stru
     int64_t before = ls_activity_wait(cluster->config.activity, exchange.started);
     ls_monitor_lock(&cluster->monitor);
     status =
-        cluster->exchanges.broken ? ls_abort_status(cluster->config.abort) : run_exchange(&exchange, own, received);
+        cluster->exchanges.broken ? ls_abort_status(cluster->config.abort) : exchange_shares(&exchange, own, received);
     ls_monitor_unlock(&cluster->monitor);
     (void)ls_activity_wait(cluster->config.activity, before);
     if (status) ls_free(own.data);

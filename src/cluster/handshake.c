@@ -90,8 +90,8 @@ static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *s
     ls_outbox_notify(cluster);
 }
 
-static void describe_handshake(const struct ls_cluster *cluster, const struct ls_hello *other,
-                               const struct compared *compared, char text[LS_ERROR_SIZE]) {
+static void describe_difference(const struct ls_cluster *cluster, const struct ls_hello *other,
+                                const struct compared *compared, char text[LS_ERROR_SIZE]) {
     char own[400], theirs[400];
     int rank = compared->rank;
     bool own_first = rank < other->rank || (rank == other->rank && strcmp(compared->own, compared->other) < 0);
@@ -162,7 +162,7 @@ static bool differs(const struct ls_cluster *cluster, const struct ls_hello *oth
         else
             return false;
     }
-    describe_handshake(cluster, other, &compared, text);
+    describe_difference(cluster, other, &compared, text);
     return true;
 }
 

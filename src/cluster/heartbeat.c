@@ -62,7 +62,7 @@ static bool is_watched(const struct ls_peer *peer) {
 }
 
 /* Returns true if this worker listens to several others, and hears none of them. */
-static bool is_alone(const struct ls_cluster *cluster) {
+static bool is_cut_off(const struct ls_cluster *cluster) {
     int watched = 1; /* the silent one */
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!is_watched(peer)) continue;
@@ -73,7 +73,7 @@ static bool is_alone(const struct ls_cluster *cluster) {
 }
 
 /* "silent for 3.1 s: frozen (its host answers)" */
-static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls_peer *peer, char *text, size_t size) {
+static void describe_silence(const struct ls_cluster *cluster, const struct ls_peer *peer, char *text, size_t size) {
     double seconds = (double)peer->silence.lasts / (double)LS_SECOND, unanswered = ls_rpc_stream_unanswered(peer->out);
     const char *what = "frozen or cut off";
     if (unanswered >= 0)
@@ -81,8 +81,8 @@ static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls
             unanswered < seconds / 2 ? "frozen (its host answers, it does not)" : "cut off (its host does not answer)";
     (void)ls_plain_text(text, size, "silent for %.1f s, %s; LOCKSTEP_HEARTBEAT_LIMIT is %g s%s", seconds, what,
                         cluster->config.settings->heartbeat_limit,
-                        is_alone(cluster) ? "; no other worker is heard either, so it may be this one that is cut off"
-                                          : "");
+                        is_cut_off(cluster) ? "; no other worker is heard either, so it may be this one that is cut off"
+                                            : "");
 }
 
 /* A stream whose other end is gone without a word, though the peer is heard on its own: one that was cut, or whose
@@ -106,7 +106,7 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
         bool within = !ls_star_counts(cluster, peer) || peer->silence.lasts <= cluster->net.heartbeat.limit;
         if (!is_watched(peer) || within) continue;
         peer->silence.over = true;
-        describe_heartbeat(cluster, peer, how, sizeof(how));
+        describe_silence(cluster, peer, how, sizeof(how));
         if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank)) {
             ls_loss_drop(cluster, peer, how);
             continue;
@@ -116,7 +116,7 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
     }
 }
 
-static void look_heartbeat(struct ls_cluster *cluster) {
+static void look_for_silence(struct ls_cluster *cluster) {
     struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     int64_t now = ls_now(), gap = now - heartbeat->looked, most = 2 * heartbeat->interval;
     int64_t counted = gap < most ? gap : most;
@@ -134,11 +134,11 @@ static void look_heartbeat(struct ls_cluster *cluster) {
 
 /* Messages that came while nobody served the queue are not read: nobody is silent for that. The end of a sending is an
  * event that is served. Returns when to come again, in nanoseconds. */
-static int64_t turn(struct ls_cluster *cluster) {
+static int64_t beat_and_look(struct ls_cluster *cluster) {
     bool served = ls_rpc_is_served(cluster->net.rpc), busy = false;
     LS_HOLD(&cluster->monitor);
     if (!beat(cluster, &busy)) ls_rpc_nudge(cluster->net.rpc);
-    if (served) look_heartbeat(cluster);
+    if (served) look_for_silence(cluster);
     if (ls_star_coordinates(cluster)) ls_elastic_admit(cluster);
     return busy ? cluster->net.heartbeat.interval / 4 : cluster->net.heartbeat.interval;
 }
@@ -153,7 +153,7 @@ static bool rest(struct ls_heartbeat *heartbeat, int64_t until) {
 
 static void *live(void *argument) {
     struct ls_cluster *cluster = argument;
-    for (int64_t pause = 0; rest(&cluster->net.heartbeat, ls_now() + pause);) pause = turn(cluster);
+    for (int64_t pause = 0; rest(&cluster->net.heartbeat, ls_now() + pause);) pause = beat_and_look(cluster);
     return NULL;
 }
 

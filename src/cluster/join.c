@@ -134,7 +134,7 @@ static bool describe_awaited(const struct ls_cluster *cluster, char text[LS_ERRO
 }
 
 /* "since 5 s, 295 s left", and who or what is missing. */
-static void describe_missing(struct ls_cluster *cluster, int64_t deadline, char text[LS_ERROR_SIZE]) {
+static void describe_waiting(struct ls_cluster *cluster, int64_t deadline, char text[LS_ERROR_SIZE]) {
     char times[64], left[32] = "", why[LS_ERROR_SIZE];
     if (describe_awaited(cluster, text)) return;
     if (deadline != LS_NEVER && deadline > ls_now())
@@ -152,7 +152,7 @@ static void describe_missing(struct ls_cluster *cluster, int64_t deadline, char 
 /* The first that has given up knows the root. */
 static void describe_wait(struct ls_cluster *cluster, int64_t deadline, char text[LS_ERROR_SIZE]) {
     char missing[LS_ERROR_SIZE];
-    describe_missing(cluster, deadline, missing);
+    describe_waiting(cluster, deadline, missing);
     if (!cluster->generation && *cluster->next.cause)
         (void)snprintf(text, LS_ERROR_SIZE, "%.600s; and for %.300s", cluster->next.cause, missing);
     else
@@ -201,7 +201,7 @@ static bool is_first_of_host(const struct ls_cluster *cluster) {
 }
 
 /* The first worker of a host says once why it waits, for who reads that host's log alone. Without the monitor. */
-static void say_join(struct forming *forming, const char *text, bool spoken) {
+static void say_waiting(struct forming *forming, const char *text, bool spoken) {
     bool once = !forming->said && is_first_of_host(forming->cluster);
     ls_log_shared(forming->cluster->config.log, spoken || once, LS_LOG_INFO, "waiting for %s", text);
     forming->said = true;
@@ -216,7 +216,7 @@ static bool is_to_tell(struct forming *forming) {
 }
 
 /* Without the monitor. */
-static ls_status report_join(struct forming *forming) {
+static ls_status report_waiting(struct forming *forming) {
     struct ls_cluster *cluster = forming->cluster;
     char text[LS_ERROR_SIZE];
     int64_t now = ls_now();
@@ -230,7 +230,7 @@ static ls_status report_join(struct forming *forming) {
     if (told) cluster->config.waiting(cluster->config.context, text);
     if (!due) return LS_OK;
     if (now >= deadline) return too_late(cluster, text);
-    if (!ending) say_join(forming, text, spoken);
+    if (!ending) say_waiting(forming, text, spoken);
     forming->next_report = now + (int64_t)(cluster->config.settings->report_interval * (double)LS_SECOND);
     return LS_OK;
 }
@@ -269,7 +269,7 @@ static int64_t forming_deadline(const struct ls_cluster *cluster) {
 }
 
 /* The reason from outside that ends the wait. */
-static ls_status obstacle(const struct ls_cluster *cluster) {
+static ls_status join_obstacle(const struct ls_cluster *cluster) {
     if (refused(cluster)) return ls_fail(cluster->end.refusal.status, "%s", cluster->end.refusal.text);
     if (*cluster->end.stop) return ls_fail(LS_CANCELLED, "%s", cluster->end.stop);
     if (cluster->end.over) return ls_fail(LS_CANCELLED, "the others have finished, and left in order");
@@ -290,7 +290,7 @@ static int64_t next_chance(const struct ls_cluster *cluster) {
 }
 
 /* One look at everything. *ready: a proposal's links are made. */
-static ls_status look_join(struct forming *forming, int64_t *until, bool *ready) {
+static ls_status look_for_group(struct forming *forming, int64_t *until, bool *ready) {
     struct ls_cluster *cluster = forming->cluster;
     if (cluster->phase == LS_PHASE_FENCED) {
         ls_status status = take_new_incarnation(cluster);
@@ -306,7 +306,7 @@ static ls_status look_join(struct forming *forming, int64_t *until, bool *ready)
     if (cluster->phase == LS_PHASE_CONVENING) *until = ls_deadline_earlier(*until, next_chance(cluster));
     if (cluster->phase == LS_PHASE_FORMING) *until = ls_deadline_earlier(*until, forming_deadline(cluster));
     if (cluster->end.refusal.status) *until = ls_deadline_earlier(*until, cluster->end.refusal.deadline);
-    return cluster->proposal.failed ? LS_OK : obstacle(cluster);
+    return cluster->proposal.failed ? LS_OK : join_obstacle(cluster);
 }
 
 static void take_proposal(struct ls_cluster *cluster, struct ls_generation *generation) {
@@ -339,10 +339,10 @@ static ls_status form(struct forming *forming, struct ls_generation *generation)
         int64_t until;
         bool ready;
         ls_monitor_lock(&cluster->monitor);
-        ls_status status = look_join(forming, &until, &ready);
+        ls_status status = look_for_group(forming, &until, &ready);
         if (!status && ready) take_proposal(cluster, generation);
         ls_monitor_unlock(&cluster->monitor);
-        if (!status && !ready) status = report_join(forming);
+        if (!status && !ready) status = report_waiting(forming);
         if (status || ready) return status;
         int64_t next = ls_deadline_earlier(forming->next_report, forming->next_word);
         if (!cluster->generation && cluster->config.waiting) next = ls_deadline_earlier(next, forming->next_told);
@@ -424,7 +424,7 @@ ls_status ls_join_offer(struct ls_cluster *cluster) {
 ls_status ls_join_watch(struct ls_cluster *cluster) {
     LS_HOLD(&cluster->monitor);
     bool stands = cluster->phase == LS_PHASE_MEMBER || (cluster->phase == LS_PHASE_READY && !cluster->proposal.failed);
-    ls_status status = cluster->end.over ? LS_OK : obstacle(cluster);
+    ls_status status = cluster->end.over ? LS_OK : join_obstacle(cluster);
     if (cluster->end.over) status = ls_fail(LS_CANCELLED, "the others have finished, and left in order");
     if (!status && !stands) status = displaced(cluster);
     return status;

@@ -10,7 +10,7 @@
 #include "cluster/propose.h"
 #include "cluster/star.h"
 
-static void describe_loss(const struct ls_peer *peer, const char *how, char text[LS_ERROR_SIZE]) {
+static void describe_lost(const struct ls_peer *peer, const char *how, char text[LS_ERROR_SIZE]) {
     (void)snprintf(text, LS_ERROR_SIZE, "%s (rank %d, %s) was lost: %s", peer->name, peer->rank, peer->task->address,
                    how);
 }
@@ -18,7 +18,7 @@ static void describe_loss(const struct ls_peer *peer, const char *how, char text
 void ls_loss_declare(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = peer->rank, .lost = true};
     bool first = !cluster->failure.status;
-    describe_loss(peer, how, failure.message);
+    describe_lost(peer, how, failure.message);
     if (!ls_failure_blame_absence(cluster, failure.message)) ls_failure_raise(cluster, &failure, failure.message);
     if (first) ls_failure_say_stop(cluster);
 }
@@ -34,7 +34,7 @@ void ls_loss_of_stream(struct ls_cluster *cluster, struct ls_peer *peer, const c
         if (!peer->in && !peer->accepted) ls_peer_adopt(peer, 0); /* an attempt is to whatever process is there */
     }
     if (attempted) {
-        describe_loss(peer, how, text);
+        describe_lost(peer, how, text);
         cluster->next.unseen = ls_failure_was_absent(cluster);
         ls_propose_fail(cluster, text);
     }

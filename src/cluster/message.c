@@ -132,7 +132,7 @@ _Static_assert(offsetof(Ls__Report, closed) - offsetof(Ls__Report, n_closed) == 
 /* ---- encoding ---- */
 
 /* A copy of text in buffer, cut to fit, with control characters as spaces. */
-static const char *clean(const char *text, char buffer[LS_ERROR_SIZE]) {
+static const char *blank_controls(const char *text, char buffer[LS_ERROR_SIZE]) {
     (void)snprintf(buffer, LS_ERROR_SIZE, "%s", text ? text : "");
     for (char *at = buffer; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = ' ';
@@ -176,7 +176,7 @@ static void put_field(const struct field *field, const struct ls_message *messag
         put_pointer(wire, pointer);
         break;
     case SPEECH:
-        put_pointer(wire, clean(pointer, text));
+        put_pointer(wire, blank_controls(pointer, text));
         break;
     case PROOF:
         if (pointer) put_bytes(wire, pointer, field->most);

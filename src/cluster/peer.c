@@ -66,7 +66,7 @@ void ls_peer_renew(struct ls_peer *peer) {
     }
 }
 
-static void forget(struct ls_peer *peer) {
+static void forget_past(struct ls_peer *peer) {
     peer->silence.over = peer->report.made = false;
     peer->generation = 0;
     peer->silence.lasts = 0;
@@ -77,7 +77,7 @@ static void forget(struct ls_peer *peer) {
 }
 
 static void free_peer(struct ls_peer *peer) {
-    forget(peer);
+    forget_past(peer);
     ls_dial_reset(&peer->attempt.dial);
     ls_dial_reset(&peer->knock.dial);
     ls_free(peer);
@@ -95,7 +95,7 @@ void ls_peer_free_all(struct ls_cluster *cluster) {
 
 void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation) {
     if (peer->incarnation == incarnation) return;
-    forget(peer);
+    forget_past(peer);
     peer->incarnation = incarnation;
 }
 

@@ -64,7 +64,7 @@ static void stop_following(struct ls_cluster *cluster) {
     cluster->next.follows = -1;
 }
 
-static void report_propose(struct ls_cluster *cluster, int leader) {
+static void send_report(struct ls_cluster *cluster, int leader) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_REPORT);
     message.report = cluster->next.own;
     message.report.heard = cluster->next.heard;
@@ -82,7 +82,7 @@ static void follow(struct ls_cluster *cluster, int leader) {
         cluster->phase = LS_PHASE_CONVENING;
     else
         cluster->phase = cluster->generation ? LS_PHASE_SEEKING : LS_PHASE_JOINING;
-    if (leader != cluster->rank) report_propose(cluster, leader);
+    if (leader != cluster->rank) send_report(cluster, leader);
 }
 
 void ls_propose_again(struct ls_cluster *cluster) {
@@ -90,7 +90,7 @@ void ls_propose_again(struct ls_cluster *cluster) {
     if (ls_propose_is_own(cluster))
         cluster->phase = LS_PHASE_CONVENING;
     else
-        report_propose(cluster, cluster->next.follows);
+        send_report(cluster, cluster->next.follows);
 }
 
 void ls_propose_note_end(struct ls_cluster *cluster, uint64_t incarnation) {
@@ -136,7 +136,7 @@ static uint64_t next_number(const struct ls_cluster *cluster) {
 }
 
 /* The furthest state, and the lowest that holds it. */
-static void find_source(struct ls_cluster *cluster) {
+static void find_state_source(struct ls_cluster *cluster) {
     struct ls_proposal *proposal = &cluster->proposal;
     bool found = false;
     proposal->source = cluster->rank;
@@ -227,7 +227,7 @@ static void propose(struct ls_cluster *cluster) {
     if (ls_entropy_fill(drawn, LS_PROOF_SIZE) || !ls_auth_token_key(cluster, drawn, proposal->key)) return;
     memcpy(proposal->roster, cluster->next.present, (size_t)cluster->size * sizeof(*proposal->roster));
     find_hosts(cluster);
-    find_source(cluster);
+    find_state_source(cluster);
     message.propose = (struct ls_propose){.number = proposal->number,
                                           .incarnations = proposal->roster,
                                           .size = cluster->size,

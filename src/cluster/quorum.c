@@ -24,7 +24,7 @@ static int convener_of(const struct ls_ledger *ledger, uint64_t number) {
     return (int)(number % (uint64_t)ledger->size);
 }
 
-static bool grow_quorum(struct ls_ledger *ledger) {
+static bool grow_ledger(struct ls_ledger *ledger) {
     if (ledger->count < ledger->room) return true;
     const struct ls_growth number = {sizeof(*ledger->numbers), 1, LS_LEDGER_MOST, "numbers of configurations"};
     const struct ls_growth roster = {roster_bytes(ledger), 1, LS_LEDGER_MOST, "rosters"};
@@ -42,7 +42,7 @@ bool ls_quorum_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *ro
         if (ledger->numbers[i] < number) ledger->numbers[i] = number;
         return true;
     }
-    if (!grow_quorum(ledger)) return false;
+    if (!grow_ledger(ledger)) return false;
     memcpy(roster_at(ledger, ledger->count), roster, roster_bytes(ledger));
     ledger->numbers[ledger->count++] = number;
     return true;
@@ -116,7 +116,7 @@ bool ls_quorum_permits(const struct ls_ledger *ledger, const uint64_t *present, 
     return true;
 }
 
-static ls_status refuse_quorum(const char *text, int tasks) {
+static ls_status refuse_range(const char *text, int tasks) {
     return ls_fail(
         LS_INVALID_ARGUMENT,
         "elastic '%s' is not MIN:MAX or MIN workers, such as 2:%d or 2:%d,scaled, with MIN from 1 to %d and MAX "
@@ -143,7 +143,7 @@ ls_status ls_quorum_parse_elastic(const char *text, int tasks, struct ls_elastic
         most = read_workers(&at);
     }
     bool scaled = strcmp(at, ",scaled") == 0;
-    if ((*at && !scaled) || least < 1 || least > tasks || most != tasks) return refuse_quorum(text, tasks);
+    if ((*at && !scaled) || least < 1 || least > tasks || most != tasks) return refuse_range(text, tasks);
     *elastic = (struct ls_elastic){(int)least, scaled};
     return LS_OK;
 }

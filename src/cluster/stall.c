@@ -13,7 +13,7 @@
 #include "cluster/star.h"
 
 /* Remembers the collective; false: it was told already. */
-static bool note_stall(struct ls_cluster *cluster, uint64_t sequence) {
+static bool note_sequence(struct ls_cluster *cluster, uint64_t sequence) {
     struct ls_stalls_told *told = &cluster->exchanges.stalls;
     if (told->generation != cluster->generation) *told = (struct ls_stalls_told){.generation = cluster->generation};
     int known = told->count < LS_STALLS_TOLD ? told->count : LS_STALLS_TOLD;
@@ -37,7 +37,7 @@ static void compare_call(struct ls_cluster *cluster, const struct ls_stall *stal
 static void coordinate_stall(struct ls_cluster *cluster, const struct ls_stall *stall) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STALL);
     message.stall = *stall;
-    if (!note_stall(cluster, stall->sequence)) return;
+    if (!note_sequence(cluster, stall->sequence)) return;
     ls_star_say(cluster, &message);
     compare_call(cluster, stall);
 }

@@ -66,13 +66,13 @@ static const struct {
              [LS_BFLOAT16] = {multiply_bfloat16, add_bfloat16}};
 
 /* A vector of zeros has nothing in common with the other. */
-static double keep(double ab, double norm) {
+static double kept_share(double ab, double norm) {
     return norm > 0 ? 1 - ab / norm / 2 : 1;
 }
 
 static void combine(ls_dtype dtype, void *out, const void *a, const void *b, size_t count) {
     struct products of = types[dtype].multiply(a, b, count);
-    types[dtype].add(out, keep(of.ab, of.aa), a, keep(of.ab, of.bb), b, count);
+    types[dtype].add(out, kept_share(of.ab, of.aa), a, kept_share(of.ab, of.bb), b, count);
 }
 
 ls_status ls_adasum_check(const char *name, ls_dtype dtype) {

@@ -70,7 +70,7 @@ static bool parts_are_small(const struct gathering *gathering) {
     return true;
 }
 
-static bool is_staged(const struct gathering *gathering, int rank) {
+static bool is_part_staged(const struct gathering *gathering, int rank) {
     return part_bytes(gathering, rank) && ls_shared_call_read(&gathering->opened, rank)->region < 0;
 }
 
@@ -92,7 +92,7 @@ static ls_status copy_whole(const struct gathering *gathering, bool small) {
         size_t bytes = part_bytes(gathering, i);
         unsigned char *from = small ? ls_shared_call_small(&gathering->opened, i) : NULL;
         ls_status status = LS_OK;
-        if (i != gathering->shared->rank && bytes && !small && !is_staged(gathering, i))
+        if (i != gathering->shared->rank && bytes && !small && !is_part_staged(gathering, i))
             status = ls_shared_call_find(&gathering->opened, i, 0, bytes, &from);
         if (status) return status;
         const unsigned char *source = i == gathering->shared->rank ? gathering->input : from;
@@ -104,12 +104,12 @@ static ls_status copy_whole(const struct gathering *gathering, bool small) {
 
 /* The bytes of rank's part that go through its stage in this round. */
 static size_t staged_bytes(const struct gathering *gathering, int rank, size_t offset) {
-    size_t bytes = is_staged(gathering, rank) ? part_bytes(gathering, rank) : 0;
+    size_t bytes = is_part_staged(gathering, rank) ? part_bytes(gathering, rank) : 0;
     size_t left = offset < bytes ? bytes - offset : 0, most = gathering->shared->board.stage;
     return left < most ? left : most;
 }
 
-static void copy_staged(const struct gathering *gathering, size_t offset, int half) {
+static void copy_gathered(const struct gathering *gathering, size_t offset, int half) {
     unsigned char *to = gathering->output;
     for (int i = 0; i < gathering->shared->size; i++) {
         size_t bytes = part_bytes(gathering, i), staged = staged_bytes(gathering, i, offset);
@@ -126,14 +126,14 @@ static ls_status gather_staged(const struct gathering *gathering) {
     const struct ls_shared *shared = gathering->shared;
     size_t most = 0;
     for (int i = 0; i < shared->size; i++)
-        if (is_staged(gathering, i) && part_bytes(gathering, i) > most) most = part_bytes(gathering, i);
+        if (is_part_staged(gathering, i) && part_bytes(gathering, i) > most) most = part_bytes(gathering, i);
     ls_status status = most ? LS_OK : ls_shm_barrier(&gathering->opened.place, false);
     int half = 0;
     for (size_t offset = 0; offset < most && !status; offset += shared->board.stage, half ^= 1) {
         size_t own = staged_bytes(gathering, shared->rank, offset);
         if (own) memcpy(ls_shared_stage(shared, shared->rank, half), gathering->input + offset, own);
         status = ls_shm_barrier(&gathering->opened.place, false);
-        if (!status) copy_staged(gathering, offset, half);
+        if (!status) copy_gathered(gathering, offset, half);
     }
     return status;
 }

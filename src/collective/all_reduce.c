@@ -64,7 +64,7 @@ ls_status ls_group_all_reduce_check(const struct ls_all_reduce *call) {
     return status ? status : ls_call_check_communication(call->name, call->communication);
 }
 
-static ls_status check_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
+static ls_status check_reduction(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
     ls_status status = ls_group_all_reduce_check(call);
     if (!status) status = ls_call_check_bytes(call->name, call->dtype, call->count);
     if (!status) status = check_leaves(group, call, first);
@@ -104,8 +104,8 @@ bool ls_group_all_reduce_compresses(const struct ls_group *group, ls_communicati
 }
 
 /* The call's own algorithm; AUTO's. */
-static ls_status choose_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call,
-                                   const struct ls_reduction *reduction, enum ls_algorithm *algorithm) {
+static ls_status choose_algorithm(const struct ls_group *group, const struct ls_all_reduce *call,
+                                  const struct ls_reduction *reduction, enum ls_algorithm *algorithm) {
     *algorithm = LS_ALGORITHM_EXCHANGE;
     if (reduction->size == 1) return LS_OK;
     *algorithm = call->communication == LS_RING ? LS_ALGORITHM_RING : group->config.algorithm;
@@ -146,7 +146,7 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
         reduction.compression = LS_COMPRESS_NONE;
     made.conversion = ls_convert_find(reduction.compression);
     enum ls_algorithm algorithm;
-    ls_status status = choose_all_reduce(group, call, &reduction, &algorithm);
+    ls_status status = choose_algorithm(group, call, &reduction, &algorithm);
     if (status) return status;
     made.frame.algorithm = (int32_t)algorithm;
     group->executor.flight.current->algorithm = (int32_t)algorithm;
@@ -170,7 +170,7 @@ static ls_status reduce_scaled(struct ls_group *group, const struct ls_all_reduc
 /* Denormals are kept while arrays are added, whatever mode the caller computes in; the caller's mode comes back after
  * it. The sums are then those of IEEE 754 on every thread that may fold them. */
 ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
-    ls_status status = check_all_reduce(group, call, leaves_of(group, call));
+    ls_status status = check_reduction(group, call, leaves_of(group, call));
     if (status) return status;
     if (call->op == LS_ADASUM) return ls_group_adasum(group, call);
     unsigned denormals = ls_denormals_keep();

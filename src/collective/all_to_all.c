@@ -26,7 +26,7 @@ static void schedule_pair(struct ls_group *group, const struct ls_all_to_all *wh
 }
 
 /* Of few ranks all pairs compare their calls; of many, or one way, those that exchange bytes. */
-static ls_status run_over_links(struct ls_group *group, struct ls_call *call, const struct ls_all_to_all *what) {
+static ls_status exchange_over_links(struct ls_group *group, struct ls_call *call, const struct ls_all_to_all *what) {
     int size = group->executor.size, rank = group->executor.rank;
     for (int i = 0; i < size; i++) schedule_pair(group, what, (rank + i) % size, (rank + size - i) % size);
     (what->one_way ? ls_call_one_way : ls_call_along_edges)(group, call);
@@ -41,7 +41,7 @@ static ls_status run_in_memory(struct ls_group *group, const struct ls_call *cal
     return ls_shm_all_to_all(&opened, &parts);
 }
 
-static ls_status check_all_to_all(const struct ls_group *group, const struct ls_all_to_all *call, size_t *sent) {
+static ls_status check_counts(const struct ls_group *group, const struct ls_all_to_all *call, size_t *sent) {
     size_t received = 0;
     int rank = group->executor.rank;
     ls_status status = ls_call_check_name(call->name);
@@ -58,12 +58,12 @@ static ls_status check_all_to_all(const struct ls_group *group, const struct ls_
 /* The counts differ from rank to rank, so the fingerprint has none; each link's frame says how many bytes follow. */
 ls_status ls_group_all_to_all(struct ls_group *group, const struct ls_all_to_all *what) {
     size_t sent = 0;
-    ls_status status = check_all_to_all(group, what, &sent);
+    ls_status status = check_counts(group, what, &sent);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
     struct ls_call call = ls_call_begin(group, LS_KIND_ALL_TO_ALL, what->name, what->dtype, sent);
     call.frame.count = 0;
     if (ls_group_is_one_host(group) && ls_shm_all_to_all_fits(group->shared))
         return ls_call_finish(group, run_in_memory(group, &call, what));
-    return ls_call_finish(group, run_over_links(group, &call, what));
+    return ls_call_finish(group, exchange_over_links(group, &call, what));
 }

@@ -33,30 +33,30 @@ static int send(const struct broadcast *broadcast, int peer) {
     return ls_schedule_send(&broadcast->group->schedule, peer, broadcast->data, broadcast->bytes);
 }
 
-static int receive_broadcast(const struct broadcast *broadcast, int peer) {
+static int receive_array(const struct broadcast *broadcast, int peer) {
     broadcast->group->roles[peer] = LS_ROLE_PARTNER;
     return ls_schedule_receive(&broadcast->group->schedule, peer, broadcast->data, broadcast->bytes);
 }
 
 static void schedule_star(const struct broadcast *broadcast, int step) {
     if (step)
-        (void)receive_broadcast(broadcast, giver_of(broadcast, 0));
+        (void)receive_array(broadcast, giver_of(broadcast, 0));
     else
         for (int i = 1; i < broadcast->group->hosts.count; i++) (void)send(broadcast, giver_of(broadcast, i));
 }
 
 /* The send is gated by the receive byte by byte. The last host has all after the time of S bytes and h - 2 grains, and
  * not after h - 1 times S: the chain is a pipeline. */
-static void schedule_chain(const struct broadcast *broadcast, int step) {
-    int received = step ? receive_broadcast(broadcast, giver_of(broadcast, step - 1)) : -1;
+static void pass_along_chain(const struct broadcast *broadcast, int step) {
+    int received = step ? receive_array(broadcast, giver_of(broadcast, step - 1)) : -1;
     if (step + 1 == broadcast->group->hosts.count) return;
     ls_schedule_gate(&broadcast->group->schedule, send(broadcast, giver_of(broadcast, step + 1)), received);
 }
 
 /* Host v, counted from root's, hears from v without its lowest bit. */
-static void schedule_tree(const struct broadcast *broadcast, int step) {
+static void pass_down_tree(const struct broadcast *broadcast, int step) {
     int count = broadcast->group->hosts.count, lowest = step ? step & -step : 1 << 30;
-    int received = step ? receive_broadcast(broadcast, giver_of(broadcast, step - lowest)) : -1;
+    int received = step ? receive_array(broadcast, giver_of(broadcast, step - lowest)) : -1;
     int farthest = 1;
     while (farthest < count && farthest < lowest) farthest *= 2;
     for (int bit = farthest / 2; bit >= 1; bit /= 2) {
@@ -70,7 +70,7 @@ static void schedule(const struct broadcast *broadcast) {
     int from = hosts->host[broadcast->call->frame.root], own = hosts->host[broadcast->giver];
     int step = (own - from + hosts->count) % hosts->count;
     bool small = broadcast->bytes <= ONE_STEP / (size_t)(hosts->count - 1);
-    (!small ? schedule_chain : hosts->count <= LS_MEET_ALL ? schedule_star : schedule_tree)(broadcast, step);
+    (!small ? pass_along_chain : hosts->count <= LS_MEET_ALL ? schedule_star : pass_down_tree)(broadcast, step);
 }
 
 static ls_status pass_on(const struct broadcast *broadcast) {
@@ -85,7 +85,7 @@ static ls_status pass_on(const struct broadcast *broadcast) {
     return ls_call_run(group, broadcast->call);
 }
 
-static ls_status share(const struct broadcast *broadcast) {
+static ls_status share_in_host(const struct broadcast *broadcast) {
     struct ls_group *group = broadcast->group;
     struct ls_shared_call opened;
     bool early = group->hosts.count == 1; /* with several hosts no rank may leave before the links are quiet */
@@ -105,7 +105,7 @@ static ls_status broadcast(struct ls_group *group, struct ls_call *call, void *d
     const struct broadcast made = {group, call, data, bytes,
                                    hosts->host[root] == own ? root : hosts->members[hosts->start[own]]};
     if (group->executor.size == 1) return ls_call_run(group, call);
-    if (group->shared) return share(&made);
+    if (group->shared) return share_in_host(&made);
     ls_executor_begin(&group->executor, &group->schedule, call);
     return pass_on(&made);
 }

@@ -40,7 +40,7 @@ static size_t segment_of(const struct ls_group_config *config) {
     return config->segment < MAX_SEGMENT ? config->segment : MAX_SEGMENT;
 }
 
-static bool allocate_group(struct ls_group *group) {
+static bool allocate_peers(struct ls_group *group) {
     struct ls_executor *executor = &group->executor;
     size_t size = (size_t)executor->size;
     executor->peers = ls_alloc_array(size, sizeof(*executor->peers));
@@ -73,7 +73,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
                                           .segment = segment_of(config),
                                           .stalled = made->config.record ? config->hooks.stalled : NULL,
                                           .context = config->hooks.context};
-    if (!allocate_group(made) || ls_flight_init(&made->executor.flight, config->flight_record, config->activity)) {
+    if (!allocate_peers(made) || ls_flight_init(&made->executor.flight, config->flight_record, config->activity)) {
         ls_group_free(made);
         return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_executor_peer));
     }
@@ -204,7 +204,7 @@ static ls_status find_factor(struct ls_group *group) {
 }
 
 /* "shared memory in 2 hosts of 1 to 3 and tcp between them" */
-static void describe_group(struct ls_group *group) {
+static void describe_hosts(struct ls_group *group) {
     const struct ls_hosts *hosts = &group->hosts;
     int least = hosts->size, most = 0;
     if (hosts->count == hosts->size) return;
@@ -226,12 +226,12 @@ static void describe_group(struct ls_group *group) {
                        ls_group_links(group));
 }
 
-static ls_status gather_group(void *context, const ls_all_gather_options *call) {
+static ls_status gather_all(void *context, const ls_all_gather_options *call) {
     return ls_group_all_gather(context, call);
 }
 
 static struct ls_discover_ranks ranks_of(struct ls_group *group) {
-    return (struct ls_discover_ranks){group->executor.rank, group->executor.size, &group->hosts, gather_group, group};
+    return (struct ls_discover_ranks){group->executor.rank, group->executor.size, &group->hosts, gather_all, group};
 }
 
 static ls_status connect_shared(struct ls_group *group) {
@@ -245,7 +245,7 @@ static ls_status connect_shared(struct ls_group *group) {
     ls_status status = ls_shared_open(&ranks, &options, &group->shared, &reason);
     if (!status) status = find_factor(group);
     if (status) return status;
-    describe_group(group);
+    describe_hosts(group);
     if (group->hosts.count > 1 && group->config.transport == LS_TRANSPORT_SHM)
         return ls_fail(
             LS_FAILED_PRECONDITION,
@@ -264,7 +264,7 @@ ls_status ls_group_connect(struct ls_group *group) {
 }
 
 /* *memory stays NULL where it cannot be shared. */
-static ls_status share(struct ls_group *group, size_t size, void **memory) {
+static ls_status share_memory(struct ls_group *group, size_t size, void **memory) {
     struct ls_shared_reason reason = {""};
     if (group->hosts.count == group->hosts.size) return LS_OK;
     const struct ls_discover_ranks ranks = ranks_of(group);
@@ -278,7 +278,7 @@ static ls_status share(struct ls_group *group, size_t size, void **memory) {
 ls_status ls_group_share(struct ls_group *group, size_t size, void **memory) {
     void *made = NULL;
     ls_status status = size ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "shared memory of 0 bytes");
-    if (!status) status = share(group, size, &made);
+    if (!status) status = share_memory(group, size, &made);
     if (!status && !made && !(made = ls_alloc_aligned(size))) status = ls_fail_memory("memory to be shared", size);
     if (!status) *memory = made;
     return ls_call_finish(group, status);

@@ -39,20 +39,20 @@ bool ls_hierarchical_fits(const struct ls_group *group, const struct ls_reductio
     return hosts > 1 && hosts < size && ls_leaves_most(reduction->first, size) <= LS_SHARED_LEAVES;
 }
 
-static bool is_small_hierarchical(const struct two_level *two) {
+static bool is_small_exchange(const struct two_level *two) {
     size_t most = (size_t)ls_leaves_most(two->reduction.first, two->reduction.size);
     return two->bytes <= ONE_STEP / (size_t)(two->group->hosts.count - 1) &&
            ls_whole_lines(two->bytes) * most <= ls_shared_small_bytes(two->reduction.size);
 }
 
-static ls_status meet_hierarchical(const struct two_level *two) {
+static ls_status meet_host(const struct two_level *two) {
     return ls_shm_barrier(&two->opened.place, false);
 }
 
 /* The host's results are complete when all its workers have come back from the links. */
 static ls_status meet_after_links(const struct two_level *two) {
     ls_call_be_patient(two->group);
-    return meet_hierarchical(two);
+    return meet_host(two);
 }
 
 /* ---- small ---- */
@@ -65,7 +65,7 @@ static ls_status exchange_small(struct two_level *two) {
     return ls_call_run(two->group, &two->call);
 }
 
-static ls_status reduce_small(struct two_level *two) {
+static ls_status reduce_hosts_small(struct two_level *two) {
     if (!two->shared) return exchange_small(two);
     unsigned char *result = ls_shared_call_small(&two->opened, 0);
     ls_leaves_find_small(&two->opened, &two->reduction);
@@ -101,7 +101,7 @@ static ls_status exchange(struct two_level *two) {
 
 /* The schedule reads other workers' leaves and writes their outputs with no further meeting in between: a byte of a
  * leaf is read and written by one worker of the host only, the one that serves its block. */
-static ls_status reduce_direct(struct two_level *two) {
+static ls_status reduce_hosts_direct(struct two_level *two) {
     ls_status status = ls_leaves_find(&two->opened, &two->reduction, &two->reduction.target_count);
     if (status) return status;
     two->reduction.leaves = (const void *const *)two->shared->leaves;
@@ -114,7 +114,7 @@ static ls_status reduce_direct(struct two_level *two) {
 
 /* The first part is folded into the first output, other parts into scratch. Only the pages of this worker's blocks of
  * the scratch are touched. */
-static ls_status list_parts(struct two_level *two) {
+static ls_status list_host_parts(struct two_level *two) {
     struct ls_schedule *schedule = &two->group->schedule;
     const struct ls_reduction *reduction = &two->reduction;
     int host = two->group->hosts.host[reduction->rank];
@@ -171,12 +171,12 @@ static void fold_chunk(const struct two_level *two, const struct ls_leaves_chunk
 static ls_status fold_host(const struct two_level *two) {
     struct ls_leaves_chunk chunk = ls_leaves_chunk_at(two->shared, &two->reduction, 0);
     ls_leaves_copy_chunk(two->shared, &two->reduction, &chunk);
-    ls_status status = meet_hierarchical(two);
+    ls_status status = meet_host(two);
     for (size_t index = 1; !status && chunk.size; index++) {
         struct ls_leaves_chunk next = ls_leaves_chunk_at(two->shared, &two->reduction, index);
         fold_chunk(two, &chunk);
         ls_leaves_copy_chunk(two->shared, &two->reduction, &next);
-        status = meet_hierarchical(two);
+        status = meet_host(two);
         chunk = next;
     }
     return status;
@@ -198,15 +198,15 @@ static ls_status hand_out(const struct two_level *two) {
                 memcpy(place + span.begin - offset, (const unsigned char *)two->reduction.outputs[0] + span.begin,
                        span.end - span.begin);
         }
-        status = offset ? meet_hierarchical(two) : meet_after_links(two);
+        status = offset ? meet_host(two) : meet_after_links(two);
         for (int i = 0; !status && i < two->local; i++)
             memcpy((unsigned char *)two->reduction.outputs[i] + offset, place, size);
     }
     return status;
 }
 
-static ls_status reduce_staged(struct two_level *two) {
-    ls_status status = list_parts(two);
+static ls_status reduce_hosts_staged(struct two_level *two) {
+    ls_status status = list_host_parts(two);
     if (!status) status = fold_host(two);
     if (status) return status;
     two->reduction.folded = true;
@@ -220,14 +220,14 @@ static ls_status reduce_staged(struct two_level *two) {
 /* ---- the whole ---- */
 
 static ls_status reduce_in_host(struct two_level *two) {
-    bool small = is_small_hierarchical(two);
+    bool small = is_small_exchange(two);
     ls_shared_call_begin(&two->opened, two->shared, &two->call, ls_leaves_of_host(two->shared, &two->reduction));
     if (small) ls_leaves_copy_small(&two->opened, &two->reduction);
     ls_leaves_post(&two->opened, &two->reduction);
     ls_status status = ls_shared_call_open(&two->opened);
     if (status) return status;
-    if (small) return reduce_small(two);
-    return ls_shared_call_has_common_region(&two->opened) ? reduce_direct(two) : reduce_staged(two);
+    if (small) return reduce_hosts_small(two);
+    return ls_shared_call_has_common_region(&two->opened) ? reduce_hosts_direct(two) : reduce_hosts_staged(two);
 }
 
 ls_status ls_hierarchical(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction) {
@@ -241,5 +241,5 @@ ls_status ls_hierarchical(struct ls_group *group, const struct ls_call *call, co
     ls_schedule_reset(&group->schedule, reduction->first[reduction->size]);
     if (two.shared) return reduce_in_host(&two);
     ls_executor_begin(&group->executor, &group->schedule, &two.call);
-    return is_small_hierarchical(&two) ? reduce_small(&two) : exchange(&two);
+    return is_small_exchange(&two) ? reduce_hosts_small(&two) : exchange(&two);
 }

@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(size_t) == sizeof(int64_t), "counts travel as 64-bit numbers");
 
-static ls_status check_ragged(const char *name, ls_dtype dtype, const void *input, size_t count) {
+static ls_status check_input(const char *name, ls_dtype dtype, const void *input, size_t count) {
     ls_status status = ls_call_check_name(name);
     if (!status) status = ls_call_check_bytes(name, dtype, count);
     return !status && count && !input ? ls_call_missing_memory(name, "input") : status;
@@ -35,7 +35,7 @@ static ls_status make_output(const struct ls_group *group, const char *name, ls_
 }
 
 /* A rank that cannot go on between the two calls ends the group, since the others wait for it. */
-static ls_status finish_ragged(struct ls_group *group, ls_status status, void *made, void **output) {
+static ls_status give_output(struct ls_group *group, ls_status status, void *made, void **output) {
     if (status)
         ls_free(made);
     else
@@ -45,7 +45,7 @@ static ls_status finish_ragged(struct ls_group *group, ls_status status, void *m
 
 ls_status ls_ragged_all_gather(struct ls_group *group, const ls_all_gather_options *call) {
     void *made = NULL;
-    ls_status status = check_ragged(call->name, call->dtype, call->input, call->count);
+    ls_status status = check_input(call->name, call->dtype, call->input, call->count);
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) size_t *ones = list_of(group, 1), *found = list_of(group, 0);
     if (!ones || !found) return ls_call_finish(group, LS_RESOURCE_EXHAUSTED);
@@ -54,7 +54,7 @@ ls_status ls_ragged_all_gather(struct ls_group *group, const ls_all_gather_optio
     status = make_output(group, call->name, call->dtype, found, &made);
     if (!status) status = ls_group_all_gather(group, LS_ALL_GATHER(call->name, call->input, made, found, call->dtype));
     if (!status) memcpy(call->received, found, (size_t)ls_group_size(group) * sizeof(*found));
-    return finish_ragged(group, status, made, call->allocated);
+    return give_output(group, status, made, call->allocated);
 }
 
 ls_status ls_ragged_all_to_all(struct ls_group *group, const ls_all_to_all_options *call) {
@@ -62,7 +62,7 @@ ls_status ls_ragged_all_to_all(struct ls_group *group, const ls_all_to_all_optio
     size_t total = 0;
     ls_status status = ls_call_check_name(call->name);
     if (!status) status = ls_call_sum_counts(group, call->name, call->dtype, call->counts, &total);
-    if (!status) status = check_ragged(call->name, call->dtype, call->input, total);
+    if (!status) status = check_input(call->name, call->dtype, call->input, total);
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) size_t *ones = list_of(group, 1), *found = list_of(group, 0);
     if (!ones || !found) return ls_call_finish(group, LS_RESOURCE_EXHAUSTED);
@@ -73,13 +73,13 @@ ls_status ls_ragged_all_to_all(struct ls_group *group, const ls_all_to_all_optio
     const struct ls_all_to_all parts = {call->name, call->dtype, call->input, call->counts, made, found};
     if (!status) status = ls_group_all_to_all(group, &parts);
     if (!status) memcpy(call->received, found, (size_t)ls_group_size(group) * sizeof(*found));
-    return finish_ragged(group, status, made, call->allocated);
+    return give_output(group, status, made, call->allocated);
 }
 
 ls_status ls_ragged_broadcast(struct ls_group *group, const ls_broadcast_options *call) {
     bool gives = ls_group_rank(group) == call->root;
     size_t found = gives ? call->count : 0;
-    ls_status status = check_ragged(call->name, call->dtype, call->data, found);
+    ls_status status = check_input(call->name, call->dtype, call->data, found);
     if (!status) status = ls_group_broadcast(group, LS_BROADCAST(call->name, &found, 1, LS_INT64, call->root));
     if (status) return status;
     void *made = NULL;
@@ -90,5 +90,5 @@ ls_status ls_ragged_broadcast(struct ls_group *group, const ls_broadcast_options
     if (!status && gives && found) memcpy(made, call->data, bytes);
     if (!status) status = ls_group_broadcast(group, LS_BROADCAST(call->name, made, found, call->dtype, call->root));
     if (!status) *call->received = found;
-    return finish_ragged(group, status, made, call->allocated);
+    return give_output(group, status, made, call->allocated);
 }

@@ -118,7 +118,7 @@ enum ls_algorithm ls_tuner_algorithm(const struct ls_group *group, size_t elemen
 
 /* ---- measuring ---- */
 
-static ls_status reduce_tuner(struct ls_group *group, void *data, struct ls_all_reduce call) {
+static ls_status reduce_once(struct ls_group *group, void *data, struct ls_all_reduce call) {
     const void *input = data;
     call.inputs = &input;
     call.outputs = &data;
@@ -133,7 +133,7 @@ static ls_status agree(struct measurement *measurement, double *seconds) {
     measurement->group->config.algorithm = LS_ALGORITHM_AUTO;
     const struct ls_all_reduce call = {
         .name = "AUTO's measurement: times", .dtype = LS_FLOAT64, .op = LS_MAX, .count = 2};
-    ls_status status = reduce_tuner(measurement->group, times, call);
+    ls_status status = reduce_once(measurement->group, times, call);
     *seconds = times[0];
     measurement->elapsed = times[1];
     return status;
@@ -154,7 +154,7 @@ static ls_status repeat(struct measurement *measurement, enum ls_algorithm algor
     measurement->group->config.algorithm = algorithm;
     for (int i = 0; i < calls && !status; i++) {
         int64_t begun = ls_now();
-        status = reduce_tuner(measurement->group, measurement->data, call);
+        status = reduce_once(measurement->group, measurement->data, call);
         times[i] = ls_seconds_since(begun);
     }
     if (status) return status;
@@ -177,7 +177,7 @@ static ls_status measure_one(struct measurement *measurement, struct ls_choice_r
  * table change from row to row. behind counts rows in a row at which an algorithm took more than three times the best;
  * two of them leave it out of the larger sizes. Shared memory is never left out. A rival of it must take under half its
  * time. */
-static void choose_tuner(struct measurement *measurement, struct ls_choice_row *row, enum ls_algorithm before) {
+static void choose_fastest(struct measurement *measurement, struct ls_choice_row *row, enum ls_algorithm before) {
     row->best = row->microseconds[before] > 0 ? before : LS_ALGORITHM_AUTO;
     double least = row->microseconds[before] * (before == LS_ALGORITHM_SHARED ? HALF : CLEARLY);
     for (int i = 1; i < LS_ALGORITHM_COUNT; i++) {
@@ -231,7 +231,7 @@ static ls_status measure_rows(struct measurement *measurement) {
             if (is_candidate(measurement, (enum ls_algorithm)algorithm, row->bytes))
                 status = measure_one(measurement, row, (enum ls_algorithm)algorithm);
         if (status) break;
-        choose_tuner(measurement, row, best);
+        choose_fastest(measurement, row, best);
         best = row->best;
         choice->row_count = i + 1;
     }
@@ -249,7 +249,7 @@ static int count_rows(const struct ls_group *group) {
     return rows;
 }
 
-static ls_status measure_tuner(struct ls_group *group, struct ls_tuner_choice *choice, uint64_t topology) {
+static ls_status measure_all(struct ls_group *group, struct ls_tuner_choice *choice, uint64_t topology) {
     int rows = count_rows(group);
     size_t most = sizes[rows - 1];
     struct measurement measurement = {.group = group, .choice = choice, .started = ls_now(), .rows = rows};
@@ -275,7 +275,7 @@ static uint64_t topology_of(const struct ls_group *group) {
 }
 
 /* A positive number, equal for equal tables; 0 if there is no table of this topology. */
-static int32_t mark_of_tuner(const struct ls_tuner_choice *choice, uint64_t topology) {
+static int32_t mark_of_choice(const struct ls_tuner_choice *choice, uint64_t topology) {
     uint64_t digest = topology;
     if (!choice->row_count || choice->topology != topology) return 0;
     for (int i = 0; i < choice->row_count; i++) {
@@ -293,14 +293,14 @@ static int32_t mark_of_tuner(const struct ls_tuner_choice *choice, uint64_t topo
  * are the minimum and, with its sign turned, the maximum over ranks: one all-reduce tells that all marks are equal. A
  * mark is positive; 0 stands for no table and makes the minimum 0. */
 static ls_status all_have(struct ls_group *group, const struct ls_tuner_choice *choice, uint64_t topology, bool *have) {
-    int32_t mark = mark_of_tuner(choice, topology), ends[2] = {mark, -mark};
+    int32_t mark = mark_of_choice(choice, topology), ends[2] = {mark, -mark};
     const struct ls_all_reduce call = {.name = "AUTO's measurement: kept", .dtype = LS_INT32, .op = LS_MIN, .count = 2};
-    ls_status status = reduce_tuner(group, ends, call);
+    ls_status status = reduce_once(group, ends, call);
     *have = ends[0] > 0 && ends[0] == -ends[1];
     return status;
 }
 
-static void tell_tuner(const struct ls_group *group, const struct ls_tuner_choice *choice) {
+static void tell_choice(const struct ls_group *group, const struct ls_tuner_choice *choice) {
     char text[256] = "";
     for (int i = 0; i < choice->row_count; i++) {
         size_t length = strlen(text), room = sizeof(text) - length;
@@ -329,10 +329,10 @@ ls_status ls_tuner_measure(struct ls_group *group, struct ls_tuner_choice *choic
     bool have = false;
     group->choice = NULL; /* until all have the same */
     ls_status status = all_have(group, choice, topology, &have);
-    if (!status && !have) status = measure_tuner(group, choice, topology);
+    if (!status && !have) status = measure_all(group, choice, topology);
     if (status) return status;
     group->choice = choice;
-    if (!have) tell_tuner(group, choice);
+    if (!have) tell_choice(group, choice);
     return LS_OK;
 }
 

@@ -87,7 +87,7 @@ static void count_numbers(struct arrays *arrays) {
         go_on = ls_class_count_number(&arrays->source.whole, i / width, given->targets[i]);
 }
 
-static ls_status fill_arrays(struct arrays *arrays) {
+static ls_status fill_source(struct arrays *arrays) {
     const ls_arrays *given = &arrays->given;
     bool numbers = given->targets != NULL;
     size_t width;
@@ -114,7 +114,7 @@ ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_dataset_optio
     LS_NEED(dataset);
     struct arrays filled = {0};
     ls_status status = ls_options_copy("ls_arrays", &filled.given, sizeof(filled.given), arrays);
-    if (!status) status = fill_arrays(&filled);
+    if (!status) status = fill_source(&filled);
     if (status) return status;
     LS_NEW(struct arrays, made, "a dataset");
     *made = filled;

@@ -24,8 +24,8 @@ struct cached {
 
 /* The exchange from EMPTY to KEEPING chooses one writer. KEPT is stored with release order behind the copy, and read
  * with acquire order before it: who sees KEPT sees the whole example. */
-static void keep_cache(const struct cached *cached, int64_t index, const void *features,
-                       const struct ls_targets *targets) {
+static void keep_example(const struct cached *cached, int64_t index, const void *features,
+                         const struct ls_targets *targets) {
     unsigned char expected = EMPTY;
     if (!atomic_compare_exchange_strong(&cached->states[index], &expected, KEEPING)) return;
     memcpy(cached->features + (size_t)index * cached->example, features, cached->example);
@@ -51,7 +51,7 @@ static ls_status read_kept(const struct cached *cached, int64_t index, void *fea
     if (kept) return LS_OK;
     ls_status status = inner->bytes ? ls_source_bytes(inner, index, features, targets)
                                     : inner->ops->read(inner, index, features, targets);
-    if (!status) keep_cache(cached, index, features, targets);
+    if (!status) keep_example(cached, index, features, targets);
     return status;
 }
 

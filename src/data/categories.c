@@ -33,7 +33,7 @@ static void hash_again(struct ls_categories *categories) {
         categories->slots[find_slot(categories, categories->names[i])] = (int32_t)i;
 }
 
-static ls_status grow_categories(struct ls_categories *categories) {
+static ls_status grow_names(struct ls_categories *categories) {
     int64_t room = categories->room;
     if (categories->count < room) return LS_OK;
     ls_status status = LS_GROW(categories->names, room, categories->count + 1, FIRST_SLOTS / 2, "categories");
@@ -51,7 +51,7 @@ static ls_status grow_categories(struct ls_categories *categories) {
 ls_status ls_categories_add(struct ls_categories *categories, const char *word, int32_t *number) {
     *number = ls_categories_find(categories, word);
     if (*number >= 0) return LS_OK;
-    ls_status status = grow_categories(categories);
+    ls_status status = grow_names(categories);
     char *name = status ? NULL : ls_strdup(word);
     if (!name) return status ? status : ls_fail_memory("a category", strlen(word));
     *number = (int32_t)categories->count;

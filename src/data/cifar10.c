@@ -21,7 +21,7 @@ struct cifar10 {
     int64_t records[MAX_FILES]; /* in each file; the rest 0 */
 };
 
-static const uint8_t *find_record(const struct cifar10 *cifar10, int64_t index) {
+static const uint8_t *record_at(const struct cifar10 *cifar10, int64_t index) {
     int file = 0;
     while (index >= cifar10->records[file]) index -= cifar10->records[file++];
     return cifar10->files[file] + (size_t)index * LS_CIFAR10_RECORD;
@@ -29,7 +29,7 @@ static const uint8_t *find_record(const struct cifar10 *cifar10, int64_t index) 
 
 static ls_status bytes_of_cifar10(const struct ls_source *source, int64_t index, uint8_t *features,
                                   const struct ls_targets *targets) {
-    const uint8_t *record = find_record((const struct cifar10 *)source, index);
+    const uint8_t *record = record_at((const struct cifar10 *)source, index);
     *targets->labels = record[0];
     for (int channel = 0; channel < 3; channel++) {
         const uint8_t *plane = record + 1 + channel * LS_CIFAR10_PIXELS;

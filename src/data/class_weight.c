@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 /* The weight of class, or NULL if the list has none. */
-static const ls_class_weight *find_class_weight(const ls_class_weight *list, int64_t class) {
+static const ls_class_weight *find_weight(const ls_class_weight *list, int64_t class) {
     for (; list->label >= 0; list++)
         if (list->label == class) return list;
     return NULL;
@@ -26,7 +26,7 @@ ls_status ls_class_weight_check(const ls_class_weight *list, const ls_dataset *d
         if (!(at->weight >= 0 && isfinite(at->weight)))
             return ls_fail(LS_INVALID_ARGUMENT, "class_weight: the weight %g of class %d must be 0 or more",
                            (double)at->weight, at->label);
-        if (find_class_weight(list, at->label) != at)
+        if (find_weight(list, at->label) != at)
             return ls_fail(LS_INVALID_ARGUMENT, "class_weight: class %d is there twice", at->label);
     }
     return LS_OK;
@@ -45,7 +45,7 @@ static int64_t class_of(const struct ls_target_kind *kind, const struct ls_targe
 void ls_class_weight_apply(const ls_class_weight *list, const struct ls_target_kind *kind, int64_t rows,
                            const struct ls_targets *targets) {
     for (int64_t r = 0; r < rows; r++) {
-        const ls_class_weight *found = find_class_weight(list, class_of(kind, targets, r));
+        const ls_class_weight *found = find_weight(list, class_of(kind, targets, r));
         targets->weights[r] = found ? found->weight : 1;
     }
 }

@@ -101,7 +101,7 @@ int ls_dataset_threads(const ls_dataset *dataset) {
 }
 
 /* Checks that need both the source and the options. */
-static ls_status check_dataset(const ls_dataset *dataset) {
+static ls_status check_sizes(const ls_dataset *dataset) {
     const struct ls_source *source = dataset->source;
     int64_t total;
     if (source->count < 1) return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset holds no examples", source->kind);
@@ -185,7 +185,7 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     if (status) return status;
     made->source = *source;
     made->count = count_examples(*source, &made->options);
-    status = check_dataset(made);
+    status = check_sizes(made);
     if (!status) status = check_integers(made);
     if (!status) status = check_table(made);
     if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);

@@ -63,7 +63,7 @@ static ls_status take_weight(const char *name, const Ls__Example *message, struc
                    (long long)count);
 }
 
-static ls_status take_example(const char *name, const Ls__Example *message, struct ls_example *example) {
+static ls_status take_fields(const char *name, const Ls__Example *message, struct ls_example *example) {
     take_image(find_feature(message, "image", "image/encoded"), example);
     example->features = floats_of(find_feature(message, "features", "features"), &example->feature_count);
     if (example->features) example->dims = integers_of(find_feature(message, "shape", "shape"), &example->rank);
@@ -83,7 +83,7 @@ ls_status ls_example_parse(const char *name, const uint8_t *bytes, size_t size, 
     if (!message && short_of_memory) return ls_fail_memory(name, size);
     if (!message) return ls_fail(LS_DATA_LOSS, "%s is no tf.train.Example", name);
     read.message = message;
-    ls_status status = take_example(name, message, &read);
+    ls_status status = take_fields(name, message, &read);
     return LS_HAND_OVER(status, example, read, ls_example_free(&read));
 }
 
@@ -159,7 +159,7 @@ static void add_targets(struct parts *parts, const struct ls_example *example) {
     if (example->weight) add_floats(parts, weight, example->weight, 1, &parts->weight);
 }
 
-static void fill_example(struct parts *parts, const struct ls_example *example) {
+static void fill_parts(struct parts *parts, const struct ls_example *example) {
     ls__example__init(&parts->example);
     ls__features__init(&parts->features);
     parts->example.features = &parts->features;
@@ -171,7 +171,7 @@ static void fill_example(struct parts *parts, const struct ls_example *example) 
 
 ls_status ls_example_pack(const struct ls_example *example, uint8_t **bytes, size_t *size) {
     struct parts parts = {0};
-    fill_example(&parts, example);
+    fill_parts(&parts, example);
     size_t length = ls__example__get_packed_size(&parts.example);
     uint8_t *packed = ls_alloc(length);
     if (!packed) return ls_fail_memory("an Example", length);

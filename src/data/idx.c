@@ -79,7 +79,7 @@ ls_status ls_idx_parse(const char *name, const uint8_t *bytes, size_t size, stru
 }
 
 /* Reads as much as the header asks for, and one byte more if there is one. */
-static ls_status fill_idx(struct ls_reader *reader, const char *path) {
+static ls_status read_whole(struct ls_reader *reader, const char *path) {
     struct ls_idx header;
     size_t total;
     ls_status status = ls_reader_fill(reader, header_size(LS_IDX_MAX_RANK));
@@ -92,7 +92,7 @@ LS_CLEANER(free_reader, struct ls_reader *, ls_reader_free);
 ls_status ls_idx_read(const char *path, uint8_t **bytes, struct ls_idx *idx) {
     LS_CLEANUP(free_reader) struct ls_reader *reader = NULL;
     ls_status status = ls_reader_open(path, &reader);
-    if (!status) status = fill_idx(reader, path);
+    if (!status) status = read_whole(reader, path);
     if (!status) status = ls_idx_parse(path, ls_reader_bytes(reader), ls_reader_size(reader), idx);
     if (!status) *bytes = ls_reader_take(reader);
     return status;

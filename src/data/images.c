@@ -52,7 +52,7 @@ static ls_status read_images_example(const struct ls_source *source, int64_t ind
                                     &(struct ls_image_place){&source->shape, features});
 }
 
-static ls_status check_example(const struct ls_source *source, int64_t index) {
+static ls_status check_file(const struct ls_source *source, int64_t index) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size;
     ls_status status = ls_file_read(path_of_image(source, index), &bytes, &size);
@@ -79,19 +79,19 @@ static void free_images(struct ls_source *source) {
 static const struct ls_source_ops images_ops = {.read = read_images_example,
                                                 .free = free_images,
                                                 .encoded = read_images_encoded,
-                                                .check = check_example,
+                                                .check = check_file,
                                                 .class_name = class_images_name,
                                                 .file = file_of_images,
                                                 .targets = targets_of_image,
                                                 .path = path_of_image};
 
-static bool ends_with(const char *name, const char *const *ends) {
+static bool has_ending(const char *name, const char *const *ends) {
     while (*ends && !ls_files_has_ending(name, *ends)) ends++;
     return *ends;
 }
 
 bool ls_images_name(const char *name) {
-    return ends_with(name, (const char *const[]){".jpg", ".jpeg", ".png", NULL});
+    return has_ending(name, (const char *const[]){".jpg", ".jpeg", ".png", NULL});
 }
 
 ls_status ls_images_add_folder(struct ls_image_paths *paths, const char *folder, int depth) {
@@ -108,7 +108,7 @@ ls_status ls_images_add_folder(struct ls_image_paths *paths, const char *folder,
         if (image)
             status = ls_files_names_add(&paths->names, &paths->capacity, ls_reader_path_join(folder, files.names[i]));
         paths->others += !image;
-        paths->unread += ends_with(files.names[i], unread);
+        paths->unread += has_ending(files.names[i], unread);
     }
     for (int64_t i = 0; i < folders.count && !status; i++) {
         LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
@@ -237,7 +237,7 @@ static ls_status name_classes(struct images *images, const struct layout *layout
     return path ? ls_files_names_list(path, LS_NAMES_FOLDERS, &images->classes) : ls_fail_memory("a file name", 0);
 }
 
-static ls_status list_images(struct images *images, const char *folder, ls_split *split) {
+static ls_status list_examples(struct images *images, const char *folder, ls_split *split) {
     LS_CLEANUP(free_layout) struct layout layout = {0};
     bool there[LS_ROLES];
     ls_status status = find_layout(folder, &layout);
@@ -255,7 +255,7 @@ static ls_status list_images(struct images *images, const char *folder, ls_split
     return ls_fail(LS_NOT_FOUND, "folder '%s' holds no CLASS/NAME.jpg, .jpeg or .png", read);
 }
 
-static ls_status settle_images(struct images *images, const char *path, const ls_dataset_options *options) {
+static ls_status settle_shape(struct images *images, const char *path, const ls_dataset_options *options) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size;
     ls_status status = ls_file_read(path, &bytes, &size);
@@ -266,7 +266,7 @@ static ls_status settle_images(struct images *images, const char *path, const ls
 static ls_status find_first_shape(struct images *images, const ls_dataset_options *options) {
     ls_status status = LS_DATA_LOSS;
     for (int64_t i = 0; i < images->source.count && status == LS_DATA_LOSS; i++) {
-        status = settle_images(images, images->paths.names.names[i], options);
+        status = settle_shape(images, images->paths.names.names[i], options);
         if (options->damage == LS_DAMAGE_FAILS) break;
     }
     return status;
@@ -281,7 +281,7 @@ static ls_status find_shape(struct images *images, const ls_dataset_options *opt
     if (status || options->image_channels || images->source.shape.dims[2] != 1) return status;
     struct images other = *images;
     for (int64_t i = 0; i < count; i += step) {
-        if (settle_images(&other, images->paths.names.names[i], options) || other.source.shape.dims[2] == 1) continue;
+        if (settle_shape(&other, images->paths.names.names[i], options) || other.source.shape.dims[2] == 1) continue;
         ls_dataset_options colour = *options;
         colour.image_channels = (int)other.source.shape.dims[2];
         return find_first_shape(images, &colour);
@@ -300,9 +300,9 @@ static ls_status settle_all(struct images *images, const ls_dataset_options *opt
 }
 
 /* The split becomes the one that is read. */
-static ls_status open_images(struct ls_source **source, const char *folder, const ls_dataset_options *options) {
+static ls_status finish_dataset(struct ls_source **source, const char *folder, const ls_dataset_options *options) {
     struct images *images = (struct images *)*source;
-    ls_status status = list_images(images, folder, &images->source.split);
+    ls_status status = list_examples(images, folder, &images->source.split);
     return status ? status : settle_all(images, options);
 }
 
@@ -311,7 +311,7 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
     static const struct ls_source_start start = {.source = {.ops = &images_ops, .kind = "images", .slow = true},
                                                  .size = sizeof(struct images),
                                                  .folder = true,
-                                                 .open = open_images};
+                                                 .open = finish_dataset};
     return ls_source_open(&start, folder, options, dataset);
 }
 

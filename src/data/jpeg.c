@@ -40,7 +40,7 @@ static void emit(j_common_ptr jpeg, int level) {
     if (level < 0 && loses_pixels(jpeg->err->msg_code)) fail_call(jpeg);
 }
 
-static void say_nothing(j_common_ptr jpeg) {
+static void ignore_message(j_common_ptr jpeg) {
     (void)jpeg;
 }
 
@@ -48,7 +48,7 @@ static struct jpeg_error_mgr *handle(struct handler *handler) {
     (void)jpeg_std_error(&handler->manager);
     handler->manager.error_exit = fail_call;
     handler->manager.emit_message = emit;
-    handler->manager.output_message = say_nothing;
+    handler->manager.output_message = ignore_message;
     return &handler->manager;
 }
 
@@ -144,8 +144,8 @@ ls_status ls_jpeg_probe(const char *name, const uint8_t *bytes, size_t size, str
     return status;
 }
 
-static ls_status decode(struct decoder *decoder, const char *name, const uint8_t *bytes,
-                        const struct ls_image_wish *wish) {
+static ls_status decompress(struct decoder *decoder, const char *name, const uint8_t *bytes,
+                            const struct ls_image_wish *wish) {
     if (setjmp(decoder->handler.failed)) return fail_decoder(decoder, name);
     read_header(decoder, bytes);
     return read_pixels(decoder, wish) ? LS_OK : ls_fail_memory("an image", 0);
@@ -155,7 +155,7 @@ ls_status ls_jpeg_decode(const char *name, const uint8_t *bytes, size_t size, co
                          struct ls_image *image) {
     struct decoder decoder = {.size = size};
     decoder.jpeg.err = handle(&decoder.handler);
-    ls_status status = decode(&decoder, name, bytes, wish);
+    ls_status status = decompress(&decoder, name, bytes, wish);
     if (!status && decoder.jpeg.out_color_space == JCS_CMYK)
         convert_cmyk(&decoder.image, decoder.jpeg.saw_Adobe_marker);
     jpeg_destroy_decompress(&decoder.jpeg);

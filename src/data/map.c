@@ -33,7 +33,7 @@ static ls_status flip(const struct ls_stage *stage) {
 /* The part from (top, left) on; outside of the image there are zeros. A negative top or left stands for padding.
  * Columns [first, end) of the result lie in the image; the others keep the zeros of memset, and so do whole lines
  * outside. */
-static void cut_map(const struct ls_stage *stage, int64_t top, int64_t left) {
+static void cut_window(const struct ls_stage *stage, int64_t top, int64_t left) {
     int64_t height = stage->shape->dims[0], width = stage->shape->dims[1];
     size_t pixel = (size_t)stage->shape->dims[2] * stage->element, length = (size_t)stage->result->dims[1] * pixel;
     int64_t first = left < 0 ? -left : 0,
@@ -53,24 +53,25 @@ static ls_status random_crop(const struct ls_stage *stage) {
     int64_t padding = stage->map->padding;
     int64_t tops = stage->shape->dims[0] + 2 * padding - stage->result->dims[0] + 1;
     int64_t lefts = stage->shape->dims[1] + 2 * padding - stage->result->dims[1] + 1;
-    cut_map(stage, ls_stage_below(stage->random[0], tops) - padding, ls_stage_below(stage->random[1], lefts) - padding);
+    cut_window(stage, ls_stage_below(stage->random[0], tops) - padding,
+               ls_stage_below(stage->random[1], lefts) - padding);
     return LS_OK;
 }
 
 static ls_status central_crop(const struct ls_stage *stage) {
-    cut_map(stage, (stage->shape->dims[0] - stage->result->dims[0]) / 2,
-            (stage->shape->dims[1] - stage->result->dims[1]) / 2);
+    cut_window(stage, (stage->shape->dims[0] - stage->result->dims[0]) / 2,
+               (stage->shape->dims[1] - stage->result->dims[1]) / 2);
     return LS_OK;
 }
 
-LS_CLONES static void scale(const float *input, float factor, float offset, size_t count, float *output) {
+LS_CLONES static void scale_and_shift(const float *input, float factor, float offset, size_t count, float *output) {
     for (size_t i = 0; i < count; i++) output[i] = input[i] * factor + offset;
 }
 
 /* tf.image.random_brightness */
 static ls_status brightness(const struct ls_stage *stage) {
     float delta = (2 * ls_stage_uniform(stage->random[0]) - 1) * stage->map->amount;
-    scale(stage->input, 1, delta, (size_t)ls_shape_count(stage->shape), stage->output);
+    scale_and_shift(stage->input, 1, delta, (size_t)ls_shape_count(stage->shape), stage->output);
     return LS_OK;
 }
 
@@ -97,7 +98,8 @@ static ls_status normalise(const struct ls_stage *stage) {
 
 /* tf.keras.layers.Rescaling */
 static ls_status rescale(const struct ls_stage *stage) {
-    scale(stage->input, stage->map->amount, stage->map->offset, (size_t)ls_shape_count(stage->shape), stage->output);
+    scale_and_shift(stage->input, stage->map->amount, stage->map->offset, (size_t)ls_shape_count(stage->shape),
+                    stage->output);
     return LS_OK;
 }
 

@@ -29,7 +29,7 @@ void ls_mix_up_numbers(float weight, const float *first, const float *other, int
     blend(weight, first, other, count, mixed);
 }
 
-static ls_status add_class(float weight, int32_t label, int64_t classes, float *shares) {
+static ls_status add_share(float weight, int32_t label, int64_t classes, float *shares) {
     if (label < 0 || label >= classes)
         return ls_fail(LS_INVALID_ARGUMENT, "mix-up: label %d is none of %lld classes", label, (long long)classes);
     shares[label] += weight;
@@ -45,8 +45,8 @@ ls_status ls_mix_up_targets(float weight, const struct ls_target_kind *mixed_kin
         return LS_OK;
     }
     memset(mixed->numbers, 0, (size_t)width * sizeof(*mixed->numbers));
-    ls_status status = add_class(weight, *first->labels, width, mixed->numbers);
-    return status ? status : add_class(1 - weight, *other->labels, width, mixed->numbers);
+    ls_status status = add_share(weight, *first->labels, width, mixed->numbers);
+    return status ? status : add_share(1 - weight, *other->labels, width, mixed->numbers);
 }
 
 ls_status ls_mix_up_kind(const struct ls_target_kind *kind, int classes, struct ls_target_kind *mixed) {

@@ -127,7 +127,7 @@ static ls_status read_part(const char *folder, ls_split split, struct part part,
     return status;
 }
 
-static int count_classes(const struct ls_idx *labels) {
+static int count_labels(const struct ls_idx *labels) {
     int classes = LEAST_CLASSES;
     for (int64_t i = 0; i < labels->count; i++)
         if (labels->values[i] >= classes) classes = labels->values[i] + 1;
@@ -146,7 +146,7 @@ static ls_status open_mnist(struct ls_source **source, const char *folder, const
                        *split_names(split), (long long)labels);
     mnist->source.shape = LS_SHAPE(mnist->images.dims[1], mnist->images.dims[2], 1);
     mnist->pixels = (size_t)(mnist->source.shape.dims[0] * mnist->source.shape.dims[1]);
-    mnist->source.classes = count_classes(&mnist->labels);
+    mnist->source.classes = count_labels(&mnist->labels);
     mnist->source.count = images;
     return LS_OK;
 }

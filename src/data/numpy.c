@@ -60,7 +60,7 @@ static ls_status bytes_of_numpy(const struct ls_source *source, int64_t index, u
     return LS_OK;
 }
 
-static void free_arrays(struct ls_source *source) {
+static void free_numpy(struct ls_source *source) {
     struct arrays *arrays = (struct arrays *)source;
     ls_free(arrays->x_bytes);
     ls_free(arrays->y_bytes);
@@ -68,8 +68,7 @@ static void free_arrays(struct ls_source *source) {
     ls_free(arrays);
 }
 
-static const struct ls_source_ops numpy_ops = {
-    .read = read_numpy_example, .free = free_arrays, .bytes = bytes_of_numpy};
+static const struct ls_source_ops numpy_ops = {.read = read_numpy_example, .free = free_numpy, .bytes = bytes_of_numpy};
 
 /* The place of a split's arrays: members of an archive, or files of a folder. */
 struct place {
@@ -197,7 +196,7 @@ static ls_status take_labels(const struct place *place, struct arrays *arrays) {
     return status;
 }
 
-static void count_numbers(struct arrays *arrays) {
+static void count_file_numbers(struct arrays *arrays) {
     int64_t width = ls_target_width(&arrays->source.targets);
     bool go_on = true;
     for (int64_t i = 0; i < arrays->y.count && go_on; i++) {
@@ -215,7 +214,7 @@ static ls_status take_targets(const struct place *place, struct arrays *arrays) 
     kind->numbers = true;
     kind->shape = (ls_shape){y->shape.rank - 1, {0}};
     for (int i = 0; i < kind->shape.rank; i++) kind->shape.dims[i] = y->shape.dims[i + 1];
-    count_numbers(arrays);
+    count_file_numbers(arrays);
     if (y->count > 0) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "'%s': y_%s holds no numbers", place->path, place->split);
 }

@@ -69,7 +69,7 @@ static ls_status check_portions(const struct ls_pipeline_config *config) {
 }
 
 /* The meaning of auto_shard for this source and so many workers. */
-static ls_status find_shard(const struct ls_pipeline_config *config, ls_auto_shard *shard) {
+static ls_status choose_shard(const struct ls_pipeline_config *config, ls_auto_shard *shard) {
     const struct ls_source *source = config->dataset->source;
     ls_auto_shard asked = config->dataset->options.auto_shard;
     bool enough = source->files >= config->num_workers;
@@ -181,7 +181,7 @@ static ls_status make_plan(struct ls_pipeline *pipeline, const struct ls_pipelin
                                                .num_replicas = config->num_replicas,
                                                .num_workers = config->num_workers,
                                                .rule = rule};
-    ls_status status = find_shard(config, &pipeline->plan.shard);
+    ls_status status = choose_shard(config, &pipeline->plan.shard);
     if (!status) status = plan_rows(pipeline, config, examples, count);
     if (status || pipeline->plan.total > 0) return status;
     return ls_fail(LS_INVALID_ARGUMENT,
@@ -254,7 +254,7 @@ static ls_status make_ahead(struct ls_pipeline *pipeline, const struct ls_pipeli
     return ls_read_ahead_new(&config, &pipeline->ahead);
 }
 
-static ls_status fill_pipeline(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config) {
+static ls_status take_config(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config) {
     int64_t *examples = NULL, count = 0;
     pipeline->dataset = config->dataset;
     pipeline->class_weight = config->class_weight;
@@ -281,7 +281,7 @@ ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pip
     if (!status && config->class_weight) status = ls_class_weight_check(config->class_weight, config->dataset);
     if (status) return status;
     LS_NEW(struct ls_pipeline, made, "a pipeline");
-    status = fill_pipeline(made, config);
+    status = take_config(made, config);
     return LS_HAND_OVER(status, pipeline, made, ls_pipeline_free(made));
 }
 

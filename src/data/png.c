@@ -25,13 +25,13 @@ struct coder {
     char message[160];
 };
 
-static void fail_call(png_structp png, png_const_charp text) {
+static void fail_coding(png_structp png, png_const_charp text) {
     struct coder *coder = png_get_error_ptr(png);
     (void)snprintf(coder->message, sizeof(coder->message), "%s", text);
     longjmp(png_jmpbuf(png), 1);
 }
 
-static void say_nothing(png_structp png, png_const_charp text) {
+static void ignore_warning(png_structp png, png_const_charp text) {
     (void)png;
     (void)text;
 }
@@ -68,13 +68,13 @@ static ls_status fail_reading(const struct coder *coder, const char *name) {
 }
 
 static ls_status begin_reading(struct coder *coder) {
-    coder->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, coder, fail_call, say_nothing);
+    coder->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, coder, fail_coding, ignore_warning);
     coder->info = coder->png ? png_create_info_struct(coder->png) : NULL;
     return coder->info ? LS_OK : ls_fail_memory("a PNG decoder", 0);
 }
 
 /* After setjmp. */
-static void read_header(struct coder *coder) {
+static void read_info(struct coder *coder) {
     png_set_read_fn(coder->png, coder, give_bytes);
     png_set_user_limits(coder->png, LS_IMAGE_MAX_SIDE, LS_IMAGE_MAX_SIDE);
     png_read_info(coder->png, coder->info);
@@ -100,7 +100,7 @@ static void set_transformations(struct coder *coder, int channels) {
     png_read_update_info(png, coder->info);
 }
 
-static bool make_rows(struct coder *coder, size_t length) {
+static bool make_row_pointers(struct coder *coder, size_t length) {
     size_t height = (size_t)coder->image.height;
     if (!coder->image.pixels) coder->image.pixels = ls_alloc_array(height, length);
     coder->rows = ls_alloc_array(height, sizeof(*coder->rows));
@@ -110,18 +110,18 @@ static bool make_rows(struct coder *coder, size_t length) {
 }
 
 /* After setjmp: header and transformations. The bytes of a row. */
-static size_t prepare_png(struct coder *coder, int channels) {
-    read_header(coder);
+static size_t prepare_rows(struct coder *coder, int channels) {
+    read_info(coder);
     if (channels) coder->image.channels = channels;
     set_transformations(coder, coder->image.channels);
     return (size_t)coder->image.width * (size_t)coder->image.channels;
 }
 
-static ls_status decode(struct coder *coder, const char *name, int channels) {
+static ls_status decode_pixels(struct coder *coder, const char *name, int channels) {
     if (setjmp(png_jmpbuf(coder->png))) return fail_reading(coder, name);
-    size_t length = prepare_png(coder, channels);
+    size_t length = prepare_rows(coder, channels);
     if (png_get_rowbytes(coder->png, coder->info) != length) png_error(coder->png, "pixels of an unknown form");
-    if (!make_rows(coder, length)) return ls_fail_memory("an image", 0);
+    if (!make_row_pointers(coder, length)) return ls_fail_memory("an image", 0);
     png_read_image(coder->png, coder->rows);
     png_read_end(coder->png, NULL);
     return LS_OK;
@@ -129,7 +129,7 @@ static ls_status decode(struct coder *coder, const char *name, int channels) {
 
 static ls_status probe(struct coder *coder, const char *name) {
     if (setjmp(png_jmpbuf(coder->png))) return fail_reading(coder, name);
-    read_header(coder);
+    read_info(coder);
     return LS_OK;
 }
 
@@ -146,7 +146,7 @@ ls_status ls_png_decode(const char *name, const uint8_t *bytes, size_t size, con
                         struct ls_image *image) {
     struct coder coder = {.bytes = bytes, .size = size};
     ls_status status = begin_reading(&coder);
-    if (!status) status = decode(&coder, name, wish->channels);
+    if (!status) status = decode_pixels(&coder, name, wish->channels);
     png_destroy_read_struct(&coder.png, &coder.info, NULL);
     ls_free(coder.rows);
     return LS_HAND_OVER(status, image, coder.image, ls_free(coder.image.pixels));
@@ -168,9 +168,9 @@ static ls_status encode_png(struct coder *coder) {
 
 ls_status ls_png_encode(const struct ls_image *image, uint8_t **bytes, size_t *size) {
     struct coder coder = {.image = *image};
-    coder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &coder, fail_call, say_nothing);
+    coder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &coder, fail_coding, ignore_warning);
     coder.info = coder.png ? png_create_info_struct(coder.png) : NULL;
-    bool ready = coder.info && make_rows(&coder, (size_t)image->width * (size_t)image->channels);
+    bool ready = coder.info && make_row_pointers(&coder, (size_t)image->width * (size_t)image->channels);
     ls_status status = ready ? encode_png(&coder) : ls_fail_memory("a PNG encoder", 0);
     png_destroy_write_struct(&coder.png, &coder.info);
     ls_free(coder.rows);

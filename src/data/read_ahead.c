@@ -121,7 +121,7 @@ static ls_status read_row_of(const struct ls_read_ahead *ahead, const struct slo
 }
 
 /* With the monitor locked, as before and after. The first row that fails ends it. */
-static void read_some(struct reader *reader, const struct some *some, struct ls_read_buffers *kept) {
+static void read_slice(struct reader *reader, const struct some *some, struct ls_read_buffers *kept) {
     struct ls_read_ahead *ahead = reader->ahead;
     ls_status status = LS_OK;
     int64_t row = some->first;
@@ -135,7 +135,7 @@ static void read_some(struct reader *reader, const struct some *some, struct ls_
     rows_done(ahead, some);
 }
 
-static void release_read_ahead(struct ls_read_ahead *ahead) {
+static void release_slots(struct ls_read_ahead *ahead) {
     if (ahead->monitored) ls_monitor_destroy(&ahead->monitor);
     for (int i = 0; ahead->slots && i < ahead->config.steps; i++) {
         ls_free(ahead->slots[i].step.rows);
@@ -153,11 +153,11 @@ static void end_reader(struct ls_read_ahead *ahead) {
     ls_monitor_broadcast(&ahead->monitor);
     ls_monitor_unlock(&ahead->monitor);
     if (!last) return;
-    release_read_ahead(ahead);
+    release_slots(ahead);
     ls_dataset_free((ls_dataset *)dataset);
 }
 
-static void *read_rows(void *argument) {
+static void *run_reader(void *argument) {
     struct reader *reader = argument;
     struct ls_read_ahead *ahead = reader->ahead;
     struct ls_read_buffers kept = {0};
@@ -166,7 +166,7 @@ static void *read_rows(void *argument) {
     while (!ahead->ending) {
         struct some some;
         if (take_rows(ahead, &some))
-            read_some(reader, &some, &kept);
+            read_slice(reader, &some, &kept);
         else
             (void)ls_monitor_wait(&ahead->monitor, LS_NEVER);
     }
@@ -199,7 +199,7 @@ static ls_status allocate_features(struct ls_read_ahead *ahead) {
     return LS_OK;
 }
 
-static ls_status allocate_read_ahead(struct ls_read_ahead *ahead) {
+static ls_status allocate_slots(struct ls_read_ahead *ahead) {
     const struct ls_read_ahead_config *config = &ahead->config;
     ahead->slots = ls_alloc_array((size_t)config->steps, sizeof(*ahead->slots));
     if (!ahead->slots) return ls_fail_memory("batches", (size_t)config->steps * sizeof(struct slot));
@@ -219,7 +219,7 @@ static ls_status start_threads(struct ls_read_ahead *ahead) {
         ahead->running++;
         ls_monitor_unlock(&ahead->monitor);
         (void)snprintf(name, sizeof(name), "ls-data-%d", ahead->started);
-        status = ls_thread_start(&reader->thread, name, read_rows, reader);
+        status = ls_thread_start(&reader->thread, name, run_reader, reader);
         if (!status) ahead->started++;
         if (status) ahead->running--;
     }
@@ -231,7 +231,7 @@ ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls
     made->config = *config;
     made->elements = (size_t)ls_shape_count(&config->dataset->shape);
     made->example = made->elements * (config->dataset->table ? 1 : sizeof(float));
-    ls_status status = allocate_read_ahead(made);
+    ls_status status = allocate_slots(made);
     if (!status) status = start_threads(made);
     return LS_HAND_OVER(status, ahead, made, ls_read_ahead_free(made));
 }
@@ -255,7 +255,7 @@ void ls_read_ahead_free(struct ls_read_ahead *ahead) {
     if (ahead && ahead->pinned) ahead->config.memory.unpin(ahead->config.memory.context, ahead->features);
     if (!ahead || (ahead->monitored && !end_threads(ahead))) return;
     for (int i = 0; i < ahead->started; i++) (void)pthread_join(ahead->readers[i].thread, NULL);
-    release_read_ahead(ahead);
+    release_slots(ahead);
 }
 
 /* ---- Going from step to step ------------------------------------------------------------------------------------ */

@@ -38,7 +38,7 @@ ls_status ls_reader_open(const char *path, struct ls_reader **reader) {
 }
 
 /* Makes room for at least one more byte, and for no more than want in all. */
-static ls_status grow_reader(struct ls_reader *reader, uint64_t want) {
+static ls_status grow_bytes(struct ls_reader *reader, uint64_t want) {
     if (reader->size < reader->capacity) return LS_OK;
     if (reader->capacity > SIZE_MAX / 2) return ls_fail_memory(reader->path, reader->capacity);
     size_t capacity = reader->capacity ? 2 * reader->capacity : FIRST_CAPACITY;
@@ -81,7 +81,7 @@ static ls_status read_some(struct ls_reader *reader, uint64_t want) {
 
 ls_status ls_reader_fill(struct ls_reader *reader, uint64_t want) {
     while (reader->size < want && !reader->ended) {
-        ls_status status = grow_reader(reader, want);
+        ls_status status = grow_bytes(reader, want);
         if (!status) status = read_some(reader, want);
         if (status) return status;
     }

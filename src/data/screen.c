@@ -25,7 +25,7 @@ struct search {
 
 /* Damage is counted and the search goes on. Any other error, such as an unreadable disk, is no property of the example:
  * workers could differ in it, so it ends the search for all threads by moving next to the end. */
-static void note_screen(struct search *search, int64_t index, ls_status status) {
+static void note_example(struct search *search, int64_t index, ls_status status) {
     bool damage = status == LS_DATA_LOSS;
     ls_monitor_lock(&search->monitor);
     if (damage && index < search->first) {
@@ -43,7 +43,7 @@ static void *look_through(void *argument) {
     const struct ls_source *source = search->source;
     for (int64_t index; (index = atomic_fetch_add(&search->next, 1)) < search->count;) {
         ls_status status = source->ops->check(source, index);
-        if (status) note_screen(search, index, status);
+        if (status) note_example(search, index, status);
     }
     return NULL;
 }
@@ -61,7 +61,7 @@ static ls_status run_search(struct search *search, int threads) {
 }
 
 /* Keeps the others. */
-static ls_status leave_out(const struct search *search, struct ls_source **source) {
+static ls_status leave_out_damaged(const struct search *search, struct ls_source **source) {
     int64_t *kept = ls_alloc_array((size_t)search->count, sizeof(*kept)), count = 0;
     if (!kept) return ls_fail_memory("the numbers of the examples", (size_t)search->count * sizeof(*kept));
     for (int64_t i = 0; i < search->count; i++)
@@ -89,7 +89,7 @@ ls_status ls_source_screen(struct ls_source **source, int threads) {
     if (!status) {
         status = run_search(search, threads);
         ls_monitor_destroy(&search->monitor);
-        if (!status && search->first < search->count) status = leave_out(search, source);
+        if (!status && search->first < search->count) status = leave_out_damaged(search, source);
     }
     ls_free(search->damaged);
     ls_free(search);

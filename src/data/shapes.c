@@ -46,7 +46,7 @@ static int64_t sine(int64_t direction) {
     return sign * quarter[half <= 6 ? half : 12 - half];
 }
 
-static int brightness(const int *color) {
+static int brightness_of(const int *color) {
     return (299 * color[0] + 587 * color[1] + 114 * color[2]) / 1000;
 }
 
@@ -60,8 +60,9 @@ static void draw_colors(struct words *words, struct figure *figure) {
         draw_color(words, figure->ink);
         draw_color(words, figure->ground[0]);
         draw_color(words, figure->ground[1]);
-        int ink = brightness(figure->ink);
-        if (abs(ink - brightness(figure->ground[0])) > 60 && abs(ink - brightness(figure->ground[1])) > 60) return;
+        int ink = brightness_of(figure->ink);
+        if (abs(ink - brightness_of(figure->ground[0])) > 60 && abs(ink - brightness_of(figure->ground[1])) > 60)
+            return;
     }
 }
 

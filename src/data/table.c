@@ -133,7 +133,7 @@ static ls_status take_column(const struct opening *opening, struct ls_column *co
 }
 
 /* Marks the columns to leave out. */
-static ls_status leave_out(const struct opening *opening, bool *left_out) {
+static ls_status leave_out_columns(const struct opening *opening, bool *left_out) {
     const char *text = opening->options->without;
     struct ls_csv names;
     bool more = false;
@@ -173,7 +173,7 @@ static ls_status take_trained(struct opening *opening) {
     LS_CLEANUP(ls_free_pointer) bool *left_out = ls_alloc((size_t)opening->header.count);
     if (!left_out) return ls_fail_memory("columns", (size_t)opening->header.count);
     ls_status status = ls_transform_read(opening->options->transform, transform);
-    if (!status) status = leave_out(opening, left_out);
+    if (!status) status = leave_out_columns(opening, left_out);
     for (int64_t i = 0; !status && i < transform->count; i++) {
         const char *name = transform->columns[i].name;
         int32_t place = ls_categories_find(&opening->header, name);
@@ -204,7 +204,7 @@ static ls_status take_all(struct opening *opening) {
     LS_CLEANUP(ls_free_pointer) bool *left_out = ls_alloc(count);
     transform->columns = ls_alloc_array(count, sizeof(*transform->columns));
     if (!left_out || !transform->columns) return ls_fail_memory("columns", count * sizeof(*transform->columns));
-    ls_status status = leave_out(opening, left_out);
+    ls_status status = leave_out_columns(opening, left_out);
     if (!status && (opening->needs_target || opening->options->target)) status = take_target(opening, left_out);
     for (size_t i = 0; !status && i < count; i++)
         if (!left_out[i]) status = take_column(opening, &transform->columns[transform->count++], (int64_t)i);
@@ -308,7 +308,7 @@ static ls_status decide_types(const struct opening *opening) {
 }
 
 /* Mean and deviation of the examples that train. */
-static ls_status scale(const struct opening *opening) {
+static ls_status scale_columns(const struct opening *opening) {
     struct ls_transform *transform = &opening->table->transform;
     const struct ls_source *source = &opening->table->source;
     ls_dataset_options options = *opening->options;
@@ -323,7 +323,7 @@ static ls_status scale(const struct opening *opening) {
     return status;
 }
 
-static void describe_source(const struct opening *opening) {
+static void describe_opened(const struct opening *opening) {
     struct table *table = opening->table;
     const struct ls_column *target = &table->transform.target;
     int64_t width = 0;
@@ -347,8 +347,8 @@ static ls_status read_columns(struct opening *opening) {
     for (int64_t i = 0; !status && !trained && (column = column_at(opening, i)); i++)
         status = ls_column_end(column, opening->path, opening->rows, column == &opening->table->transform.target);
     if (status) return status;
-    describe_source(opening);
-    if (!trained) status = scale(opening);
+    describe_opened(opening);
+    if (!trained) status = scale_columns(opening);
     return status ? status : ls_transform_write(&opening->table->transform, &opening->table->text);
 }
 

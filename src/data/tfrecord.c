@@ -226,7 +226,7 @@ static bool is_chosen(const char *name, const bool there[LS_ROLES], ls_split spl
 }
 
 /* Of a file: its name, and how many records it has. */
-static void add_name(struct ls_digest *digest, const char *name, const struct shard *shard) {
+static void digest_shard(struct ls_digest *digest, const char *name, const struct shard *shard) {
     int64_t count = ls_record_file_count(shard->file);
     ls_digest_add(digest, name, strlen(name) + 1);
     ls_digest_add(digest, &count, sizeof(count));
@@ -254,7 +254,7 @@ static ls_status open_shards(struct records *records, const char *folder, const 
         LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, names.names[i]);
         if (!path) return ls_fail_memory("a file name", 0);
         status = open_shard(records, path, options->damage == LS_DAMAGE_SKIPPED);
-        if (!status) add_name(digest, names.names[i], &records->shards[records->shard_count - 1]);
+        if (!status) digest_shard(digest, names.names[i], &records->shards[records->shard_count - 1]);
     }
     if (status || records->source.count) return status ? status : ls_digest_hex(digest, records->source.names_sha256);
     return ls_fail(LS_NOT_FOUND, "folder '%s' has no records in files NAME.tfrecord of the %s split", folder,
@@ -326,7 +326,7 @@ static ls_status settle_targets(const struct entry *entry, struct ls_target_kind
     return kind->numbers ? read_shape(entry, &extents, &kind->shape) : LS_OK;
 }
 
-static ls_status settle_tfrecord(struct records *records, int64_t index, const ls_dataset_options *options) {
+static ls_status settle_record(struct records *records, int64_t index, const ls_dataset_options *options) {
     LS_CLEANUP(close_entry) struct entry entry = {0};
     struct ls_source *source = &records->source;
     ls_status status = open_entry(records, index, &entry);
@@ -343,10 +343,10 @@ static ls_status settle_tfrecord(struct records *records, int64_t index, const l
 }
 
 /* Finds kind and size of the examples. They are those of the first example that will be left. */
-static ls_status find_shape(struct records *records, const ls_dataset_options *options) {
+static ls_status find_record_shape(struct records *records, const ls_dataset_options *options) {
     ls_status status = LS_DATA_LOSS;
     for (int64_t i = 0; i < records->source.count && status == LS_DATA_LOSS; i++) {
-        status = settle_tfrecord(records, i, options);
+        status = settle_record(records, i, options);
         if (options->damage == LS_DAMAGE_FAILS) break;
     }
     return status;
@@ -359,7 +359,7 @@ static ls_status open_tfrecord(struct ls_source **source, const char *folder, co
     if (status) return status;
     records->source.files = records->shard_count;
     records->source.classes = records->classes.count ? (int)records->classes.count : LS_MAX_CLASSES;
-    status = find_shape(records, options);
+    status = find_record_shape(records, options);
     if (!status && records->source.targets.numbers) records->source.classes = 0;
     return status || records->classes.count || !records->source.classes ? status : count_classes(records, folder);
 }

@@ -20,7 +20,7 @@ static void put_column(FILE *out, const struct ls_column *column, bool scaled) {
     (void)fputs(column->words ? "]}" : "}", out);
 }
 
-static void put_transform(FILE *out, const struct ls_transform *transform) {
+static void put_columns(FILE *out, const struct ls_transform *transform) {
     (void)fputs("{\"columns\": [", out);
     for (int64_t i = 0; i < transform->count; i++) {
         if (i) (void)fputs(", ", out);
@@ -37,21 +37,21 @@ static void put_transform(FILE *out, const struct ls_transform *transform) {
 ls_status ls_transform_write(const struct ls_transform *transform, char **text) {
     struct ls_text made;
     FILE *out = ls_text_open(&made, 1);
-    if (out) put_transform(out, transform);
+    if (out) put_columns(out, transform);
     return ls_text_close(&made, LS_OK, "a transform", text);
 }
 
-static ls_status fail_transform(const char *what) {
+static ls_status fail_parse(const char *what) {
     return ls_fail(LS_INVALID_ARGUMENT, "transform: %s; it is what ls_dataset_transform gives", what);
 }
 
 static ls_status read_categories(const cJSON *list, struct ls_column *column) {
     const cJSON *item;
-    ls_status status = cJSON_GetArraySize(list) ? LS_OK : fail_transform("categories are empty");
+    ls_status status = cJSON_GetArraySize(list) ? LS_OK : fail_parse("categories are empty");
     column->words = true;
     cJSON_ArrayForEach(item, list) {
         int32_t number;
-        if (!status && !cJSON_IsString(item)) status = fail_transform("a category is no text");
+        if (!status && !cJSON_IsString(item)) status = fail_parse("a category is no text");
         if (!status) status = ls_categories_add(&column->categories, item->valuestring, &number);
     }
     return status;
@@ -62,14 +62,14 @@ static ls_status read_column(const cJSON *object, bool scaled, struct ls_column 
     const cJSON *mean = cJSON_GetObjectItemCaseSensitive(object, "mean");
     const cJSON *deviation = cJSON_GetObjectItemCaseSensitive(object, "deviation");
     const cJSON *categories = cJSON_GetObjectItemCaseSensitive(object, "categories");
-    if (!cJSON_IsString(name)) return fail_transform("a column has no name");
+    if (!cJSON_IsString(name)) return fail_parse("a column has no name");
     column->name = ls_strdup(name->valuestring);
     if (!column->name) return ls_fail_memory("a column", 1);
     if (cJSON_IsArray(categories)) return read_categories(categories, column);
     if (!scaled) return LS_OK;
     if (!cJSON_IsNumber(mean) || !cJSON_IsNumber(deviation) || !isfinite(mean->valuedouble) ||
         !(deviation->valuedouble > 0) || !isfinite(deviation->valuedouble))
-        return fail_transform("a column has no mean and deviation");
+        return fail_parse("a column has no mean and deviation");
     column->mean = mean->valuedouble;
     column->deviation = deviation->valuedouble;
     return LS_OK;
@@ -79,7 +79,7 @@ static ls_status read_object(const cJSON *object, struct ls_transform *transform
     const cJSON *columns = cJSON_GetObjectItemCaseSensitive(object, "columns"), *item;
     const cJSON *target = cJSON_GetObjectItemCaseSensitive(object, "target");
     int count = cJSON_IsArray(columns) ? cJSON_GetArraySize(columns) : 0;
-    if (!count) return fail_transform("it has no columns");
+    if (!count) return fail_parse("it has no columns");
     transform->columns = ls_alloc_array((size_t)count, sizeof(*transform->columns));
     if (!transform->columns) return ls_fail_memory("columns", (size_t)count * sizeof(*transform->columns));
     ls_status status = LS_OK;
@@ -92,7 +92,7 @@ static ls_status read_object(const cJSON *object, struct ls_transform *transform
 ls_status ls_transform_read(const char *text, struct ls_transform *transform) {
     LS_PLAIN;
     cJSON *object = cJSON_Parse(text);
-    ls_status status = object ? read_object(object, transform) : fail_transform("it is no JSON");
+    ls_status status = object ? read_object(object, transform) : fail_parse("it is no JSON");
     cJSON_Delete(object);
     return status;
 }

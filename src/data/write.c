@@ -29,8 +29,8 @@ bool ls_write_is_image(const struct ls_write *write) {
            shape->dims[1] <= LS_IMAGE_MAX_SIDE;
 }
 
-static ls_status encode_write(const struct ls_write *write, uint8_t **bytes, size_t *size,
-                              const struct ls_targets *targets) {
+static ls_status encode_next(const struct ls_write *write, uint8_t **bytes, size_t *size,
+                             const struct ls_targets *targets) {
     const struct ls_source *source = write->dataset->source;
     size_t count = (size_t)ls_shape_count(&source->shape);
     LS_CLEANUP(ls_free_pointer) float *features = ls_alloc_array(count, sizeof(*features));
@@ -50,7 +50,7 @@ ls_status ls_write_encode(const struct ls_write *write, uint8_t **bytes, size_t 
     const struct ls_source *source = write->dataset->source;
     char shape[128];
     if (write->copy) return source->ops->encoded(source, write->next, bytes, size, targets);
-    if (ls_write_is_image(write)) return encode_write(write, bytes, size, targets);
+    if (ls_write_is_image(write)) return encode_next(write, bytes, size, targets);
     ls_shape_text(&source->shape, shape, sizeof(shape));
     return ls_fail(LS_UNIMPLEMENTED, "examples of shape %s are no images of 1 or 3 channels", shape);
 }

@@ -25,15 +25,15 @@ static ls_status format_folder(const struct ls_write *write, int label, char pat
                               : ls_fail(LS_INVALID_ARGUMENT, "the path of folder '%s' is too long", write->folder);
 }
 
-static ls_status check_targets(const struct ls_target_kind *kind) {
+static ls_status check_target_kind(const struct ls_target_kind *kind) {
     if (!kind->numbers && !kind->weighted) return LS_OK;
     return ls_fail(LS_UNIMPLEMENTED, "%s have no place in a folder each class: write npz or tfrecord",
                    kind->numbers ? "targets that are numbers" : "sample weights");
 }
 
-static ls_status begin_write_folder(struct ls_write *write) {
+static ls_status begin_folder(struct ls_write *write) {
     char path[PATH_SIZE];
-    ls_status status = check_targets(&write->dataset->source->targets);
+    ls_status status = check_target_kind(&write->dataset->source->targets);
     for (int label = -1; label < write->dataset->source->classes && !status; label++) {
         status = format_folder(write, label, path);
         if (!status) status = ls_files_folder_make(path);
@@ -41,7 +41,7 @@ static ls_status begin_write_folder(struct ls_write *write) {
     return status;
 }
 
-static ls_status add_write_folder(struct ls_write *write) {
+static ls_status add_to_folder(struct ls_write *write) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     char folder[PATH_SIZE], path[PATH_SIZE + 64];
     size_t size;
@@ -54,4 +54,4 @@ static ls_status add_write_folder(struct ls_write *write) {
     return ls_file_write(path, bytes, size);
 }
 
-const struct ls_write_ops ls_write_folder = {begin_write_folder, add_write_folder, NULL};
+const struct ls_write_ops ls_write_folder = {begin_folder, add_to_folder, NULL};

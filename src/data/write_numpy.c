@@ -22,7 +22,7 @@ struct arrays {
     int64_t *labels;       /* owns: all.labels as they are written; NULL for numbers */
 };
 
-static ls_status begin_write_numpy(struct ls_write *write) {
+static ls_status begin_arrays(struct ls_write *write) {
     const struct ls_source *source = write->dataset->source;
     struct arrays *arrays = ls_alloc(sizeof(*arrays));
     size_t count = (size_t)write->dataset->count;
@@ -39,7 +39,7 @@ static ls_status begin_write_numpy(struct ls_write *write) {
     return ls_fail_memory("the arrays", count * arrays->elements * arrays->item);
 }
 
-static ls_status add_write_numpy(struct ls_write *write) {
+static ls_status add_to_arrays(struct ls_write *write) {
     const struct ls_source *source = write->dataset->source;
     struct arrays *arrays = write->state;
     uint8_t *to = arrays->x + (size_t)write->done * arrays->elements * arrays->item;
@@ -117,7 +117,7 @@ static ls_status write_arrays(const struct ls_write *write, const struct arrays 
     return status;
 }
 
-static ls_status end_write_numpy(struct ls_write *write, ls_status status) {
+static ls_status end_arrays(struct ls_write *write, ls_status status) {
     struct arrays *arrays = write->state;
     if (!arrays) return status;
     if (!status) status = write_arrays(write, arrays);
@@ -129,4 +129,4 @@ static ls_status end_write_numpy(struct ls_write *write, ls_status status) {
     return status;
 }
 
-const struct ls_write_ops ls_write_arrays = {begin_write_numpy, add_write_numpy, end_write_numpy};
+const struct ls_write_ops ls_write_arrays = {begin_arrays, add_to_arrays, end_arrays};

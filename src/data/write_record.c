@@ -32,7 +32,7 @@ static ls_status open_write_record_file(struct output *output) {
     return ls_fail_errno("write", output->path);
 }
 
-static ls_status open_shard(const struct ls_write *write, struct output *output) {
+static ls_status create_shard(const struct ls_write *write, struct output *output) {
     const char *name = write->options.name ? write->options.name : write->dataset->source->kind;
     int length = snprintf(output->path, sizeof(output->path), "%s/%s-%s.tfrecord-%05d-of-%05d", write->folder, name,
                           write->split, output->shard, write->options.shards);
@@ -55,7 +55,7 @@ static ls_status write_class_names(const struct ls_write *write, struct output *
     return status ? status : closed;
 }
 
-static ls_status begin_write_record(struct ls_write *write) {
+static ls_status begin_shards(struct ls_write *write) {
     LS_NEW(struct output, output, "a writer");
     write->state = output;
     output->images = write->copy || (write->dataset->source->bytes && ls_write_is_image(write)) ||
@@ -95,31 +95,31 @@ static ls_status make_example(const struct ls_write *write, uint8_t **bytes, con
 }
 
 /* Goes on to the shard that the next example belongs to. */
-static ls_status find_shard(const struct ls_write *write, struct output *output) {
+static ls_status turn_to_shard(const struct ls_write *write, struct output *output) {
     while (output->shard < 0 || write->done >= write->dataset->count * (output->shard + 1) / write->options.shards) {
         ls_status status = close_shard(output);
         output->shard++;
-        if (!status) status = open_shard(write, output);
+        if (!status) status = create_shard(write, output);
         if (status) return status;
     }
     return LS_OK;
 }
 
-static ls_status add_write_record(struct ls_write *write) {
+static ls_status add_to_shard(struct ls_write *write) {
     struct output *output = write->state;
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     LS_CLEANUP(ls_free_pointer) uint8_t *packed = NULL;
     LS_CLEANUP(ls_targets_free) struct ls_targets targets = {0};
     struct ls_example example = {0};
     size_t size;
-    ls_status status = find_shard(write, output);
+    ls_status status = turn_to_shard(write, output);
     if (!status) status = ls_targets_new(&write->dataset->source->targets, 1, &targets);
     if (!status) status = make_example(write, &bytes, &targets, &example);
     if (!status) status = ls_example_pack(&example, &packed, &size);
     return status ? status : ls_record_frame_write(output->file, output->path, packed, size);
 }
 
-static ls_status end_write_record(struct ls_write *write, ls_status status) {
+static ls_status end_shards(struct ls_write *write, ls_status status) {
     struct output *output = write->state;
     if (!output) return status;
     ls_status closed = close_shard(output);
@@ -127,4 +127,4 @@ static ls_status end_write_record(struct ls_write *write, ls_status status) {
     return status ? status : closed;
 }
 
-const struct ls_write_ops ls_write_records = {begin_write_record, add_write_record, end_write_record};
+const struct ls_write_ops ls_write_records = {begin_shards, add_to_shard, end_shards};

@@ -32,7 +32,7 @@ static uint64_t get(const uint8_t *bytes, size_t at, int size) {
     return value;
 }
 
-static void put_zip(uint8_t *bytes, size_t at, int size, uint64_t value) {
+static void put_little_endian(uint8_t *bytes, size_t at, int size, uint64_t value) {
     for (int i = 0; i < size; i++) bytes[at + (size_t)i] = (uint8_t)(value >> 8 * i);
 }
 
@@ -258,17 +258,17 @@ ls_status ls_zip_read(const struct ls_zip *archive, const char *name, uint8_t **
 /* Writes the 26 bytes that local headers and the directory have in common, from the version on. */
 static void put_common(uint8_t *at, const struct ls_zip_file *file, uint32_t crc) {
     size_t size = file->sizes[0] + file->sizes[1];
-    put_zip(at, 0, 2, 20);
-    put_zip(at, 8, 2, 0x21); /* 1 January 1980: the same bytes at every writing */
-    put_zip(at, 10, 4, crc);
-    put_zip(at, 14, 4, size);
-    put_zip(at, 18, 4, size);
-    put_zip(at, 22, 2, strlen(file->name));
+    put_little_endian(at, 0, 2, 20);
+    put_little_endian(at, 8, 2, 0x21); /* 1 January 1980: the same bytes at every writing */
+    put_little_endian(at, 10, 4, crc);
+    put_little_endian(at, 14, 4, size);
+    put_little_endian(at, 18, 4, size);
+    put_little_endian(at, 22, 2, strlen(file->name));
 }
 
 static bool write_local(FILE *out, const struct ls_zip_file *file, uint32_t crc) {
     uint8_t header[LOCAL_SIZE] = {0};
-    put_zip(header, 0, 4, LOCAL_MAGIC);
+    put_little_endian(header, 0, 4, LOCAL_MAGIC);
     put_common(header + 4, file, crc);
     size_t length = strlen(file->name);
     bool good = fwrite(header, 1, LOCAL_SIZE, out) == LOCAL_SIZE && fwrite(file->name, 1, length, out) == length;
@@ -279,10 +279,10 @@ static bool write_local(FILE *out, const struct ls_zip_file *file, uint32_t crc)
 
 static bool write_central(FILE *out, const struct ls_zip_file *file, uint32_t crc, size_t offset) {
     uint8_t header[CENTRAL_SIZE] = {0};
-    put_zip(header, 0, 4, CENTRAL_MAGIC);
-    put_zip(header, 4, 2, 20);
+    put_little_endian(header, 0, 4, CENTRAL_MAGIC);
+    put_little_endian(header, 4, 2, 20);
     put_common(header + 6, file, crc);
-    put_zip(header, 42, 4, offset);
+    put_little_endian(header, 42, 4, offset);
     size_t length = strlen(file->name);
     return fwrite(header, 1, CENTRAL_SIZE, out) == CENTRAL_SIZE && fwrite(file->name, 1, length, out) == length;
 }
@@ -309,11 +309,11 @@ static bool write_all(FILE *out, const struct ls_zip_file *files, size_t count, 
         directory += CENTRAL_SIZE + strlen(files[i].name);
     }
     uint8_t end[END_SIZE] = {0};
-    put_zip(end, 0, 4, END_MAGIC);
-    put_zip(end, 8, 2, (uint64_t)count);
-    put_zip(end, 10, 2, (uint64_t)count);
-    put_zip(end, 12, 4, directory);
-    put_zip(end, 16, 4, at);
+    put_little_endian(end, 0, 4, END_MAGIC);
+    put_little_endian(end, 8, 2, (uint64_t)count);
+    put_little_endian(end, 10, 2, (uint64_t)count);
+    put_little_endian(end, 12, 4, directory);
+    put_little_endian(end, 16, 4, at);
     return good && fwrite(end, 1, END_SIZE, out) == END_SIZE;
 }
 

@@ -36,7 +36,7 @@ __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...
 /* ---- the driver ---- */
 
 /* A function of the driver, or NULL. POSIX promises that this cast works. */
-static void find_gpu(void *library, const char *name, void *function) {
+static void find_symbol(void *library, const char *name, void *function) {
     void *symbol = dlsym(library, name);
     memcpy(function, &symbol, sizeof(symbol));
 }
@@ -52,8 +52,8 @@ static bool driver_answers(void) {
         refuse("no GPU driver answers: %s", dlerror());
         return false;
     }
-    find_gpu(driver, "cuInit", &start), find_gpu(driver, "cuDeviceGetCount", &count);
-    find_gpu(driver, "cuGetErrorString", &explain);
+    find_symbol(driver, "cuInit", &start), find_symbol(driver, "cuDeviceGetCount", &count);
+    find_symbol(driver, "cuGetErrorString", &explain);
     int error = start && count ? start(0) : -1;
     if (!error) error = count(&devices);
     if (!error && devices > 0) return true;
@@ -67,7 +67,7 @@ static bool driver_answers(void) {
 static void use(const char *path, void *module) {
     ls_plugin_entry_fn *enter;
     const char *why = "it does not say why";
-    find_gpu(module, LS_PLUGIN_ENTRY, &enter);
+    find_symbol(module, LS_PLUGIN_ENTRY, &enter);
     if (!enter) {
         refuse("the plugin %s has no function " LS_PLUGIN_ENTRY, path);
         return;
@@ -83,7 +83,7 @@ static void use(const char *path, void *module) {
         found.plugin = plugin;
 }
 
-static void load(const char *path) {
+static void load_plugin(const char *path) {
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module)
         use(path, module);
@@ -111,7 +111,7 @@ static bool find_plugin(char *path, size_t size) {
     return false;
 }
 
-static void look_gpu(void) {
+static void look_for_plugin(void) {
     char path[4096];
     struct ls_settings settings;
     if (ls_settings_read(&settings)) {
@@ -123,15 +123,15 @@ static void look_gpu(void) {
     found.expected = *settings.plugin || driver_answers();
     if (!found.expected) return;
     if (*settings.plugin)
-        load(settings.plugin);
+        load_plugin(settings.plugin);
     else if (find_plugin(path, sizeof(path)))
-        load(path);
+        load_plugin(path);
     else
         refuse("there is a GPU driver, but %s is not there (built without CUDA?)", path);
 }
 
 static const struct ls_plugin *plugin(void) {
-    (void)pthread_once(&once, look_gpu);
+    (void)pthread_once(&once, look_for_plugin);
     return found.plugin;
 }
 

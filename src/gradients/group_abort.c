@@ -45,8 +45,8 @@ static bool await_end(struct ending *ending) {
     return done;
 }
 
-static bool start_group_abort(const struct ls_device_group_ops *ops, struct ls_device_group *group, pthread_t *thread,
-                              struct ending **ending) {
+static bool start_ending(const struct ls_device_group_ops *ops, struct ls_device_group *group, pthread_t *thread,
+                         struct ending **ending) {
     struct ending *made = ls_alloc(sizeof(*made));
     if (!made) return false;
     made->ops = ops;
@@ -66,7 +66,7 @@ static bool start_group_abort(const struct ls_device_group_ops *ops, struct ls_d
 bool ls_group_abort(const struct ls_device_group_ops *ops, struct ls_device_group *group) {
     struct ending *ending;
     pthread_t thread;
-    if (!start_group_abort(ops, group, &thread, &ending)) { /* there is no other way */
+    if (!start_ending(ops, group, &thread, &ending)) { /* there is no other way */
         ops->abort(group);
         return true;
     }

@@ -15,7 +15,7 @@ static int mark_of_host_staging(size_t number) {
     return (int)(number % LS_DEVICE_MARKS);
 }
 
-static size_t bytes_of_host_staging(const struct ls_bucket *range) {
+static size_t bytes_of_range(const struct ls_bucket *range) {
     return (range->end - range->begin) * sizeof(float);
 }
 
@@ -24,7 +24,7 @@ static size_t bytes_of_host_staging(const struct ls_bucket *range) {
 ls_status ls_host_staging_send(const struct ls_host_staging *route, size_t number, const struct ls_bucket *range) {
     if (is_direct(route)) return LS_OK;
     return route->device->ops->queue->send(route->device, mark_of_host_staging(number), route->host + range->begin,
-                                           route->gradients + range->begin, bytes_of_host_staging(range));
+                                           route->gradients + range->begin, bytes_of_range(range));
 }
 
 struct sending {
@@ -50,7 +50,7 @@ ls_status ls_host_staging_arrive(const struct ls_host_staging *route, size_t num
 ls_status ls_host_staging_return(const struct ls_host_staging *route, const struct ls_bucket *range) {
     if (is_direct(route)) return LS_OK;
     return route->device->ops->queue->receive(route->device, route->gradients + range->begin,
-                                              route->host + range->begin, bytes_of_host_staging(range));
+                                              route->host + range->begin, bytes_of_range(range));
 }
 
 ls_status ls_host_staging_settle(const struct ls_host_staging *route) {

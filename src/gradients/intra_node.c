@@ -55,7 +55,7 @@ struct part {
 typedef ls_status part_fn(struct ls_intra_node *node, const struct part *part);
 
 /* The begin of the i-th part of a bucket. */
-static size_t cut_intra_node(const struct ls_bucket *range, int i, int parts) {
+static size_t begin_of_part(const struct ls_bucket *range, int i, int parts) {
     size_t at = range->begin + (range->end - range->begin) * (size_t)i / (size_t)parts;
     if (i == 0 || i == parts) return at;
     at = at / LINE * LINE;
@@ -70,8 +70,8 @@ static ls_status for_parts_of_group(struct ls_intra_node *node, size_t bucket, i
     ls_status status = LS_OK;
     for (int i = 0; !status && i < parts; i++) {
         const struct part part = {.bucket = bucket,
-                                  .begin = cut_intra_node(&node->buckets[bucket], i, parts),
-                                  .end = cut_intra_node(&node->buckets[bucket], i + 1, parts),
+                                  .begin = begin_of_part(&node->buckets[bucket], i, parts),
+                                  .end = begin_of_part(&node->buckets[bucket], i + 1, parts),
                                   .group = group,
                                   .first = first,
                                   .count = count,
@@ -96,7 +96,7 @@ static const struct ls_device_queue_ops *queue_of(const struct ls_intra_node *no
     return device_of(node, local)->ops->queue;
 }
 
-static size_t bytes_of_intra_node(const struct part *part) {
+static size_t bytes_of_part(const struct part *part) {
     return (part->end - part->begin) * sizeof(float);
 }
 
@@ -124,7 +124,7 @@ static float *slot_of(const struct folding *folding, int slot) {
 }
 
 /* The address of a replica's part on the owner's device: its own place, or the slot that it is copied to. */
-static float *take_intra_node(struct folding *folding, int local, int slot) {
+static float *take_sum(struct folding *folding, int local, int slot) {
     const struct ls_intra_node *node = folding->node;
     const struct part *part = folding->part;
     float *from = node->gradients[local] + part->begin;
@@ -133,7 +133,7 @@ static float *take_intra_node(struct folding *folding, int local, int slot) {
     if (!folding->status)
         folding->status = queue_of(node, part->owner)
                               ->fetch(device_of(node, part->owner), to, device_of(node, local),
-                                      mark_of_intra_node(part->bucket, GIVEN), from, bytes_of_intra_node(part));
+                                      mark_of_intra_node(part->bucket, GIVEN), from, bytes_of_part(part));
     return to;
 }
 
@@ -143,7 +143,7 @@ static float *take_intra_node(struct folding *folding, int local, int slot) {
  * slots. Every add is queued on the owner's device behind the fetches before it; the host waits for none of them. */
 static float *fold(struct folding *folding, int low, int high, int slot) {
     const struct part *part = folding->part;
-    if (high - low == 1) return take_intra_node(folding, part->first + low, slot);
+    if (high - low == 1) return take_sum(folding, part->first + low, slot);
     int middle = low + ls_tree_split(high - low);
     const float *left = fold(folding, low, middle, slot), *right = fold(folding, middle, high, slot + 1);
     bool whole = high - low == part->count;
@@ -163,7 +163,7 @@ static ls_status add_intra_node_part(struct ls_intra_node *node, const struct pa
     folding.status = owner->ops->queue->fetch(owner, NULL, owner, given, NULL, 0);
     const float *own = fold(&folding, 0, part->count, 0);
     if (folding.status) return folding.status;
-    return owner->ops->queue->forward(owner, summed, sum, own, sum ? bytes_of_intra_node(part) : 0);
+    return owner->ops->queue->forward(owner, summed, sum, own, sum ? bytes_of_part(part) : 0);
 }
 
 static ls_status hand_out(const struct ls_intra_node *node, const struct part *part, enum mark mark) {
@@ -172,7 +172,7 @@ static ls_status hand_out(const struct ls_intra_node *node, const struct part *p
         if (i != part->owner)
             status = queue_of(node, i)->fetch(device_of(node, i), node->gradients[i] + part->begin,
                                               device_of(node, part->owner), mark_of_intra_node(part->bucket, mark),
-                                              node->gradients[part->owner] + part->begin, bytes_of_intra_node(part));
+                                              node->gradients[part->owner] + part->begin, bytes_of_part(part));
     return status;
 }
 
@@ -187,7 +187,7 @@ static ls_status hand_out_result(struct ls_intra_node *node, const struct part *
 static ls_status receive_part(struct ls_intra_node *node, const struct part *part) {
     struct ls_device *owner = device_of(node, part->owner);
     ls_status status = owner->ops->queue->receive(owner, node->gradients[part->owner] + part->begin,
-                                                  node->sums[part->group] + part->begin, bytes_of_intra_node(part));
+                                                  node->sums[part->group] + part->begin, bytes_of_part(part));
     return status ? status
                   : owner->ops->queue->forward(owner, mark_of_intra_node(part->bucket, RETURNED), NULL, NULL, 0);
 }
@@ -285,7 +285,7 @@ static ls_status allocate_slots(struct ls_intra_node *node, int local) {
     return status;
 }
 
-static ls_status make_intra_node(struct ls_intra_node *node, const struct ls_intra_node_config *config) {
+static ls_status make_node(struct ls_intra_node *node, const struct ls_intra_node_config *config) {
     const ls_strategy *strategy = node->strategy;
     int most = node->replicas < strategy->node_replicas ? node->replicas : strategy->node_replicas;
     ls_status status = find_first(node);
@@ -305,7 +305,7 @@ ls_status ls_intra_node_new(ls_strategy *strategy, const struct ls_intra_node_co
     made->buckets = config->buckets;
     made->count = config->count;
     made->alone = strategy->runtime->size == 1;
-    ls_status status = make_intra_node(made, config);
+    ls_status status = make_node(made, config);
     if (status) {
         ls_intra_node_free(made);
         return status;

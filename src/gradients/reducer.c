@@ -132,7 +132,7 @@ static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct
     return status;
 }
 
-static void note_reducer(struct ls_reducer *reducer, ls_status status) {
+static void note_failure(struct ls_reducer *reducer, ls_status status) {
     if (status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
     atomic_store(&reducer->status, (int)status);
 }
@@ -142,7 +142,7 @@ bool ls_reducer_has_failed(const struct ls_reducer *reducer) {
 }
 
 static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
-    if (!ls_reducer_has_failed(reducer)) note_reducer(reducer, reduce_bucket(reducer, bucket, track));
+    if (!ls_reducer_has_failed(reducer)) note_failure(reducer, reduce_bucket(reducer, bucket, track));
 }
 
 static void take_lane(struct ls_reducer *reducer) {
@@ -153,7 +153,7 @@ static void take_lane(struct ls_reducer *reducer) {
 static void end_step(struct ls_reducer *reducer) {
     bool failed = ls_reducer_has_failed(reducer);
     ls_status status = reducer->config.end(reducer->config.context, reducer->lane, failed);
-    if (!failed) note_reducer(reducer, status);
+    if (!failed) note_failure(reducer, status);
     reducer->lane = (reducer->lane + 1) % reducer->config.lane_count;
     (void)atomic_fetch_add(&reducer->ended, 1);
     ls_gate_open(&reducer->completed);
@@ -266,7 +266,7 @@ static void finish_adder(struct ls_reducer *reducer) {
     bool failed = ls_reducer_has_failed(reducer);
     if (!reducer->config.adder.ops->finish) return;
     ls_status status = reducer->config.adder.ops->finish(&reducer->config.adder, failed);
-    if (!failed) note_reducer(reducer, status);
+    if (!failed) note_failure(reducer, status);
 }
 
 /* Reduces the last bucket and ends the step for all. The last replica to come calls it. The counters are set back

@@ -67,7 +67,7 @@ static int kill_marked(const char *variable) {
     return killed;
 }
 
-static void watch(struct groups *groups, const char *variable) {
+static void watch_groups(struct groups *groups, const char *variable) {
     for (;;) {
         pid_t group;
         ssize_t got = read(3, &group, sizeof(group));
@@ -92,7 +92,7 @@ bool ls_guard_start(int count, const char *name, const char *value, struct ls_gu
     pid_t pid = fork();
     if (!pid) {
         leave_everything(ends[0]);
-        watch(&groups, variable);
+        watch_groups(&groups, variable);
         _exit(0);
     }
     free(groups.groups);
@@ -105,16 +105,16 @@ bool ls_guard_start(int count, const char *name, const char *value, struct ls_gu
 }
 
 /* A guard that is gone cannot be told anything: the workers still end with their agent, through PR_SET_PDEATHSIG. */
-static void tell(const struct ls_guard *guard, pid_t change) {
+static void tell_guard(const struct ls_guard *guard, pid_t change) {
     while (write(guard->pipe, &change, sizeof(change)) < 0 && errno == EINTR) continue;
 }
 
 void ls_guard_add(const struct ls_guard *guard, pid_t group) {
-    tell(guard, group);
+    tell_guard(guard, group);
 }
 
 void ls_guard_remove(const struct ls_guard *guard, pid_t group) {
-    tell(guard, -group);
+    tell_guard(guard, -group);
 }
 
 void ls_guard_stop(struct ls_guard *guard) {

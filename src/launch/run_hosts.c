@@ -414,7 +414,7 @@ void ls_hosts_empty(struct ls_host *host) {
 }
 
 /* Waits for the end of an agent, which has LS_RUN_LEAVE in all for what is left of its workers' families. */
-static void leave(struct ls_host *host, double end) {
+static void drain_host(struct ls_host *host, double end) {
     struct pollfd out = {.fd = *host->why ? -1 : host->out, .events = POLLIN};
     for (double left; host->ready && host->out >= 0 && (left = end - ls_launch_now()) > 0;)
         if (poll(&out, 1, (int)(left * 1000) + 1) > 0 && !ls_frame_read(&host->from, host->out)) close_fd(&host->out);
@@ -425,7 +425,7 @@ void ls_hosts_close(struct ls_run_hosts *hosts) {
     for (int i = 0; i < hosts->count; i++) close_fd(&hosts->hosts[i].in);
     for (int i = 0; i < hosts->count; i++) {
         struct ls_host *host = &hosts->hosts[i];
-        leave(host, end);
+        drain_host(host, end);
         end_shell(hosts, host);
         ls_hosts_empty(host);
     }

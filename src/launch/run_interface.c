@@ -52,7 +52,7 @@ static bool find(const struct ifaddrs *all, int family, const char *wanted, cons
     return false;
 }
 
-static void tell(const struct ifaddrs *all, const char *wanted, char *why, size_t size) {
+static void list_addresses(const struct ifaddrs *all, const char *wanted, char *why, size_t size) {
     int used = snprintf(why, size, "no address fits --network-interface %.100s; there are", wanted);
     for (const struct ifaddrs *one = all; one && used < (int)size - 100; one = one->ifa_next) {
         char text[64];
@@ -67,7 +67,7 @@ bool ls_interface_address(const char *wanted, char *address, size_t size, char *
     struct network network = {0}, *given = read_network(wanted, &network) ? &network : NULL;
     if (getifaddrs(&all)) all = NULL;
     bool found = find(all, AF_INET, wanted, given, address, size) || find(all, AF_INET6, wanted, given, address, size);
-    if (!found) tell(all, wanted, why, why_size);
+    if (!found) list_addresses(all, wanted, why, why_size);
     if (all) freeifaddrs(all);
     return found;
 }

@@ -169,7 +169,7 @@ static void end_workers(struct run *run, const struct ls_host *host, int signal,
 }
 
 /* A host that is not on the list: SIGTERM, SIGKILL, and the end of its agent. */
-static void leave(struct run *run, struct ls_host *host) {
+static void leave_host(struct run *run, struct ls_host *host) {
     double now = ls_launch_now();
     if (!has_workers(run, host)) return ls_hosts_retire(host);
     if (!(host->left_at > 0)) {
@@ -185,7 +185,7 @@ static void leave_hosts(struct run *run) {
     for (int i = 0; i < run->hosts->count; i++) {
         struct ls_host *host = &run->hosts->hosts[i];
         bool listed = ls_elastic_lists(run->elastic, host->named.name);
-        if (!host->retired && (host->left_at > 0 || !listed)) leave(run, host);
+        if (!host->retired && (host->left_at > 0 || !listed)) leave_host(run, host);
     }
 }
 

@@ -330,7 +330,7 @@ static void start_workers(struct run *run) {
         run->workers[i] = (struct ls_worker){.rank = i, .server = -1, .ended = true, .absent = true};
 }
 
-static int watch(struct run *run) {
+static int watch_run(struct run *run) {
     start_workers(run);
     while (run->alive || ls_remote_awaits(run)) step(run);
     finish_output(run);
@@ -379,7 +379,7 @@ int ls_supervise(const struct ls_supervision *supervision) {
     if (run.signals < 0 || !allocate(&run, (size_t)supervision->launch->count))
         (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));
     else
-        status = watch(&run);
+        status = watch_run(&run);
     release(&run);
     return status;
 }

@@ -21,9 +21,9 @@ struct list {
 };
 
 /* Appends a layer under a name, which is also returned. */
-static const char *add_applications(struct list *list, ls_layer layer, const char *format, ...)
+static const char *add_layer(struct list *list, ls_layer layer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static const char *add_applications(struct list *list, ls_layer layer, const char *format, ...) {
+static const char *add_layer(struct list *list, ls_layer layer, const char *format, ...) {
     char *name = list->names[list->count];
     va_list arguments;
     va_start(arguments, format);
@@ -76,16 +76,16 @@ static void inverted_residual(struct list *list, const struct inverted_residual 
     char prefix[24] = "expanded_conv";
     if (b->block) {
         (void)snprintf(prefix, sizeof(prefix), "block_%d", b->block);
-        (void)add_applications(list, ls_conv2d(b->expansion * b->in, 1, .no_bias = true), "%s_expand", prefix);
-        (void)add_applications(list, MOBILENET_NORM, "%s_expand_BN", prefix);
-        (void)add_applications(list, ls_relu6(), "%s_expand_relu", prefix);
+        (void)add_layer(list, ls_conv2d(b->expansion * b->in, 1, .no_bias = true), "%s_expand", prefix);
+        (void)add_layer(list, MOBILENET_NORM, "%s_expand_BN", prefix);
+        (void)add_layer(list, ls_relu6(), "%s_expand_relu", prefix);
     }
-    (void)add_applications(list, ls_depthwise_conv2d(3, b->stride, LS_SAME, .no_bias = true), "%s_depthwise", prefix);
-    (void)add_applications(list, MOBILENET_NORM, "%s_depthwise_BN", prefix);
-    (void)add_applications(list, ls_relu6(), "%s_depthwise_relu", prefix);
-    (void)add_applications(list, ls_conv2d(b->filters, 1, .no_bias = true), "%s_project", prefix);
-    (void)add_applications(list, MOBILENET_NORM, "%s_project_BN", prefix);
-    if (b->in == b->filters && b->stride == 1) (void)add_applications(list, ls_add(input), "%s_add", prefix);
+    (void)add_layer(list, ls_depthwise_conv2d(3, b->stride, LS_SAME, .no_bias = true), "%s_depthwise", prefix);
+    (void)add_layer(list, MOBILENET_NORM, "%s_depthwise_BN", prefix);
+    (void)add_layer(list, ls_relu6(), "%s_depthwise_relu", prefix);
+    (void)add_layer(list, ls_conv2d(b->filters, 1, .no_bias = true), "%s_project", prefix);
+    (void)add_layer(list, MOBILENET_NORM, "%s_project_BN", prefix);
+    if (b->in == b->filters && b->stride == 1) (void)add_layer(list, ls_add(input), "%s_add", prefix);
 }
 
 static void mobilenet_v2(struct list *list, const ls_application_options *options) {
@@ -94,9 +94,9 @@ static void mobilenet_v2(struct list *list, const ls_application_options *option
     } stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                   {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
     int in = divisible(32 * options->alpha), block = 0;
-    (void)add_applications(list, ls_conv2d(in, 3, 2, LS_SAME, .no_bias = true), "Conv1");
-    (void)add_applications(list, MOBILENET_NORM, "bn_Conv1");
-    (void)add_applications(list, ls_relu6(), "Conv1_relu");
+    (void)add_layer(list, ls_conv2d(in, 3, 2, LS_SAME, .no_bias = true), "Conv1");
+    (void)add_layer(list, MOBILENET_NORM, "bn_Conv1");
+    (void)add_layer(list, ls_relu6(), "Conv1_relu");
     for (size_t s = 0; s < sizeof(stages) / sizeof(stages[0]); s++)
         for (int i = 0; i < stages[s].blocks; i++, block++) {
             int filters = divisible((float)stages[s].filters * options->alpha);
@@ -104,12 +104,12 @@ static void mobilenet_v2(struct list *list, const ls_application_options *option
                 list, &(struct inverted_residual){block, in, filters, i ? 1 : stages[s].stride, stages[s].expansion});
             in = filters;
         }
-    (void)add_applications(
-        list, ls_conv2d(options->alpha > 1 ? divisible(1280 * options->alpha) : 1280, 1, .no_bias = true), "Conv_1");
-    (void)add_applications(list, MOBILENET_NORM, "Conv_1_bn");
-    (void)add_applications(list, ls_relu6(), "out_relu");
-    (void)add_applications(list, ls_global_average_pooling2d(), "global_average_pooling2d");
-    (void)add_applications(list, ls_dense(options->classes), "predictions");
+    (void)add_layer(list, ls_conv2d(options->alpha > 1 ? divisible(1280 * options->alpha) : 1280, 1, .no_bias = true),
+                    "Conv_1");
+    (void)add_layer(list, MOBILENET_NORM, "Conv_1_bn");
+    (void)add_layer(list, ls_relu6(), "out_relu");
+    (void)add_layer(list, ls_global_average_pooling2d(), "global_average_pooling2d");
+    (void)add_layer(list, ls_dense(options->classes), "predictions");
 }
 
 /* ---- ResNet50 ---- */
@@ -120,37 +120,37 @@ static void mobilenet_v2(struct list *list, const ls_application_options *option
 static void residual(struct list *list, const char *prefix, int filters, int stride, bool first) {
     const char *input = last_name(list), *shortcut = input;
     if (first) {
-        (void)add_applications(list, ls_conv2d(4 * filters, 1, stride), "%s_0_conv", prefix);
-        shortcut = add_applications(list, RESNET_NORM, "%s_0_bn", prefix);
+        (void)add_layer(list, ls_conv2d(4 * filters, 1, stride), "%s_0_conv", prefix);
+        shortcut = add_layer(list, RESNET_NORM, "%s_0_bn", prefix);
     }
-    (void)add_applications(list, ls_conv2d(filters, 1, stride, .input = input), "%s_1_conv", prefix);
-    (void)add_applications(list, RESNET_NORM, "%s_1_bn", prefix);
-    (void)add_applications(list, ls_relu(), "%s_1_relu", prefix);
-    (void)add_applications(list, ls_conv2d(filters, 3, .padding = LS_SAME), "%s_2_conv", prefix);
-    (void)add_applications(list, RESNET_NORM, "%s_2_bn", prefix);
-    (void)add_applications(list, ls_relu(), "%s_2_relu", prefix);
-    (void)add_applications(list, ls_conv2d(4 * filters, 1), "%s_3_conv", prefix);
-    (void)add_applications(list, RESNET_NORM, "%s_3_bn", prefix);
-    (void)add_applications(list, ls_add(shortcut), "%s_add", prefix);
-    (void)add_applications(list, ls_relu(), "%s_out", prefix);
+    (void)add_layer(list, ls_conv2d(filters, 1, stride, .input = input), "%s_1_conv", prefix);
+    (void)add_layer(list, RESNET_NORM, "%s_1_bn", prefix);
+    (void)add_layer(list, ls_relu(), "%s_1_relu", prefix);
+    (void)add_layer(list, ls_conv2d(filters, 3, .padding = LS_SAME), "%s_2_conv", prefix);
+    (void)add_layer(list, RESNET_NORM, "%s_2_bn", prefix);
+    (void)add_layer(list, ls_relu(), "%s_2_relu", prefix);
+    (void)add_layer(list, ls_conv2d(4 * filters, 1), "%s_3_conv", prefix);
+    (void)add_layer(list, RESNET_NORM, "%s_3_bn", prefix);
+    (void)add_layer(list, ls_add(shortcut), "%s_add", prefix);
+    (void)add_layer(list, ls_relu(), "%s_out", prefix);
 }
 
 static void resnet50(struct list *list, const ls_application_options *options) {
     static const int blocks[] = {3, 4, 6, 3};
-    (void)add_applications(list, ls_zero_padding2d(3, 3, 3, 3), "conv1_pad");
-    (void)add_applications(list, ls_conv2d(64, 7, 2), "conv1_conv");
-    (void)add_applications(list, RESNET_NORM, "conv1_bn");
-    (void)add_applications(list, ls_relu(), "conv1_relu");
-    (void)add_applications(list, ls_zero_padding2d(1, 1, 1, 1), "pool1_pad");
-    (void)add_applications(list, ls_max_pooling2d(3, 2), "pool1_pool");
+    (void)add_layer(list, ls_zero_padding2d(3, 3, 3, 3), "conv1_pad");
+    (void)add_layer(list, ls_conv2d(64, 7, 2), "conv1_conv");
+    (void)add_layer(list, RESNET_NORM, "conv1_bn");
+    (void)add_layer(list, ls_relu(), "conv1_relu");
+    (void)add_layer(list, ls_zero_padding2d(1, 1, 1, 1), "pool1_pad");
+    (void)add_layer(list, ls_max_pooling2d(3, 2), "pool1_pool");
     for (int stage = 0; stage < 4; stage++)
         for (int block = 0; block < blocks[stage]; block++) {
             char prefix[24];
             (void)snprintf(prefix, sizeof(prefix), "conv%d_block%d", stage + 2, block + 1);
             residual(list, prefix, 64 << stage, stage && !block ? 2 : 1, !block);
         }
-    (void)add_applications(list, ls_global_average_pooling2d(), "avg_pool");
-    (void)add_applications(list, ls_dense(options->classes), "predictions");
+    (void)add_layer(list, ls_global_average_pooling2d(), "avg_pool");
+    (void)add_layer(list, ls_dense(options->classes), "predictions");
 }
 
 /* ---- all of them ---- */

@@ -18,8 +18,8 @@ struct text {
     size_t used, size;
 };
 
-static void add_describe(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_describe(struct text *text, const char *format, ...) {
+static void add_text(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(struct text *text, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     int length = ls_plain_list(text->at + text->used, text->size - text->used, format, arguments);
@@ -28,7 +28,7 @@ static void add_describe(struct text *text, const char *format, ...) {
 }
 
 static void add_number(struct text *text, const char *name, double value) {
-    if (value != 0) add_describe(text, " %s=%.9g", name, value);
+    if (value != 0) add_text(text, " %s=%.9g", name, value);
 }
 
 /* The fields that are not as the default is. */
@@ -43,25 +43,25 @@ static void add_inputs(struct text *text, const struct ls_network *network, cons
     if (node->input_count == 1 && node->inputs[0] == (int)node->index - 1) return;
     for (int i = 0; i < node->input_count; i++) {
         int input = node->inputs[i];
-        add_describe(text, "%s%s", i ? " + " : " of ",
-                     input == LS_NETWORK_INPUT ? "input" : ls_network_node(network, (size_t)input)->name);
+        add_text(text, "%s%s", i ? " + " : " of ",
+                 input == LS_NETWORK_INPUT ? "input" : ls_network_node(network, (size_t)input)->name);
     }
 }
 
 static void add_node(struct text *text, const struct ls_network *network, const struct ls_node *node) {
     char shape[192]; /* all eight extents fit */
     ls_shape_text(&node->output, shape, sizeof(shape));
-    add_describe(text, "; %s %s(%s", node->name, node->title.name, ls_activation_name(node->layer.activation));
+    add_text(text, "; %s %s(%s", node->name, node->title.name, ls_activation_name(node->layer.activation));
     add_fields(text, node);
-    add_describe(text, ")");
+    add_text(text, ")");
     add_inputs(text, network, node);
-    add_describe(text, " -> %s", shape);
+    add_text(text, " -> %s", shape);
 }
 
 static void add_variable(struct text *text, const struct ls_network_variable *variable) {
     char shape[192];
     ls_shape_text(&variable->shape, shape, sizeof(shape));
-    add_describe(text, "; %s float32 %s %s", variable->name, shape, ls_initializer_name(variable->initializer));
+    add_text(text, "; %s float32 %s %s", variable->name, shape, ls_initializer_name(variable->initializer));
 }
 
 ls_status ls_network_describe(const struct ls_network *network, char **text) {
@@ -72,7 +72,7 @@ ls_status ls_network_describe(const struct ls_network *network, char **text) {
     struct text made = {ls_alloc(size), 0, size};
     if (!made.at) return ls_fail_memory("the description of a network", size);
     ls_shape_text(ls_network_input(network), shape, sizeof(shape));
-    add_describe(&made, "input %s", shape);
+    add_text(&made, "input %s", shape);
     for (size_t i = 0; i < nodes; i++) {
         const struct ls_node *node = ls_network_node(network, i);
         add_node(&made, network, node);

@@ -29,7 +29,7 @@ static int other_input(const struct ls_node *sum, int node) {
     return other < node ? other : LS_NO_NODE;
 }
 
-static void take_fuse(struct ls_node *nodes, struct ls_node *node, int next) {
+static void take_next(struct ls_node *nodes, struct ls_node *node, int next) {
     nodes[next].owner = (int)node->index;
     node->last = next;
 }
@@ -39,14 +39,14 @@ static void fuse(struct ls_node *nodes, size_t count, struct ls_node *node) {
     int other = is(nodes, next, LS_LAYER_ADD) ? other_input(&nodes[next], node->last) : LS_NO_NODE;
     if (other != LS_NO_NODE) {
         node->residual = other;
-        take_fuse(nodes, node, next);
+        take_next(nodes, node, next);
         next = only_consumer(nodes, count, next);
     }
     if (!is(nodes, next, LS_LAYER_ACTIVATION)) return;
     ls_activation activation = nodes[next].layer.activation;
     if (activation != LS_RELU && activation != LS_RELU6) return;
     node->activation = activation;
-    take_fuse(nodes, node, next);
+    take_next(nodes, node, next);
 }
 
 static void fold_bias(struct ls_node *nodes, size_t count, struct ls_node *norm) {

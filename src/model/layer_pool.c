@@ -17,7 +17,7 @@ static bool is_maximum(const struct ls_node *node) {
     return node->layer.kind == LS_LAYER_MAX_POOLING2D || node->layer.kind == LS_LAYER_GLOBAL_MAX_POOLING2D;
 }
 
-static ls_status window_of(const struct ls_node *node, size_t position, struct ls_window *window) {
+static ls_status pool_window_of(const struct ls_node *node, size_t position, struct ls_window *window) {
     *window =
         (struct ls_window){.kernel = {node->input.dims[0], 1}, .strides = {1, 1}, .dilation = {1, 1}, .groups = 1};
     if (is_of_rows(node) && node->input.rank == 2) return LS_OK;
@@ -33,7 +33,7 @@ static ls_status window_of(const struct ls_node *node, size_t position, struct l
 static ls_status pool_infer(struct ls_network *network, struct ls_node *node, size_t position) {
     struct ls_window window;
     (void)network;
-    ls_status status = window_of(node, position, &window);
+    ls_status status = pool_window_of(node, position, &window);
     if (status) return status;
     int64_t channels = node->input.dims[node->input.rank - 1];
     if (is_global(node) || is_of_rows(node))
@@ -46,7 +46,7 @@ static ls_status pool_infer(struct ls_network *network, struct ls_node *node, si
 
 static ls_status start_layer_pool_op(const struct ls_node *node, enum ls_op_kind kind, struct ls_op *op) {
     *op = (struct ls_op){.kind = kind, .pool = is_maximum(node) ? LS_POOL_MAX : LS_POOL_AVERAGE};
-    return window_of(node, node->index, &op->window);
+    return pool_window_of(node, node->index, &op->window);
 }
 
 /* The output of a global pool as the op has it: an image of one place; and rows (n, channels), one of n by 1. */

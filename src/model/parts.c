@@ -103,7 +103,7 @@ static void keep_buffer(struct ls_plan_buffer *buffer, size_t begin, size_t end)
     if (buffer->last >= begin && buffer->last < end) buffer->last = end - 1;
 }
 
-static void divide_parts(struct ls_plan *plan, size_t begin, size_t end, int64_t rows, int64_t part) {
+static void divide_steps(struct ls_plan *plan, size_t begin, size_t end, int64_t rows, int64_t part) {
     for (size_t i = begin; i < end; i++) {
         struct ls_op *op = &plan->steps[i].op;
         op->parts = rows / part;
@@ -123,12 +123,12 @@ void ls_parts_divide(struct ls_plan *plan, int64_t rows) {
         end = find_end(plan, begin);
         for (size_t i = begin; i < end; i++) convolution = convolution || is_convolution(&plan->steps[i].op);
         int64_t part = choose_rows(plan, begin, end, rows);
-        if (convolution && end - begin > 1 && part < rows) divide_parts(plan, begin, end, rows, part);
+        if (convolution && end - begin > 1 && part < rows) divide_steps(plan, begin, end, rows, part);
     }
 }
 
 /* Points the tensors of one run's ops from one part to another. */
-static void move_parts(struct ls_plan *plan, size_t begin, size_t end, int64_t from, int64_t to) {
+static void move_steps(struct ls_plan *plan, size_t begin, size_t end, int64_t from, int64_t to) {
     for (size_t i = begin; i < end; i++) {
         struct ls_op *op = &plan->steps[i].op;
         op->part = to;
@@ -144,9 +144,9 @@ ls_status ls_parts_run(struct ls_plan *plan, size_t begin, size_t end) {
     for (;;) {
         for (size_t i = begin; !status && i < end; i++) status = plan->steps[i].op.run(&plan->steps[i].op);
         if (status || part + 1 >= parts) break;
-        move_parts(plan, begin, end, part, part + 1);
+        move_steps(plan, begin, end, part, part + 1);
         part++;
     }
-    move_parts(plan, begin, end, part, 0);
+    move_steps(plan, begin, end, part, 0);
     return status;
 }

@@ -3,7 +3,7 @@
  *
  * ls_plan_new makes a plan in three passes. ls_plan_builder_run adds steps and buffers: forward with the loss, then
  * from the step turn on backward. ls_plan_place notes each buffer's life, from the step first to the step last; buffers
- * whose lives do not meet may have the same offset in the arena. prepare_plan lets the device build each op; workspace
+ * whose lives do not meet may have the same offset in the arena. prepare_steps lets the device build each op; workspace
  * is the largest need of any op, and lies behind the buffers. plan_run.c runs them. */
 #include "model/plan.h"
 
@@ -111,7 +111,7 @@ ls_status ls_plan_place(struct ls_plan *plan, int64_t rows) {
     return ls_arena_place(plan->buffers, plan->buffer_count, &plan->floats);
 }
 
-static void clear_plan(struct ls_plan *plan) {
+static void clear_steps(struct ls_plan *plan) {
     ls_free(ls_steal(plan->steps));
     ls_free(ls_steal(plan->buffers));
     plan->count = plan->capacity = plan->buffer_count = plan->buffer_capacity = 0;
@@ -121,7 +121,7 @@ static void clear_plan(struct ls_plan *plan) {
 static ls_status place_all(const struct ls_plan_config *config, struct ls_plan *plan) {
     ls_status status = LS_OK;
     for (int keeps = config->keep_within > 0; !status; keeps = 0) {
-        clear_plan(plan);
+        clear_steps(plan);
         status = ls_plan_builder_run(config, keeps, plan);
         if (!status) status = ls_plan_place(plan, config->rows);
         if (!keeps || plan->floats <= config->keep_within / sizeof(float)) break;
@@ -132,7 +132,7 @@ static ls_status place_all(const struct ls_plan_config *config, struct ls_plan *
 }
 
 /* The device prepares each op; then it is known how much workspace they need. */
-static ls_status prepare_plan(struct ls_plan *plan) {
+static ls_status prepare_steps(struct ls_plan *plan) {
     ls_status reserved = ls_arena_reserve(plan->arena, ls_plan_memory(plan));
     if (reserved) return reserved;
     ls_plan_bind(plan);
@@ -189,7 +189,7 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     made->arena = config->arena ? config->arena : &made->own;
     status = place_all(config, made);
     if (!status) note_needs(config, made);
-    if (!status) status = prepare_plan(made);
+    if (!status) status = prepare_steps(made);
     if (!status) *plan = ls_steal(made);
     return status;
 }

@@ -297,7 +297,7 @@ static struct ls_tensor new_gradient(struct ls_plan_builder *builder, int node) 
 /* A node's part of the gradient of one of its inputs. Nodes come in reverse order, so the parts are added in an order
  * that the network fixes. All consumers stand behind the node; its gradient is complete when its own backward begins.
  */
-static ls_status settle_plan_builder(struct ls_plan_builder *builder, int node, const struct ls_tensor *part) {
+static ls_status settle_gradient(struct ls_plan_builder *builder, int node, const struct ls_tensor *part) {
     struct value *value = value_of(builder, node);
     if (!value->trainable) return LS_OK;
     if (!ls_tensor_exists(&value->gradient)) {
@@ -329,14 +329,14 @@ static ls_status backward(struct ls_plan_builder *builder, const struct ls_node 
     struct ls_node_tensors at = {0};
     builder->of = node->name;
     if (node->type->passes_through && node->type->passes_through(node, true))
-        return settle_plan_builder(builder, node->inputs[0], &value_of(builder, node->last)->gradient);
+        return settle_gradient(builder, node->inputs[0], &value_of(builder, node->last)->gradient);
     ls_status status = start_backward(builder, node, &at);
     if (!status) status = node->type->backward(builder, node, &at);
     const struct ls_network_variable *trained = first_trained(builder, node);
     if (!status && trained) builder->plan->steps[builder->plan->count - 1].ready = trained->offset;
     for (int i = 0; !status && i < node->input_count; i++)
-        status = settle_plan_builder(builder, node->inputs[i], &at.dx[i]);
-    if (!status && node->residual != LS_NO_NODE) status = settle_plan_builder(builder, node->residual, &at.dresidual);
+        status = settle_gradient(builder, node->inputs[i], &at.dx[i]);
+    if (!status && node->residual != LS_NO_NODE) status = settle_gradient(builder, node->residual, &at.dresidual);
     return status;
 }
 

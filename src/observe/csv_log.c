@@ -23,7 +23,7 @@ struct csv_log {
 };
 
 /* The size of the text without this training's rows of epochs from that one on, and without a torn row at its end. */
-static size_t cut_csv_log(const char *text, size_t size, size_t begun, int epoch) {
+static size_t cut_rows(const char *text, size_t size, size_t begun, int epoch) {
     while (size > begun && text[size - 1] != '\n') size--;
     while (size > begun) {
         size_t row = size - 1;
@@ -37,7 +37,7 @@ static size_t cut_csv_log(const char *text, size_t size, size_t begun, int epoch
 }
 
 /* Cuts the file where training goes on: rows of earlier epochs stay. */
-static ls_status cut_file(const struct csv_log *log, int epoch) {
+static ls_status cut_log(const struct csv_log *log, int epoch) {
     struct stat info;
     if (fstat(fileno(log->out), &info)) return ls_fail_errno("read", log->path);
     size_t size = (size_t)info.st_size;
@@ -45,7 +45,7 @@ static ls_status cut_file(const struct csv_log *log, int epoch) {
     if (!text) return ls_fail_memory(log->path, size);
     ls_status status = ls_read_file_at(fileno(log->out), log->path, 0, text, size);
     if (status) return status;
-    if (ftruncate(fileno(log->out), (off_t)cut_csv_log(text, size, (size_t)log->begun, epoch)))
+    if (ftruncate(fileno(log->out), (off_t)cut_rows(text, size, (size_t)log->begun, epoch)))
         return ls_fail_errno("cut", log->path);
     return LS_OK;
 }
@@ -79,19 +79,19 @@ static ls_status put_header(const struct csv_log *log, const ls_callback_call *c
     return LS_OK;
 }
 
-static ls_status begin_csv_log(void *context, const ls_callback_call *call) {
+static ls_status begin_log(void *context, const ls_callback_call *call) {
     struct csv_log *log = context;
     if (!call->writes) return LS_OK;
     ls_status status = close_log(log); /* of a fit that failed */
     if (!status) status = open_log(log, call->resumed || log->options.append ? "ae+" : "we+");
     if (status) return status;
-    return call->resumed ? cut_file(log, call->epoch) : begin_rows(log);
+    return call->resumed ? cut_log(log, call->epoch) : begin_rows(log);
 }
 
 /* This worker writes from now on, and did not before. */
 static ls_status take_over(struct csv_log *log, const ls_callback_call *call) {
     ls_status status = open_log(log, "ae+");
-    return status || !call->epoch ? status : cut_file(log, call->epoch);
+    return status || !call->epoch ? status : cut_log(log, call->epoch);
 }
 
 static ls_status put_row(void *context, const ls_callback_call *call) {
@@ -107,12 +107,12 @@ static ls_status put_row(void *context, const ls_callback_call *call) {
     return fflush(log->out) ? ls_fail_errno("write", log->path) : LS_OK;
 }
 
-static ls_status end_csv_log(void *context, const ls_callback_call *call) {
+static ls_status end_log(void *context, const ls_callback_call *call) {
     (void)call;
     return close_log(context);
 }
 
-static void release_csv_log(void *context) {
+static void release_log(void *context) {
     struct csv_log *log = context;
     if (log->out) (void)fclose(log->out);
     ls_free(log->path);
@@ -128,8 +128,8 @@ ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **
     if (!status && !(made->path = ls_strdup(made->options.path))) status = ls_fail_memory("a path", 1);
     if (!made->options.separator) made->options.separator = ',';
     made->callback =
-        LS_CALLBACK(.name = "csv_logger", .context = made, .on_train_begin = begin_csv_log, .on_epoch_end = put_row,
-                    .on_train_end = end_csv_log, .release = release_csv_log, .warn_only = made->options.warn_only,
+        LS_CALLBACK(.name = "csv_logger", .context = made, .on_train_begin = begin_log, .on_epoch_end = put_row,
+                    .on_train_end = end_log, .release = release_log, .warn_only = made->options.warn_only,
                     .state = &made->begun, .state_size = sizeof(made->begun));
-    return LS_HAND_OVER(status, callback, &made->callback, release_csv_log(made));
+    return LS_HAND_OVER(status, callback, &made->callback, release_log(made));
 }

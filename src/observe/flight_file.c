@@ -18,7 +18,7 @@ struct ls_flight_file {
     int64_t offset;
 };
 
-static ls_status refuse_flight_file(const char *path, int error) {
+static ls_status fail_write(const char *path, int error) {
     return ls_fail(LS_INVALID_ARGUMENT, "cannot write '%s' (LOCKSTEP_FLIGHT_RECORD_FOLDER): %s", path, strerror(error));
 }
 
@@ -32,7 +32,7 @@ static ls_status open_flight_file(struct ls_flight_file *file, size_t length) {
     const struct ls_flight_file_config *config = &file->config;
     (void)snprintf(file->path, length, "%s/flight.rank%d.pid%d.json", config->folder, config->rank, (int)getpid());
     file->out = fopen(file->path, "we");
-    if (!file->out) return refuse_flight_file(file->path, errno);
+    if (!file->out) return fail_write(file->path, errno);
     (void)fprintf(file->out, "{\"traceEvents\": [\n");
     ls_chrome_process(file->out, config->rank);
     (void)fprintf(file->out, ",\n");
@@ -65,7 +65,7 @@ void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span
                   (unsigned long long)span->bytes);
 }
 
-static void print_end(const struct ls_flight_file *file) {
+static void print_trailer(const struct ls_flight_file *file) {
     const struct ls_flight_file_config *config = &file->config;
     char clock[LS_CHROME_CLOCK], host[256] = "";
     ls_chrome_clock(clock);
@@ -79,12 +79,12 @@ static void print_end(const struct ls_flight_file *file) {
 }
 
 ls_status ls_flight_file_close(struct ls_flight_file *file, char **path) {
-    print_end(file);
+    print_trailer(file);
     errno = 0;
     bool failed = ferror(file->out) != 0;
     failed = fclose(file->out) != 0 || failed;
     file->out = NULL;
-    ls_status status = failed ? refuse_flight_file(file->path, errno ? errno : EIO) : LS_OK;
+    ls_status status = failed ? fail_write(file->path, errno ? errno : EIO) : LS_OK;
     if (!status) *path = ls_steal(file->path);
     release_flight_file(file);
     return status;

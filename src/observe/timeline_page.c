@@ -149,8 +149,8 @@ static bool is_first(const struct ls_timeline_file *file, size_t span) {
     return true;
 }
 
-static void put_row(const struct ls_timeline *timeline, const struct ls_timeline_file *file, int tid, int64_t begin,
-                    FILE *out) {
+static void put_thread(const struct ls_timeline *timeline, const struct ls_timeline_file *file, int tid, int64_t begin,
+                       FILE *out) {
     int64_t offset = timeline->ranks[file->rank].offset;
     bool any = false;
     ls_json_print(out, "{'name': 'rank %d%-s', 'thread': %s, 'spans': [", file->rank,
@@ -174,7 +174,7 @@ static void put_rows(const struct ls_timeline *timeline, FILE *out) {
         for (size_t j = 0; j < file->span_count; j++) {
             if (!is_first(file, j)) continue;
             if (any) (void)fputs(",\n", out);
-            put_row(timeline, file, file->spans[j].tid, begin, out);
+            put_thread(timeline, file, file->spans[j].tid, begin, out);
             any = true;
         }
     }

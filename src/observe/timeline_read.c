@@ -157,7 +157,7 @@ static ls_status read_events(struct ls_timeline_file *file, const cJSON *events)
 
 /* ---- the file ---- */
 
-static ls_status refuse_timeline_read(const char *path, const char *what) {
+static ls_status refuse_file(const char *path, const char *what) {
     return ls_fail(LS_INVALID_ARGUMENT,
                    "%s: %s: it is no timeline (LOCKSTEP_TRACE) and no flight record of one rank of Lockstep", path,
                    what);
@@ -167,14 +167,14 @@ static ls_status read_head(struct ls_timeline_file *file, const cJSON *root) {
     const cJSON *other = member(root, "otherData"), *base = member(root, "baseTimeNanoseconds");
     const char *clock = read_timeline_read_text(other, "clock"), *reason = read_timeline_read_text(other, "reason");
     int64_t rank, workers;
-    if (!cJSON_IsArray(member(root, "traceEvents"))) return refuse_timeline_read(file->path, "no array 'traceEvents'");
-    if (!read_timeline_read_text(other, "lockstep")) return refuse_timeline_read(file->path, "no 'otherData.lockstep'");
+    if (!cJSON_IsArray(member(root, "traceEvents"))) return refuse_file(file->path, "no array 'traceEvents'");
+    if (!read_timeline_read_text(other, "lockstep")) return refuse_file(file->path, "no 'otherData.lockstep'");
     if (!read_whole(other, "workers", MAX_WORKERS, &workers) || !workers)
-        return refuse_timeline_read(file->path, "no number 'otherData.workers'");
+        return refuse_file(file->path, "no number 'otherData.workers'");
     if (!read_whole(other, "rank", (double)(workers - 1), &rank))
-        return refuse_timeline_read(file->path, "no number 'otherData.rank' below 'otherData.workers'");
+        return refuse_file(file->path, "no number 'otherData.rank' below 'otherData.workers'");
     if (!cJSON_IsNumber(base) || base->valuedouble != (double)LS_CHROME_TIME_BASE)
-        return refuse_timeline_read(file->path, "'baseTimeNanoseconds' is not Lockstep's");
+        return refuse_file(file->path, "'baseTimeNanoseconds' is not Lockstep's");
     file->rank = (int)rank;
     file->workers = (int)workers;
     file->is_flight = cJSON_IsTrue(member(other, "flight_record"));

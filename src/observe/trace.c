@@ -131,7 +131,7 @@ void ls_trace_track_add(struct ls_track *track, const char *name, int64_t begun,
 
 /* ---- writing ---- */
 
-static void print_span(FILE *out, const struct ls_trace *trace, int tid, const struct span *span) {
+static void write_span(FILE *out, const struct ls_trace *trace, int tid, const struct span *span) {
     const struct ls_span_facts *facts = &span->facts;
     ls_json_print(out, ",\n{'name': %s, 'ph': 'X', 'pid': %d, 'tid': %d", span->name, trace->rank, tid);
     ls_chrome_time(out, "ts", span->begun + trace->offset);
@@ -154,7 +154,7 @@ static void print_events(FILE *out, const struct ls_trace *trace) {
         (void)fprintf(out, ",\n");
         ls_chrome_thread(out, trace->rank, tid, track->name);
         for (uint64_t i = dropped_spans(track); i < track->count; i++)
-            print_span(out, trace, tid, &track->spans[i % track->capacity]);
+            write_span(out, trace, tid, &track->spans[i % track->capacity]);
     }
 }
 

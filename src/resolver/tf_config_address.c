@@ -25,7 +25,7 @@ struct address {
     bool brackets;
 };
 
-static ls_status refuse_tf_config_address(const struct address *address, const char *why) {
+static ls_status refuse_address(const struct address *address, const char *why) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s is %s: %s", address->key, ls_tf_config_json_quote_text(address->text).text,
                    why);
 }
@@ -34,24 +34,23 @@ static ls_status refuse_tf_config_address(const struct address *address, const c
 static ls_status check_marks(const struct address *address) {
     const char *text = address->text, *scheme = strstr(text, "://");
     char why[224];
-    if (!*text)
-        return refuse_tf_config_address(address, "an address is missing; write host:port, or leave the entry out");
+    if (!*text) return refuse_address(address, "an address is missing; write host:port, or leave the entry out");
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c <= ' ' || *c == 0x7F)
-            return refuse_tf_config_address(address, "a space or control character stands in it; remove it");
+            return refuse_address(address, "a space or control character stands in it; remove it");
     if (scheme) {
         (void)snprintf(why, sizeof(why), "a scheme stands before it; write %s",
                        ls_tf_config_json_quote_text(scheme + 3).text);
-        return refuse_tf_config_address(address, why);
+        return refuse_address(address, why);
     }
     if (strchr(text, '@')) {
         (void)snprintf(why, sizeof(why), "a user stands before the host; write %s",
                        ls_tf_config_json_quote_text(strrchr(text, '@') + 1).text);
-        return refuse_tf_config_address(address, why);
+        return refuse_address(address, why);
     }
     if (strchr(text, ','))
-        return refuse_tf_config_address(address, "several addresses in one entry; make each an entry of the list");
-    if (strchr(text, '/')) return refuse_tf_config_address(address, "a path stands in it; write only host:port");
+        return refuse_address(address, "several addresses in one entry; make each an entry of the list");
+    if (strchr(text, '/')) return refuse_address(address, "a path stands in it; write only host:port");
     return LS_OK;
 }
 
@@ -74,19 +73,19 @@ static ls_status refuse_colons(const struct address *address, const char *last) 
         (void)snprintf(why, sizeof(why), "an IPv6 address needs brackets and a port; write [%s]:2222", text);
     else
         (void)snprintf(why, sizeof(why), "more than one colon; write host:port, IPv6 as [address]:port");
-    return refuse_tf_config_address(address, why);
+    return refuse_address(address, why);
 }
 
 static ls_status split_brackets(struct address *address) {
     const char *end = strchr(address->text, ']');
-    if (!end) return refuse_tf_config_address(address, "the ']' of the IPv6 address is missing");
+    if (!end) return refuse_address(address, "the ']' of the IPv6 address is missing");
     address->brackets = true;
     address->host = address->text + 1;
     address->host_size = (size_t)(end - address->host);
     if (!is_ipv6(address->host, address->host_size))
-        return refuse_tf_config_address(
-            address, "no IPv6 address stands in the brackets (zones such as %eth0 mean nothing elsewhere)");
-    if (end[1] != ':') return refuse_tf_config_address(address, "the port is missing; write [address]:port");
+        return refuse_address(address,
+                              "no IPv6 address stands in the brackets (zones such as %eth0 mean nothing elsewhere)");
+    if (end[1] != ':') return refuse_address(address, "the port is missing; write [address]:port");
     address->port = end + 2;
     return LS_OK;
 }
@@ -95,7 +94,7 @@ static ls_status split_brackets(struct address *address) {
 static ls_status split(struct address *address) {
     const char *text = address->text, *last = strrchr(text, ':');
     if (*text == '[') return split_brackets(address);
-    if (!last) return refuse_tf_config_address(address, "the port is missing; write host:port, such as host:2222");
+    if (!last) return refuse_address(address, "the port is missing; write host:port, such as host:2222");
     if (strchr(text, ':') != last) return refuse_colons(address, last);
     address->host = text;
     address->host_size = (size_t)(last - text);
@@ -105,16 +104,13 @@ static ls_status split(struct address *address) {
 
 static ls_status read_port(const struct address *address, int *port) {
     const char *text = address->port;
-    if (!*text)
-        return refuse_tf_config_address(address, "the port is missing after the colon; write a number from 1 to 65535");
+    if (!*text) return refuse_address(address, "the port is missing after the colon; write a number from 1 to 65535");
     size_t count = strspn(text, "0123456789");
-    if (text[count]) return refuse_tf_config_address(address, "the port is no number; write a number from 1 to 65535");
+    if (text[count]) return refuse_address(address, "the port is no number; write a number from 1 to 65535");
     text += strspn(text, "0");
-    if (!*text)
-        return refuse_tf_config_address(address, "port 0 means any free port, which no other task can know; name one");
+    if (!*text) return refuse_address(address, "port 0 means any free port, which no other task can know; name one");
     long value = strlen(text) <= 5 ? strtol(text, NULL, 10) : 65536;
-    if (value > 65535)
-        return refuse_tf_config_address(address, "the port is above 65535; write a number from 1 to 65535");
+    if (value > 65535) return refuse_address(address, "the port is above 65535; write a number from 1 to 65535");
     *port = (int)value;
     return LS_OK;
 }
@@ -171,7 +167,7 @@ static ls_status check_host(const struct address *address) {
     if (!host) return ls_fail_memory("a host name", address->host_size + 1);
     if (has_trailing_dot(host)) host[address->host_size - 1] = 0;
     const char *problem = host_problem(host);
-    return problem ? refuse_tf_config_address(address, problem) : LS_OK;
+    return problem ? refuse_address(address, problem) : LS_OK;
 }
 
 ls_status ls_tf_config_address_parse(const char *key, const char *text, char **host, int *port) {

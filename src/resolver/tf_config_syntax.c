@@ -40,7 +40,7 @@ static ls_status refuse_at(const struct scanner *scanner, const char *at, const 
                    position.column, why);
 }
 
-static ls_status refuse_tf_config_syntax(const struct scanner *scanner, const char *why) {
+static ls_status refuse_next(const struct scanner *scanner, const char *why) {
     return refuse_at(scanner, scanner->at, why);
 }
 
@@ -86,10 +86,10 @@ static ls_status refuse_here(const struct scanner *scanner, const char *wanted) 
     if (!*scanner->at)
         (void)snprintf(why, sizeof(why), "the text ends where %s should stand; it was cut off", wanted);
     else if (hint)
-        return refuse_tf_config_syntax(scanner, hint);
+        return refuse_next(scanner, hint);
     else
         (void)snprintf(why, sizeof(why), "%s where %s should stand", shown(*scanner->at, byte), wanted);
-    return refuse_tf_config_syntax(scanner, why);
+    return refuse_next(scanner, why);
 }
 
 static void skip_space(struct scanner *scanner) {
@@ -109,14 +109,12 @@ static int read_unit(const char *digits) {
 
 static ls_status scan_unicode(struct scanner *scanner) {
     int unit = read_unit(scanner->at + 2);
-    if (unit < 0) return refuse_tf_config_syntax(scanner, "\\u without four hexadecimal digits");
-    if (unit == 0) return refuse_tf_config_syntax(scanner, "\\u0000, a zero character; remove it");
-    if (unit >= 0xDC00 && unit <= 0xDFFF)
-        return refuse_tf_config_syntax(scanner, "the second half of a surrogate pair alone");
+    if (unit < 0) return refuse_next(scanner, "\\u without four hexadecimal digits");
+    if (unit == 0) return refuse_next(scanner, "\\u0000, a zero character; remove it");
+    if (unit >= 0xDC00 && unit <= 0xDFFF) return refuse_next(scanner, "the second half of a surrogate pair alone");
     if (unit >= 0xD800 && unit <= 0xDBFF) {
         int low = scanner->at[6] == '\\' && scanner->at[7] == 'u' ? read_unit(scanner->at + 8) : -1;
-        if (low < 0xDC00 || low > 0xDFFF)
-            return refuse_tf_config_syntax(scanner, "the first half of a surrogate pair alone");
+        if (low < 0xDC00 || low > 0xDFFF) return refuse_next(scanner, "the first half of a surrogate pair alone");
         scanner->at += 6;
     }
     scanner->at += 6;
@@ -126,8 +124,7 @@ static ls_status scan_unicode(struct scanner *scanner) {
 static ls_status scan_escape(struct scanner *scanner) {
     char next = scanner->at[1];
     if (next == 'u') return scan_unicode(scanner);
-    if (!next || !strchr("\"\\/bfnrt", next))
-        return refuse_tf_config_syntax(scanner, "a backslash that escapes nothing");
+    if (!next || !strchr("\"\\/bfnrt", next)) return refuse_next(scanner, "a backslash that escapes nothing");
     scanner->at += 2;
     return LS_OK;
 }
@@ -138,7 +135,7 @@ static ls_status scan_string(struct scanner *scanner) {
         if (!*scanner->at)
             return refuse_at(scanner, start, "a string that never ends; its closing double quote is missing");
         if ((unsigned char)*scanner->at < ' ')
-            return refuse_tf_config_syntax(scanner, "a raw line break or control byte inside a string; remove it");
+            return refuse_next(scanner, "a raw line break or control byte inside a string; remove it");
         if (*scanner->at != '\\') {
             scanner->at++;
             continue;
@@ -180,9 +177,9 @@ static ls_status scan_scalar(struct scanner *scanner) {
             return LS_OK;
         }
     size_t length = number_length(scanner->at);
-    if (length > NUMBER_SIZE) return refuse_tf_config_syntax(scanner, "a number of more than 62 characters");
+    if (length > NUMBER_SIZE) return refuse_next(scanner, "a number of more than 62 characters");
     if (!length && (*scanner->at == '-' || isdigit((unsigned char)*scanner->at)))
-        return refuse_tf_config_syntax(scanner, "a number that is not finished");
+        return refuse_next(scanner, "a number that is not finished");
     if (!length) return refuse_here(scanner, "a value");
     scanner->at += length;
     return LS_OK;
@@ -208,8 +205,7 @@ static ls_status scan_value(struct scanner *scanner, bool *opened) {
     skip_space(scanner);
     *opened = *scanner->at == '[' || *scanner->at == '{';
     if (!*opened) return scan_scalar(scanner);
-    if (scanner->depth == LS_JSON_DEPTH)
-        return refuse_tf_config_syntax(scanner, "lists and objects nested more than 1000 deep");
+    if (scanner->depth == LS_JSON_DEPTH) return refuse_next(scanner, "lists and objects nested more than 1000 deep");
     scanner->closers[scanner->depth++] = *scanner->at == '[' ? ']' : '}';
     scanner->at++;
     skip_space(scanner);
@@ -242,8 +238,7 @@ static ls_status scan_start(const struct scanner *scanner) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG is set but empty; unset it to train alone, or give it JSON with cluster and task");
     if (*text == '\'' && text[1] == '{')
-        return refuse_tf_config_syntax(scanner,
-                                       "the value itself stands in single quotes (from an env file?); remove them");
+        return refuse_next(scanner, "the value itself stands in single quotes (from an env file?); remove them");
     return LS_OK;
 }
 
@@ -255,5 +250,5 @@ ls_status ls_tf_config_syntax_check(const char *text) {
         if (!status && !opened) status = scan_separator(&scanner, &more);
     }
     if (status) return status;
-    return *scanner.at ? refuse_tf_config_syntax(&scanner, "more text after the end of the JSON; remove it") : LS_OK;
+    return *scanner.at ? refuse_next(&scanner, "more text after the end of the JSON; remove it") : LS_OK;
 }

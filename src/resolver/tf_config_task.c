@@ -87,7 +87,7 @@ static void list_roles(const struct ls_cluster_view *config, char *text, size_t 
                                      ls_cluster_view_type_name((enum ls_task_type)type));
 }
 
-static ls_status refuse_role(const struct ls_tf_reader *reader) {
+static ls_status refuse_own_role(const struct ls_tf_reader *reader) {
     const char *name = ls_cluster_view_type_name(reader->config->type);
     char roles[64] = "";
     list_roles(reader->config, roles, sizeof(roles));
@@ -147,7 +147,7 @@ static ls_status check_membership(const struct ls_tf_reader *reader) {
     const struct ls_cluster_view *config = reader->config;
     int count = ls_cluster_view_count(config, config->type);
     if (!count && config->type == LS_TASK_EVALUATOR) return LS_OK; /* it may stand outside the cluster */
-    if (!count) return refuse_role(reader);
+    if (!count) return refuse_own_role(reader);
     if (config->type == LS_TASK_CHIEF || config->type == LS_TASK_WORKER) {
         ls_status status = check_holes(reader, LS_TASK_CHIEF);
         if (!status) status = check_holes(reader, LS_TASK_WORKER);

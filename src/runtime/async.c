@@ -171,7 +171,7 @@ static ls_status look_after(struct ls_async *async) {
 }
 
 /* Until something is begun here or the pause is over. */
-static void pause_async(struct ls_async *async, int64_t *pause) {
+static void pause_between(struct ls_async *async, int64_t *pause) {
     ls_monitor_lock(&async->monitor);
     int64_t seen = async->changes, deadline = ls_now() + *pause;
     while (async->changes == seen && ls_monitor_wait(&async->monitor, deadline)) continue;
@@ -192,14 +192,14 @@ static void work(struct ls_async *async) {
         if (news)
             pause = SHORT_PAUSE;
         else if (!status)
-            pause_async(async, &pause);
+            pause_between(async, &pause);
     }
     if (!status) return;
     status = ls_group_fail(async->ranks->group, status);
     fail_all(async, status);
 }
 
-static void *run_async(void *argument) {
+static void *run_begun(void *argument) {
     struct ls_async *async = argument;
     ls_monitor_lock(&async->monitor);
     while (!TAILQ_EMPTY(&async->begun) || !async->ending) {
@@ -239,7 +239,7 @@ ls_status ls_async_new(struct ls_ranks *ranks, struct ls_track *track, struct ls
         return status;
     }
     status = ls_negotiation_init(&made->negotiation, ranks->size);
-    if (!status) status = ls_thread_start(&made->thread, "ls-async", run_async, made);
+    if (!status) status = ls_thread_start(&made->thread, "ls-async", run_begun, made);
     return LS_HAND_OVER(status, async, made, free_async(made));
 }
 

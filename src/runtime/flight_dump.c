@@ -14,7 +14,7 @@ static const char *state_name(enum ls_flight_state state) {
     return names[state];
 }
 
-static void add_flight_dump(struct ls_flight_file *file, const struct ls_flight_entry *entry) {
+static void add_entry(struct ls_flight_file *file, const struct ls_flight_entry *entry) {
     const struct ls_flight_span span = {
         .name = entry->name,
         .kind = ls_frame_collective_name(entry->kind),
@@ -42,7 +42,7 @@ static ls_status write_record(const struct ls_runtime *runtime, const char *reas
     struct ls_flight_file *file;
     ls_status status = ls_flight_file_open(&config, &file);
     if (status) return status;
-    for (uint64_t i = 0; ls_flight_get(flight, i); i++) add_flight_dump(file, ls_flight_get(flight, i));
+    for (uint64_t i = 0; ls_flight_get(flight, i); i++) add_entry(file, ls_flight_get(flight, i));
     *count = flight->count - config.dropped;
     return ls_flight_file_close(file, path);
 }

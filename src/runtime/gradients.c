@@ -119,7 +119,7 @@ static void free_gradients(struct ls_gradients *gradients) {
     ls_free(gradients);
 }
 
-static ls_status fill_gradients(struct ls_gradients *gradients) {
+static ls_status fill_packs(struct ls_gradients *gradients) {
     size_t count = gradients->count;
     const bool *local = gradients->options.local;
     gradients->packs = ls_alloc_array(count + 1, sizeof(struct pack));
@@ -151,7 +151,7 @@ ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_opt
     made->options = copy;
     if (!made->options.passes) made->options.passes = 1;
     made->count = copy.array_count;
-    status = fill_gradients(made);
+    status = fill_packs(made);
     if (!status) status = ls_monitor_init(&made->monitor);
     if (status) {
         free_gradients(made);

@@ -236,7 +236,7 @@ static ls_status find_file(struct ls_http_server *server) {
     return made < 0 ? ls_fail_memory("a path", strlen(path)) : LS_OK;
 }
 
-static ls_status start_server(struct ls_http_server *server) {
+static ls_status start_http(struct ls_http_server *server) {
     ls_status status = find_file(server);
     if (!status && *server->runtime->settings.http) status = listen_http(server);
     if (status || (server->fd < 0 && !server->file)) return status;
@@ -264,7 +264,7 @@ ls_status ls_http_server_new(const struct ls_runtime *runtime, struct ls_http_se
         ls_free(made);
         return status;
     }
-    status = start_server(made);
+    status = start_http(made);
     return LS_HAND_OVER(status, server, made, ls_http_server_free(made));
 }
 

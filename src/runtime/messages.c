@@ -5,7 +5,7 @@
 #include "collective/messages/mail.h"
 #include "runtime/communicator.h"
 
-static ls_status check_messages(const ls_communicator *communicator) {
+static ls_status check_allowed(const ls_communicator *communicator) {
     return communicator->async
                ? ls_fail(LS_INVALID_ARGUMENT, "there are no messages between two ranks where calls are matched by name "
                                               "(ls_communicator_negotiate): use a process set")
@@ -16,7 +16,7 @@ ls_status ls_send(ls_communicator *communicator, const ls_send_options *options)
     LS_NEED(communicator, options);
     ls_send_options call;
     ls_status status = ls_options_copy("ls_send_options", &call, sizeof(call), options);
-    if (!status) status = check_messages(communicator);
+    if (!status) status = check_allowed(communicator);
     if (status) return status;
     int64_t begun = ls_track_begin(communicator->track);
     status = ls_mail_send(communicator->ranks->group, &call);
@@ -29,7 +29,7 @@ static ls_status receive(ls_communicator *communicator, const ls_receive_options
                          bool *received) {
     ls_receive_options call;
     ls_status status = ls_options_copy("ls_receive_options", &call, sizeof(call), options);
-    if (!status) status = check_messages(communicator);
+    if (!status) status = check_allowed(communicator);
     if (status) return status;
     struct ls_group *group = communicator->ranks->group;
     int64_t begun = ls_track_begin(communicator->track);

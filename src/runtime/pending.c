@@ -16,8 +16,8 @@ static void free_pending(ls_pending *pending) {
     ls_free(pending);
 }
 
-static ls_status fill_pending(ls_pending *pending, const ls_communicator *communicator,
-                              const struct ls_operation *operation) {
+static ls_status fill_operation(ls_pending *pending, const ls_communicator *communicator,
+                                const struct ls_operation *operation) {
     size_t ranks = (size_t)communicator->ranks->size;
     if (!operation->parts) {
         pending->operation.parts = &pending->operation.only;
@@ -48,7 +48,7 @@ ls_status ls_pending_begin(ls_communicator *communicator, const struct ls_operat
         return ls_fail_memory("a call", sizeof(*made));
     }
     made->operation = *operation;
-    ls_status status = fill_pending(made, communicator, operation);
+    ls_status status = fill_operation(made, communicator, operation);
     if (!status) status = ls_async_begin(made->async, &made->operation);
     return LS_HAND_OVER(status, pending, made, free_pending(made));
 }

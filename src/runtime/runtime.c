@@ -190,7 +190,7 @@ static ls_status make_group(struct ls_runtime *runtime) {
 /* One attempt at a generation. The acceptance comes last. A generation begins only when all have said that they hold
  * its links and its state, so the loss of the source within the copy leaves nobody in a generation that lacks the
  * state: all form anew. */
-static ls_status attempt(struct ls_runtime *runtime) {
+static ls_status attempt_to_form(struct ls_runtime *runtime) {
     const struct ls_standing standing = {runtime->holds, runtime->position};
     struct ls_generation generation;
     ls_group_free(ls_steal(runtime->group)); /* its links end, so that waiting members learn of the loss */
@@ -242,7 +242,7 @@ static ls_status enter_generation(struct ls_runtime *runtime) {
     ls_activity_set(&runtime->activity.members, 0);
     (void)ls_activity_wait(&runtime->activity, ls_now());
     do {
-        status = attempt(runtime);
+        status = attempt_to_form(runtime);
         if (!status) status = ls_restarts_share(runtime);
         if (status) tell_failed_attempt(runtime, &told);
     } while (status && ls_runtime_may_recover(runtime, status));

@@ -56,7 +56,7 @@ static ls_status write_config(const ls_cluster_spec *spec, const char *job, int 
 }
 
 /* Before a runtime would join the cluster as a worker. */
-static ls_status check_is_server(const char *config) {
+static ls_status check_task(const char *config) {
     struct ls_cluster_view *view = NULL;
     ls_status status = ls_resolver_read(config, &view, NULL);
     if (status) return status;
@@ -78,7 +78,7 @@ static ls_status note_target(struct ls_server *server) {
 }
 
 static ls_status start_server(struct ls_server *server, const ls_strategy_options *options) {
-    ls_status status = check_is_server(options->tf_config);
+    ls_status status = check_task(options->tf_config);
     if (!status) status = ls_runtime_new(options, true, LS_RUNTIME_TRAINS, &server->runtime);
     return status ? status : note_target(server);
 }

@@ -112,7 +112,7 @@ static ls_status watch_workers(void *context) {
 }
 
 /* A block's share of an array, and beside it a ring for each worker that sends to it. */
-static void say_serving(const struct ls_serving *server, uint64_t generation) {
+static void say_share(const struct ls_serving *server, uint64_t generation) {
     int workers = ls_cluster_size(server->cluster), servers = ls_cluster_servers(server->cluster);
     double n = workers, k = servers, share = n > k ? 2 * (n - 1) / (n * n + k * n - 2 * k) : 1 / k;
     ls_log_info(
@@ -128,7 +128,7 @@ static void say_serving(const struct ls_serving *server, uint64_t generation) {
     ls_http_server_say(server->runtime->http, true, text);
 }
 
-static ls_status attempt(struct ls_serving *server) {
+static ls_status attempt_to_serve(struct ls_serving *server) {
     static const struct ls_standing nothing;
     struct ls_generation generation;
     ls_group_free(ls_steal(server->group));
@@ -138,7 +138,7 @@ static ls_status attempt(struct ls_serving *server) {
     if (!status) status = ls_join_offer(server->cluster);
     if (status) return status;
     ls_reached("entered");
-    say_serving(server, generation.number);
+    say_share(server, generation.number);
     ls_keeper_begin(server->keeper, (int64_t)generation.number, ls_cluster_listed_servers(server->cluster));
     const struct ls_keeping keeping = {ls_keeper_call, server->keeper};
     return ls_group_serve(server->group, watch_workers, server, &keeping);
@@ -186,7 +186,7 @@ static void leave_workers(struct ls_serving *server, ls_status status) {
 static void *serve_workers(void *argument) {
     struct ls_serving *server = argument;
     ls_status status;
-    do status = attempt(server);
+    do status = attempt_to_serve(server);
     while (!ls_leave_is_over(server->cluster) && may_recover(server, status));
     status = conclude(server, status);
     ls_kept_error_set(&server->result, status);

@@ -29,7 +29,7 @@ struct ls_user_request {
     pthread_t thread;
 };
 
-static void ask_user_request(struct ls_user_request *user_request) {
+static void ask_user(struct ls_user_request *user_request) {
     if (!user_request->asked.request) return;
     ls_request request = user_request->asked.request(user_request->asked.context);
     if (request > user_request->heard) user_request->heard = request;
@@ -57,7 +57,7 @@ static bool is_overdue(const struct ls_user_request *user_request, int64_t waiti
 }
 
 /* The others are told before this process' own calls end. */
-static void give_up_user_request(const struct ls_runtime *runtime) {
+static void give_up_waits(const struct ls_runtime *runtime) {
     if (runtime->cluster)
         ls_leave_cancel(runtime->cluster);
     else
@@ -72,25 +72,25 @@ static int64_t pause_request(int64_t waiting) {
 
 /* Raises the flag again and again: an abort of another cause may have come first, and is forgotten when the next
  * generation forms. */
-static void *watch_user_request(void *argument) {
+static void *watch_requests(void *argument) {
     struct ls_user_request *user_request = argument;
     ls_monitor_lock(&user_request->monitor);
     struct ls_serving *server = user_request->server;
     while (!user_request->ending) {
         int64_t waiting = server ? 0 : waiting_since(&user_request->runtime->activity);
-        if (waiting || server) ask_user_request(user_request);
+        if (waiting || server) ask_user(user_request);
         if (server && user_request->stop_since) ls_serving_retire(server, user_request->stop_since);
-        if (is_overdue(user_request, waiting)) give_up_user_request(user_request->runtime);
+        if (is_overdue(user_request, waiting)) give_up_waits(user_request->runtime);
         (void)ls_monitor_wait(&user_request->monitor, ls_now() + pause_request(waiting));
     }
     ls_monitor_unlock(&user_request->monitor);
     return NULL;
 }
 
-static ls_status start_user_request(struct ls_user_request *user_request) {
+static ls_status start_watching(struct ls_user_request *user_request) {
     if (user_request->started || !user_request->asked.request) return LS_OK;
     user_request->server = user_request->runtime->server;
-    ls_status status = ls_thread_start(&user_request->thread, "ls-request", watch_user_request, user_request);
+    ls_status status = ls_thread_start(&user_request->thread, "ls-request", watch_requests, user_request);
     user_request->started = !status;
     return status;
 }
@@ -105,8 +105,8 @@ ls_status ls_user_request_new(struct ls_runtime *runtime, ls_request_fn *request
         ls_free(made);
         return status;
     }
-    if (runtime->cluster || runtime->server) ask_user_request(made); /* from now on others are to be told */
-    status = start_user_request(made);
+    if (runtime->cluster || runtime->server) ask_user(made); /* from now on others are to be told */
+    status = start_watching(made);
     return LS_HAND_OVER(status, user_request, made, ls_user_request_free(made));
 }
 
@@ -126,7 +126,7 @@ ls_status ls_user_request_begin(struct ls_user_request *user_request, ls_request
     user_request->outer = user_request->asked;
     if (request) user_request->asked = (struct asked){request, context};
     user_request->fitting = true;
-    ls_status status = start_user_request(user_request);
+    ls_status status = start_watching(user_request);
     ls_monitor_unlock(&user_request->monitor);
     return status;
 }
@@ -143,7 +143,7 @@ void ls_user_request_end(struct ls_user_request *user_request) {
 
 ls_request ls_user_request_take(struct ls_user_request *user_request) {
     ls_monitor_lock(&user_request->monitor);
-    ask_user_request(user_request);
+    ask_user(user_request);
     ls_request heard = user_request->heard;
     if (heard != LS_STOP) user_request->heard = LS_GO_ON;
     ls_monitor_unlock(&user_request->monitor);
@@ -160,9 +160,9 @@ void ls_user_request_agree(struct ls_user_request *user_request, bool agreed) {
 ls_status ls_user_request_end_loss(struct ls_user_request *user_request, ls_status status) {
     if (status != LS_UNAVAILABLE) return status;
     ls_monitor_lock(&user_request->monitor);
-    ask_user_request(user_request);
+    ask_user(user_request);
     bool stop = user_request->stop_since;
-    if (stop) give_up_user_request(user_request->runtime);
+    if (stop) give_up_waits(user_request->runtime);
     ls_monitor_unlock(&user_request->monitor);
     return stop ? LS_CANCELLED : status;
 }
@@ -171,9 +171,9 @@ ls_status ls_user_request_check(struct ls_user_request *user_request) {
     if (user_request->runtime->server) return LS_OK; /* its thread ends, and who waits for that hears it */
     if (ls_abort_raised(user_request->runtime->abort)) return ls_abort_status(user_request->runtime->abort);
     ls_monitor_lock(&user_request->monitor);
-    if (!user_request->fitting) ask_user_request(user_request);
+    if (!user_request->fitting) ask_user(user_request);
     bool stop = user_request->stop_since && !user_request->fitting;
-    if (stop) give_up_user_request(user_request->runtime);
+    if (stop) give_up_waits(user_request->runtime);
     ls_monitor_unlock(&user_request->monitor);
     return stop ? ls_abort_status(user_request->runtime->abort) : LS_OK;
 }

@@ -43,7 +43,7 @@ static void list_pieces(const struct ls_layout *layout, struct ls_holding *holdi
     }
 }
 
-static ls_status describe_holding(const struct ls_terms_model *terms, struct ls_holding *holding) {
+static ls_status describe_ranges(const struct ls_terms_model *terms, struct ls_holding *holding) {
     const struct ls_layout layout = ls_layout_of(terms, holding->servers);
     holding->held = ls_alloc_array(holding->held_count, sizeof(*holding->held));
     if (!holding->held)
@@ -114,7 +114,7 @@ size_t ls_holding_measure(const struct ls_terms_model *terms, int servers, int s
 ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding) {
     LS_NEW(struct ls_holding, made, "a parameter server's variables");
     *made = holding_of(terms, servers, server);
-    ls_status status = describe_holding(terms, made);
+    ls_status status = describe_ranges(terms, made);
     if (!status) status = make_blobs(terms, made);
     if (!status) status = make_tables(terms, made);
     return LS_HAND_OVER(status, holding, made, ls_holding_free(made));

@@ -119,7 +119,7 @@ ls_status ls_terms_encode(const struct ls_terms_model *terms, int64_t **words, s
     return LS_OK;
 }
 
-static ls_status bad_terms(const char *what, int64_t value) {
+static ls_status refuse_number(const char *what, int64_t value) {
     return ls_fail(LS_DATA_LOSS, "rank 0 tells the parameter servers of a model whose %s, %lld, cannot be", what,
                    (long long)value);
 }
@@ -133,17 +133,18 @@ static ls_status check_head(const int64_t *head, size_t count) {
         return ls_fail(LS_DATA_LOSS, "rank 0 tells the parameter servers of a model in %zu words that are none", count);
     int64_t least = head[HEAD_COUNT] > 0; /* servers may keep tables alone */
     if (!is_between(head[HEAD_COUNT], head[HEAD_TABLES] == 0, MOST))
-        return bad_terms("number of elements", head[HEAD_COUNT]);
-    if (!is_between(head[HEAD_KIND], LS_OP_SGD, LS_OP_LAMB)) return bad_terms("optimizer", head[HEAD_KIND]);
-    if (!is_between(head[HEAD_MOMENTS], 0, LS_MAX_MOMENTS)) return bad_terms("number of moments", head[HEAD_MOMENTS]);
-    if (!is_between(head[HEAD_REPLICAS], 1, REPLICAS)) return bad_terms("number of copies", head[HEAD_REPLICAS]);
-    if (!is_between(head[HEAD_BUCKETS], least, MOST_OF)) return bad_terms("number of buckets", head[HEAD_BUCKETS]);
-    if (!is_between(head[HEAD_PARTS], least, MOST_OF)) return bad_terms("number of variables", head[HEAD_PARTS]);
-    if (!is_between(head[HEAD_ASYNCHRONOUS], 0, 1)) return bad_terms("consistency", head[HEAD_ASYNCHRONOUS]);
-    if (!is_between(head[HEAD_TABLES], 0, TABLES)) return bad_terms("number of tables", head[HEAD_TABLES]);
+        return refuse_number("number of elements", head[HEAD_COUNT]);
+    if (!is_between(head[HEAD_KIND], LS_OP_SGD, LS_OP_LAMB)) return refuse_number("optimizer", head[HEAD_KIND]);
+    if (!is_between(head[HEAD_MOMENTS], 0, LS_MAX_MOMENTS))
+        return refuse_number("number of moments", head[HEAD_MOMENTS]);
+    if (!is_between(head[HEAD_REPLICAS], 1, REPLICAS)) return refuse_number("number of copies", head[HEAD_REPLICAS]);
+    if (!is_between(head[HEAD_BUCKETS], least, MOST_OF)) return refuse_number("number of buckets", head[HEAD_BUCKETS]);
+    if (!is_between(head[HEAD_PARTS], least, MOST_OF)) return refuse_number("number of variables", head[HEAD_PARTS]);
+    if (!is_between(head[HEAD_ASYNCHRONOUS], 0, 1)) return refuse_number("consistency", head[HEAD_ASYNCHRONOUS]);
+    if (!is_between(head[HEAD_TABLES], 0, TABLES)) return refuse_number("number of tables", head[HEAD_TABLES]);
     if (count != (size_t)(HEAD + BUCKET_WORDS * head[HEAD_BUCKETS] + PART_WORDS * head[HEAD_PARTS] +
                           TABLE_WORDS * head[HEAD_TABLES]))
-        return bad_terms("number of words", (int64_t)count);
+        return refuse_number("number of words", (int64_t)count);
     return LS_OK;
 }
 
@@ -151,20 +152,20 @@ static ls_status check_head(const int64_t *head, size_t count) {
 static ls_status read_buckets(const int64_t *at, struct ls_terms_model *terms) {
     int64_t before = (int64_t)terms->count;
     for (size_t i = 0; i < terms->bucket_count; i++, at += BUCKET_WORDS) {
-        if (!is_between(at[1], 0, before)) return bad_terms("bucket's end", at[1]);
-        if (!is_between(at[0], 0, at[1])) return bad_terms("bucket's begin", at[0]);
+        if (!is_between(at[1], 0, before)) return refuse_number("bucket's end", at[1]);
+        if (!is_between(at[0], 0, at[1])) return refuse_number("bucket's begin", at[0]);
         terms->buckets[i] = (struct ls_range){(size_t)at[0], (size_t)at[1]};
         before = at[0];
     }
-    return before ? bad_terms("first bucket's begin", before) : LS_OK;
+    return before ? refuse_number("first bucket's begin", before) : LS_OK;
 }
 
 static ls_status read_parts(const int64_t *at, struct ls_terms_model *terms) {
     int64_t before = 0, count = (int64_t)terms->count;
     for (size_t i = 0; i < terms->part_count; i++, at += PART_WORDS) {
-        if (!is_between(at[0], before, count)) return bad_terms("variable's begin", at[0]);
-        if (!is_between(at[1], 0, count - at[0])) return bad_terms("variable's size", at[1]);
-        if (!is_between(at[2], 0, 1)) return bad_terms("variable's decay", at[2]);
+        if (!is_between(at[0], before, count)) return refuse_number("variable's begin", at[0]);
+        if (!is_between(at[1], 0, count - at[0])) return refuse_number("variable's size", at[1]);
+        if (!is_between(at[2], 0, 1)) return refuse_number("variable's decay", at[2]);
         terms->parts[i] = (struct ls_blob_part){.offset = (size_t)at[0],
                                                 .count = (size_t)at[1],
                                                 .decays = at[2],
@@ -178,10 +179,10 @@ static ls_status read_parts(const int64_t *at, struct ls_terms_model *terms) {
 
 static ls_status read_tables(const int64_t *at, struct ls_terms_model *terms) {
     for (size_t i = 0; i < terms->table_count; i++, at += TABLE_WORDS) {
-        if (!is_between(at[0], 1, MOST_IDS)) return bad_terms("table's number of rows", at[0]);
-        if (!is_between(at[1], 1, MOST / at[0])) return bad_terms("table's width", at[1]);
-        if (!is_between(at[2], 0, LS_FILL_KINDS - 1)) return bad_terms("table's first values", at[2]);
-        if (!is_between(at[6], 0, 1)) return bad_terms("table's decay", at[6]);
+        if (!is_between(at[0], 1, MOST_IDS)) return refuse_number("table's number of rows", at[0]);
+        if (!is_between(at[1], 1, MOST / at[0])) return refuse_number("table's width", at[1]);
+        if (!is_between(at[2], 0, LS_FILL_KINDS - 1)) return refuse_number("table's first values", at[2]);
+        if (!is_between(at[6], 0, 1)) return refuse_number("table's decay", at[6]);
         terms->tables[i] = (struct ls_terms_table){
             at[0],
             at[1],

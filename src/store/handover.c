@@ -49,7 +49,7 @@ static void tell_kept(const struct ls_kept *kept, int64_t *words) {
     words[TELL_DIGEST] = (int64_t)kept->digest;
 }
 
-static ls_status tell_all(struct plan *plan) {
+static ls_status tell_holdings(struct plan *plan) {
     const struct ls_handover *handover = plan->handover;
     size_t size = (size_t)plan->workers + (size_t)plan->servers;
     int64_t own[TELL_ALL] = {handover->version, (int64_t)handover->changed};
@@ -349,7 +349,7 @@ ls_status ls_handover_run(struct ls_handover *handover, int64_t generation) {
                         .servers = servers,
                         .layout = -1,
                         .serves = ls_group_rank(handover->group) >= workers};
-    ls_status status = tell_all(&plan);
+    ls_status status = tell_holdings(&plan);
     if (!status) status = check_memory(&plan);
     if (!status) status = find_version(&plan);
     if (!status) find_servers_version(&plan);

@@ -256,7 +256,7 @@ static ls_status take_terms(struct ls_keeper *keeper, struct ls_group *group) {
 
 /* ---- a push ---- */
 
-static ls_status take_push(struct ls_keeper *keeper, struct ls_group *group, const struct ls_frame *frame) {
+static ls_status take_bucket(struct ls_keeper *keeper, struct ls_group *group, const struct ls_frame *frame) {
     struct model *model = find_model(keeper, ls_store_calls_model(frame->name));
     if (!model || !model->owned || model->pushed == model->terms.bucket_count)
         return ls_fail(LS_DATA_LOSS, "rank 0 pushes '%s', which this parameter server does not keep", frame->name);
@@ -389,7 +389,7 @@ static ls_status apply_push(void *context, const struct ls_optimizer_step *step)
 }
 
 ls_status ls_keeper_call(void *keeper, struct ls_group *group, const struct ls_frame *frame) {
-    if (frame->kind == LS_KIND_PUSH) return take_push(keeper, group, frame);
+    if (frame->kind == LS_KIND_PUSH) return take_bucket(keeper, group, frame);
     if (!strcmp(frame->name, LS_STORE_TERMS)) return take_terms(keeper, group);
     if (!strcmp(frame->name, LS_STORE_ROWS)) return give_rows(keeper, group);
     if (!strcmp(frame->name, LS_STORE_STEP)) return take_step(keeper, group);

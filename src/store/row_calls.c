@@ -59,8 +59,8 @@ static ls_status new_floats(const size_t *counts, const struct ls_group *group, 
 
 /* ---- a worker ---- */
 
-static ls_status ask(struct ls_group *group, const struct ls_terms_model *terms, const struct ls_row_leaf *leaves,
-                     int count) {
+static ls_status ask_for_rows(struct ls_group *group, const struct ls_terms_model *terms,
+                              const struct ls_row_leaf *leaves, int count) {
     const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
     for (int l = 0; l < count; l++)
         if (leaves[l].servers != layout.holders)
@@ -120,7 +120,7 @@ ls_status ls_row_calls_pull(struct ls_group *group, const struct ls_terms_model 
     int workers = ls_group_size(group) - layout.holders;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
     LS_CLEANUP(ls_free_pointer) float *rows = NULL;
-    ls_status status = ask(group, terms, leaves, count);
+    ls_status status = ask_for_rows(group, terms, leaves, count);
     if (!status) status = new_counts(group, &counts);
     for (int s = 0; s < layout.holders && !status; s++)
         for (int l = 0; l < count; l++)

@@ -118,7 +118,7 @@ static void describe_registered(FILE *out, const struct ls_registered *registere
 }
 
 /* Describes the subjects of a state, which must be equal on all workers. For free(). */
-static ls_status describe_elastic_state(const ls_strategy *strategy, char **lines) {
+static ls_status describe_state(const ls_strategy *strategy, char **lines) {
     LS_CLEANUP(ls_free_pointer) char *variables = NULL;
     size_t size = 0;
     char *text = NULL;
@@ -158,10 +158,10 @@ static char *values_of(const struct ls_elastic_state *committed) {
 
 /* Allocates room for the present state. The room is allocated before anything is overwritten. A commit that finds no
  * memory leaves the last one whole; one that fits copies only. */
-static ls_status prepare_elastic_state(ls_strategy *strategy) {
+static ls_status prepare_state(ls_strategy *strategy) {
     struct ls_elastic_state *committed = &strategy->committed;
     char *lines = NULL;
-    ls_status status = describe_elastic_state(strategy, &lines);
+    ls_status status = describe_state(strategy, &lines);
     if (status) return status;
     struct heading heading = {(int64_t)ls_state_transfer_round(strlen(lines) + 1), (int64_t)values_size(strategy)};
     size_t size = sizeof(heading) + (size_t)heading.lines + (size_t)heading.values;
@@ -197,8 +197,7 @@ static void save(const ls_strategy *strategy) {
 /* ---- back ---- */
 
 /* The place of the entry in the last commit if it has that many bytes, otherwise NULL. */
-static const char *find_elastic_state(const struct ls_elastic_state *committed,
-                                      const struct ls_registered *registered) {
+static const char *find_value(const struct ls_elastic_state *committed, const struct ls_registered *registered) {
     const char *at = values_of(committed) + committed->variables, *end = committed->bytes + committed->size;
     struct entry entry;
     for (; (size_t)(end - at) > sizeof(entry); at += ls_state_transfer_round((size_t)entry.value)) {
@@ -215,7 +214,7 @@ static ls_status check_made(const ls_strategy *strategy) {
     if (committed->variables != ls_variables_size(strategy))
         return ls_fail(LS_FAILED_PRECONDITION, "variables were made after the last commit");
     for (const struct ls_registered *r = committed->registered; r; r = r->next)
-        if (!r->begins && !find_elastic_state(committed, r))
+        if (!r->begins && !find_value(committed, r))
             return ls_fail(LS_FAILED_PRECONDITION, "'%s' was registered after the last commit", r->name);
     return LS_OK;
 }
@@ -225,7 +224,7 @@ static void load(ls_strategy *strategy) {
     ls_variables_unpack(strategy, values_of(committed));
     ls_reached("undo");
     for (const struct ls_registered *r = committed->registered; r; r = r->next) {
-        const char *value = find_elastic_state(committed, r);
+        const char *value = find_value(committed, r);
         if (value)
             memcpy(r->data, value, r->size);
         else
@@ -254,7 +253,7 @@ static ls_status take_inherited(ls_strategy *strategy) {
     const struct ls_bytes *given = &strategy->runtime->inherited[LS_STATE_LOOP];
     struct ls_elastic_state *committed = &strategy->committed;
     struct heading heading, own;
-    ls_status status = prepare_elastic_state(strategy);
+    ls_status status = prepare_state(strategy);
     if (status) return status;
     memcpy(&own, committed->bytes, sizeof(own));
     if (given->size >= sizeof(heading)) memcpy(&heading, given->data, sizeof(heading));
@@ -276,9 +275,9 @@ static ls_status take_inherited(ls_strategy *strategy) {
 }
 
 /* All workers begin with the same names, and with the first worker's values of the variables. */
-static ls_status agree(ls_strategy *strategy) {
+static ls_status agree_on_state(ls_strategy *strategy) {
     char *lines = NULL;
-    ls_status status = describe_elastic_state(strategy, &lines);
+    ls_status status = describe_state(strategy, &lines);
     if (!status) status = ls_runtime_agree(strategy->runtime, "loop", lines);
     free(lines);
     return status ? status : ls_variables_flush(strategy);
@@ -293,7 +292,7 @@ ls_status ls_strategy_restore(ls_strategy *strategy) {
     if (first && runtime->inherited[LS_STATE_TRAINING].data)
         status = ls_fail(LS_FAILED_PRECONDITION, "the others are in no custom loop, and have been in none");
     else if (first)
-        status = agree(strategy);
+        status = agree_on_state(strategy);
     else if (inherits)
         status = take_inherited(strategy);
     if (!status && !first) status = check_made(strategy);
@@ -308,7 +307,7 @@ ls_status ls_strategy_commit(ls_strategy *strategy) {
     const struct ls_elastic_state *committed = &strategy->committed;
     ls_status status = LS_OK;
     bool fits = committed->bytes && !committed->changed && committed->variables == ls_variables_size(strategy);
-    if (!fits) status = prepare_elastic_state(strategy);
+    if (!fits) status = prepare_state(strategy);
     if (status) return status;
     save(strategy);
     ls_state_transfer_drop(strategy->runtime, LS_STATE_LOOP); /* of a loop before this one */
@@ -324,7 +323,7 @@ static void detach_variables(void *context) {
     if (!strategy->committed.bytes) ls_variables_begin_anew(strategy);
 }
 
-static void close_elastic_state(void *context) {
+static void close_state(void *context) {
     ls_strategy *strategy = context;
     ls_variables_free(strategy);
     while (strategy->committed.registered) ls_elastic_state_remove(strategy, strategy->committed.registered->data);
@@ -332,7 +331,7 @@ static void close_elastic_state(void *context) {
 }
 
 /* Gives the last commit itself, which stays while recovery copies it. */
-static ls_status encode_elastic_state(void *context, struct ls_bytes *bytes, void **made) {
+static ls_status encode_state(void *context, struct ls_bytes *bytes, void **made) {
     const struct ls_elastic_state *committed = context;
     *bytes = (struct ls_bytes){committed->bytes, committed->size};
     *made = NULL;
@@ -340,10 +339,10 @@ static ls_status encode_elastic_state(void *context, struct ls_bytes *bytes, voi
 }
 
 static const struct ls_participant_ops participant_ops = {detach_variables, detach_variables, ls_variables_add_replicas,
-                                                          ls_variables_drop_replicas, close_elastic_state};
+                                                          ls_variables_drop_replicas, close_state};
 
 void ls_elastic_state_enlist(ls_strategy *strategy) {
     strategy->committed.participant = (struct ls_participant){.ops = &participant_ops, .context = strategy};
     ls_participant_enlist(strategy, &strategy->committed.participant);
-    strategy->runtime->sources[LS_STATE_LOOP] = (struct ls_state_source){encode_elastic_state, &strategy->committed};
+    strategy->runtime->sources[LS_STATE_LOOP] = (struct ls_state_source){encode_state, &strategy->committed};
 }

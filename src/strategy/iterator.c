@@ -259,7 +259,7 @@ ls_status ls_iterator_from_function(ls_strategy *strategy, ls_dataset_fn *fn, vo
 
 /* Compares the workers' datasets at the first read, since a loss at the making could not be recovered from. A committed
  * iterator was compared before. */
-static ls_status agree(ls_iterator *iterator) {
+static ls_status agree_on_position(ls_iterator *iterator) {
     const ls_strategy *strategy = iterator->strategy;
     bool known = !iterator->lines || ls_elastic_state_has(strategy, &iterator->position);
     ls_status status = known ? LS_OK : ls_runtime_agree(strategy->runtime, "dataset", iterator->lines);
@@ -269,7 +269,7 @@ static ls_status agree(ls_iterator *iterator) {
 
 ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
     LS_NEED(iterator, end);
-    ls_status status = agree(iterator);
+    ls_status status = agree_on_position(iterator);
     if (!status) status = open_pipeline(iterator);
     if (status) return status;
     iterator->valid = iterator->position.step < ls_pipeline_steps(iterator->pipeline);

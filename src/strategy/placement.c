@@ -93,7 +93,7 @@ void ls_placement_name_tracks(ls_strategy *strategy) {
     }
 }
 
-static ls_status grow_placement(ls_strategy *strategy, int count) {
+static ls_status add_devices(ls_strategy *strategy, int count) {
     int before = strategy->local_count;
     ls_status status = LS_OK;
     while (!status && strategy->local_count < count) status = open_again(strategy, count - strategy->local_count);
@@ -113,7 +113,7 @@ static ls_status resize(ls_strategy *strategy, int count) {
     int before = strategy->local_count;
     ls_status status = LS_OK;
     if (started) ls_replicas_stop(strategy);
-    if (count > before) status = grow_placement(strategy, count);
+    if (count > before) status = add_devices(strategy, count);
     shrink(strategy, status ? before : count);
     strategy->spins = ls_gate_spins(strategy->runtime->local_size * strategy->local_count);
     ls_status again = started ? ls_replicas_start(strategy) : LS_OK;
@@ -194,7 +194,7 @@ static ls_status exchange_counts(ls_strategy *strategy, int64_t *counts, int *to
     return LS_OK;
 }
 
-static ls_status allocate_placement(ls_strategy *strategy) {
+static ls_status allocate_ids(ls_strategy *strategy) {
     size_t tasks = (size_t)strategy->runtime->tasks;
     if (strategy->first) return LS_OK;
     strategy->first = ls_alloc_array(tasks + 1, sizeof(*strategy->first));
@@ -206,7 +206,7 @@ ls_status ls_placement_number(ls_strategy *strategy) {
     const struct ls_runtime *runtime = strategy->runtime;
     LS_CLEANUP(ls_free_pointer) int64_t *counts = ls_alloc_array((size_t)runtime->size, sizeof(*counts));
     int total = 0;
-    ls_status status = counts ? allocate_placement(strategy) : ls_fail_memory("replica ids", (size_t)runtime->size);
+    ls_status status = counts ? allocate_ids(strategy) : ls_fail_memory("replica ids", (size_t)runtime->size);
     if (!status) status = exchange_counts(strategy, counts, &total);
     if (!status) status = deal(strategy, counts, total);
     if (status) return status;

@@ -92,8 +92,8 @@ static void finish_phase(struct ls_meeting *meeting, ls_status status) {
 
 /* act runs once for all, on the last thread, while the others wait: so it may read and write the arrays of all replicas
  * without a lock. It is TensorFlow's merge_call, whose function runs in cross-replica context. */
-static ls_status meet_replica(struct ls_replica *replica, const struct ls_meeting_call *call, ls_meeting_fn *act,
-                              void *context) {
+static ls_status meet_others(struct ls_replica *replica, const struct ls_meeting_call *call, ls_meeting_fn *act,
+                             void *context) {
     struct ls_meeting *meeting = &replica->strategy->meeting;
     uint32_t phase;
     if (arrive(replica, call, &phase)) {
@@ -107,7 +107,7 @@ static ls_status meet_replica(struct ls_replica *replica, const struct ls_meetin
 
 ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context) {
     const struct ls_meeting_call call = {.kind = MEET_CALL, .what = context};
-    return meet_replica(replica, &call, act, context);
+    return meet_others(replica, &call, act, context);
 }
 
 static ls_status reduce_calls(ls_strategy *strategy, void *context) {
@@ -122,7 +122,7 @@ static ls_status reduce_calls(ls_strategy *strategy, void *context) {
 ls_status ls_replica_all_reduce(ls_replica *replica, ls_reduce_op op, ls_dtype dtype, void *data, size_t count) {
     LS_NEED(replica);
     struct ls_meeting_call call = {MEET_CALL, reduce_name, op, dtype, count, data};
-    return meet_replica(replica, &call, reduce_calls, &call);
+    return meet_others(replica, &call, reduce_calls, &call);
 }
 
 /* Comes to the end of the run. A meeting that failed because others are still in a collective is met again. */

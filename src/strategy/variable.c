@@ -135,7 +135,7 @@ static size_t padded(const ls_variable *variable) {
 }
 
 /* "variable w=float32 (3, 2) on-write mean\n" for each pending variable: all workers must have made the same. */
-static ls_status describe_variable(const ls_strategy *strategy, bool pending, char **description) {
+static ls_status describe_variables(const ls_strategy *strategy, bool pending, char **description) {
     size_t size = 1, used = 0;
     for (const ls_variable *v = strategy->variables; v; v = v->next) size += strlen(v->name) + 320;
     char *lines = ls_alloc(size);
@@ -158,12 +158,12 @@ static ls_status describe_variable(const ls_strategy *strategy, bool pending, ch
 }
 
 ls_status ls_variables_describe(const ls_strategy *strategy, char **lines) {
-    return describe_variable(strategy, false, lines);
+    return describe_variables(strategy, false, lines);
 }
 
 static ls_status agree_on_pending(ls_strategy *strategy) {
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
-    ls_status status = describe_variable(strategy, true, &lines);
+    ls_status status = describe_variables(strategy, true, &lines);
     return status ? status : ls_runtime_agree(strategy->runtime, "variables", lines);
 }
 
@@ -301,7 +301,7 @@ static ls_status aggregate(ls_strategy *strategy, void *context) {
 
 /* The value goes to scratch and not to the copy, so that a meeting that fails leaves the variable as it was. Every
  * replica applies the same aggregate to the same bits, and the copies stay equal without another exchange. */
-static ls_status write_variable(ls_variable *variable, ls_replica *replica, const void *value, enum write_kind kind) {
+static ls_status write_value(ls_variable *variable, ls_replica *replica, const void *value, enum write_kind kind) {
     int local = replica->local_id;
     bool mirrored = variable->options.synchronization == LS_ON_WRITE;
     if (mirrored && variable->options.aggregation == LS_AGGREGATE_NONE)
@@ -317,17 +317,17 @@ static ls_status write_variable(ls_variable *variable, ls_replica *replica, cons
 
 ls_status ls_variable_assign(ls_variable *variable, ls_replica *replica, const void *value) {
     LS_NEED(variable, replica, value);
-    return write_variable(variable, replica, value, WRITE_ASSIGN);
+    return write_value(variable, replica, value, WRITE_ASSIGN);
 }
 
 ls_status ls_variable_assign_add(ls_variable *variable, ls_replica *replica, const void *value) {
     LS_NEED(variable, replica, value);
-    return write_variable(variable, replica, value, WRITE_ADD);
+    return write_value(variable, replica, value, WRITE_ADD);
 }
 
 ls_status ls_variable_assign_sub(ls_variable *variable, ls_replica *replica, const void *value) {
     LS_NEED(variable, replica, value);
-    return write_variable(variable, replica, value, WRITE_SUB);
+    return write_value(variable, replica, value, WRITE_SUB);
 }
 
 void *ls_variable_data(ls_variable *variable, ls_replica *replica) {

@@ -25,7 +25,7 @@ struct names {
     int count;
 };
 
-static ls_status add_names(struct names *names, const char *type, int first, int count) {
+static ls_status add_task_names(struct names *names, const char *type, int first, int count) {
     size_t size = (size_t)(names->count + count) * sizeof(*names->list);
     char(*list)[32] = realloc(names->list, size);
     if (!list) return ls_fail_memory("the tasks", size);
@@ -48,7 +48,7 @@ static ls_status add_tasks(struct names *names, const char *text, size_t size) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "'%.*s' is no list of tasks such as 'chief,worker:3,ps:1' (1 to %d of a type)", (int)size, text,
                        MAX_TASKS);
-    return add_names(names, type, 0, (int)count);
+    return add_task_names(names, type, 0, (int)count);
 }
 
 static ls_status read_certs_list(const char *text, struct names *names) {
@@ -70,7 +70,7 @@ static ls_status read_tf_config(const char *text, struct names *names) {
     for (int i = 0; i < config->task_count && !status; i++) {
         const struct ls_task *task = &config->tasks[i];
         if (task->type != LS_TASK_EVALUATOR)
-            status = add_names(names, ls_cluster_view_type_name(task->type), task->index, 1);
+            status = add_task_names(names, ls_cluster_view_type_name(task->type), task->index, 1);
     }
     ls_cluster_view_free(config);
     return status;
@@ -117,7 +117,7 @@ static ls_status write_pair(const char *folder, const char *name, const struct l
     return status ? status : write_file(folder, name, "pem", pair->certificate);
 }
 
-static ls_status prepare_certs(const char *folder, const struct names *names) {
+static ls_status prepare_folder(const char *folder, const struct names *names) {
     if (mkdir(folder, 0700) != 0 && errno != EEXIST)
         return ls_fail(LS_INVALID_ARGUMENT, "cannot make the folder '%s': %s", folder, strerror(errno));
     ls_status status = check_absent(folder, "ca");
@@ -138,7 +138,7 @@ static ls_status issue(const char *folder, const char *task, const struct ls_cer
 
 static ls_status make_all(const char *folder, const struct names *names, int days) {
     struct ls_certificate_pair authority;
-    ls_status status = prepare_certs(folder, names);
+    ls_status status = prepare_folder(folder, names);
     if (!status) status = ls_certificate_make_authority("Lockstep cluster", days, &authority);
     if (status) return status;
     status = write_pair(folder, "ca", &authority);
@@ -147,7 +147,7 @@ static ls_status make_all(const char *folder, const struct names *names, int day
     return status;
 }
 
-static void print_certs(FILE *to, const char *folder, const struct names *names, int days) {
+static void print_advice(FILE *to, const char *folder, const struct names *names, int days) {
     (void)fprintf(to, "made an authority and %d certificates in %s, valid for %d days\n\n", names->count, folder, days);
     (void)fprintf(to, "each task gets three files and these settings, for example %s:\n", names->list[0]);
     (void)fprintf(to, "  LOCKSTEP_TLS_CERTIFICATE=%s/%s.pem\n", folder, names->list[0]);
@@ -158,10 +158,10 @@ static void print_certs(FILE *to, const char *folder, const struct names *names,
         folder);
 }
 
-static ls_status describe_certs(const char *folder, const struct names *names, int days, char **text) {
+static ls_status describe_made(const char *folder, const struct names *names, int days, char **text) {
     struct ls_text made;
     FILE *out = ls_text_open(&made, 0);
-    if (out) print_certs(out, folder, names, days);
+    if (out) print_advice(out, folder, names, days);
     return ls_text_close(&made, LS_OK, "a text", text);
 }
 
@@ -171,7 +171,7 @@ ls_status ls_tools_certificates(const char *folder, const char *tf_config, const
     struct names names = {NULL, 0};
     ls_status status = tasks ? read_certs_list(tasks, &names) : read_tf_config(tf_config, &names);
     if (!status) status = make_all(folder, &names, days);
-    if (!status) status = describe_certs(folder, &names, days, text);
+    if (!status) status = describe_made(folder, &names, days, text);
     free(names.list);
     return status;
 }

@@ -151,7 +151,7 @@ static ls_status print_to_memory(print_fn *print, const struct reading *reading,
     return ls_text_close(&made, LS_OK, "a report", text);
 }
 
-static ls_status check_check(const char *tf_config, print_fn *print, char **text) {
+static ls_status print_reading(const char *tf_config, print_fn *print, char **text) {
     struct reading reading = {0};
     ls_status printed = LS_OK;
     reading.status = ls_resolver_read(tf_config, &reading.config, &reading.resolution);
@@ -162,10 +162,10 @@ static ls_status check_check(const char *tf_config, print_fn *print, char **text
 
 ls_status ls_tools_check_json(const char *tf_config, char **json) {
     LS_NEED(json);
-    return check_check(tf_config, print_check_json, json);
+    return print_reading(tf_config, print_check_json, json);
 }
 
 ls_status ls_tools_check_text(const char *tf_config, char **text) {
     LS_NEED(text);
-    return check_check(tf_config, print_check_text, text);
+    return print_reading(tf_config, print_check_text, text);
 }

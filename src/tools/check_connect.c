@@ -31,8 +31,8 @@ static void compare_cluster(const struct ls_cluster_view *config, const char *cl
                    difference.first, difference.second);
 }
 
-static void compare_check_connect(const struct ls_cluster_view *config, const struct ls_probe *probe,
-                                  const char *cluster, struct finding *finding) {
+static void compare_clusters(const struct ls_cluster_view *config, const struct ls_probe *probe, const char *cluster,
+                             struct finding *finding) {
     finding->state = "ok";
     if (strcmp(finding->task, probe->task->name)) {
         finding->state = "other_task";
@@ -50,7 +50,7 @@ static void compare_check_connect(const struct ls_cluster_view *config, const st
     }
 }
 
-static void judge(const struct ls_cluster_view *config, const struct ls_probe *probe, struct finding *finding) {
+static void judge_probe(const struct ls_cluster_view *config, const struct ls_probe *probe, struct finding *finding) {
     static const char *const states[] = {"", "unreachable", "silent", "foreign"};
     *finding = (struct finding){.state = ""};
     if (probe->state != LS_PROBE_ANSWERED) {
@@ -63,7 +63,7 @@ static void judge(const struct ls_cluster_view *config, const struct ls_probe *p
     (void)ls_probe_text(probe, "phase", finding->phase, sizeof(finding->phase));
     (void)ls_probe_text(probe, "task", finding->task, sizeof(finding->task));
     ls_probe_digest(cluster ? cluster : "", finding->cluster);
-    compare_check_connect(config, probe, cluster ? cluster : "", finding);
+    compare_clusters(config, probe, cluster ? cluster : "", finding);
 }
 
 static void print_check_connect_json(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
@@ -99,7 +99,7 @@ static void print_report(FILE *out, const struct ls_cluster_view *config, const 
         (void)fprintf(out, "lockstep %s, cluster %s\n%4s  %-10s  %-24s  %10s  %-7s  %-12s  %s\n", ls_version(), digest,
                       "rank", "task", "address", "round trip", "version", "cluster", "state");
     for (int rank = 0; rank < ls_probes_count(config); rank++) {
-        judge(config, &probes[rank], &finding);
+        judge_probe(config, &probes[rank], &finding);
         *fine = *fine && !*finding.why;
         if (json)
             print_check_connect_json(out, rank, &probes[rank], &finding);
@@ -109,8 +109,8 @@ static void print_report(FILE *out, const struct ls_cluster_view *config, const 
     if (json) (void)fprintf(out, "], \"fine\": %s}\n", *fine ? "true" : "false");
 }
 
-static ls_status report_check_connect(const struct ls_cluster_view *config, double seconds, bool json, char **text,
-                                      bool *fine) {
+static ls_status report_findings(const struct ls_cluster_view *config, double seconds, bool json, char **text,
+                                 bool *fine) {
     struct ls_probe *probes = NULL;
     struct ls_text made;
     ls_status status = ls_probes_new(config, &probes);
@@ -133,7 +133,7 @@ ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool jso
                          "rank 0 hands out the addresses of this job's workers when they start, at %s: nobody to "
                          "connect to before",
                          config->tasks[0].address);
-    if (!status) status = report_check_connect(config, seconds, json, text, fine);
+    if (!status) status = report_findings(config, seconds, json, text, fine);
     ls_cluster_view_free(config);
     return status;
 }

@@ -8,7 +8,7 @@
 #include "weights/arrays.h"
 #include "weights/weights.h"
 
-static ls_status tell_convert_weights(const struct ls_weights *weights, const char *to, char **text) {
+static ls_status tell_totals(const struct ls_weights *weights, const char *to, char **text) {
     struct ls_text made;
     long long parameters = 0;
     for (size_t i = 0; i < weights->count; i++) parameters += ls_shape_count(&weights->items[i].shape);
@@ -23,7 +23,7 @@ ls_status ls_tools_convert_weights(const char *from, const char *to, char **text
     ls_status status = ls_weights_read(from, &weights);
     if (status) return status;
     status = ls_weights_arrays_write(to, &weights);
-    if (!status) status = tell_convert_weights(&weights, to, text);
+    if (!status) status = tell_totals(&weights, to, text);
     ls_weights_free(&weights);
     return status;
 }

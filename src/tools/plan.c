@@ -202,7 +202,7 @@ static size_t bytes_between_meetings(const ls_model *model) {
 }
 
 /* As src/train/fragments.c allocates it. */
-static ls_status count_fragments(const struct ls_tools_planning *planning, size_t *bytes) {
+static ls_status count_fragment_bytes(const struct ls_tools_planning *planning, size_t *bytes) {
     const ls_model *model = planning->model;
     const ls_local_sgd_options *local = &planning->strategy->local;
     size_t count = local->fragments ? (size_t)local->fragments : 1;
@@ -229,7 +229,7 @@ static ls_status count_memory(struct ls_tools_planning *planning) {
         planning->worker.bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, i));
     if (!planning->meets) return LS_OK;
     planning->worker.bytes += bytes_between_meetings(model);
-    return count_fragments(planning, &planning->worker.bytes);
+    return count_fragment_bytes(planning, &planning->worker.bytes);
 }
 
 static ls_status divide_over_servers(struct ls_tools_planning *planning) {

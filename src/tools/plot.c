@@ -51,14 +51,14 @@ static ls_status find_panel(struct ls_plot *plot, const char *metric, int *panel
 }
 
 /* There are no more panels than curves. */
-static ls_status grow_plot(struct ls_plot *plot) {
+static ls_status grow_lists(struct ls_plot *plot) {
     int room = plot->room;
     ls_status status = LS_GROW(plot->panels, room, plot->count + 1, 16, "a plot");
     return status ? status : LS_GROW(plot->curves, plot->room, plot->count + 1, 16, "a plot");
 }
 
 static ls_status add_curve(struct ls_plot *plot, int file, const char *metric, int64_t room) {
-    ls_status status = grow_plot(plot);
+    ls_status status = grow_lists(plot);
     if (status) return status;
     struct ls_plot_curve *curve = &plot->curves[plot->count];
     *curve = (struct ls_plot_curve){.file = file};

@@ -40,7 +40,7 @@ static bool wants_tls(const struct ls_probe *probe) {
     return probe->size == sizeof(LS_TLS_HERE) - 1 && !memcmp(probe->answer, LS_TLS_HERE, probe->size);
 }
 
-static void judge(struct ls_probe *probe) {
+static void judge_answer(struct ls_probe *probe) {
     if (is_whole(probe))
         finish_probe(probe, LS_PROBE_ANSWERED, "");
     else if (wants_tls(probe))
@@ -61,7 +61,7 @@ static bool make_room(struct ls_probe *probe) {
     return !ls_grow(&probe->answer, &probe->capacity, probe->size + 2, &growth);
 }
 
-static void receive_probe(struct ls_probe *probe) {
+static void receive_answer(struct ls_probe *probe) {
     while (probe->state == LS_PROBE_UNDER_WAY) {
         if (!make_room(probe)) {
             finish_probe(probe, LS_PROBE_FOREIGN, "something else listens there: its answer has no end");
@@ -74,24 +74,24 @@ static void receive_probe(struct ls_probe *probe) {
             probe->size += (size_t)got;
             probe->answer[probe->size] = 0;
         }
-        if (got <= 0 || is_whole(probe) || wants_tls(probe)) judge(probe);
+        if (got <= 0 || is_whole(probe) || wants_tls(probe)) judge_answer(probe);
     }
 }
 
-static void ask_probe(struct ls_probe *probe, int fd) {
+static void ask_task(struct ls_probe *probe, int fd) {
     probe->fd = fd;
     probe->asked = ls_now();
-    if (send(fd, LS_PROBE_REQUEST, LS_PROBE_SIZE, MSG_NOSIGNAL) != LS_PROBE_SIZE) judge(probe);
+    if (send(fd, LS_PROBE_REQUEST, LS_PROBE_SIZE, MSG_NOSIGNAL) != LS_PROBE_SIZE) judge_answer(probe);
 }
 
 static void step(struct ls_probe *probe) {
     if (probe->fd >= 0) {
-        receive_probe(probe);
+        receive_answer(probe);
         return;
     }
     int fd = ls_dial_step(&probe->dial, probe->task->host, probe->task->port);
     if (fd >= 0)
-        ask_probe(probe, fd);
+        ask_task(probe, fd);
     else if (probe->dial.retry_at)
         finish_probe(probe, LS_PROBE_UNREACHABLE, probe->dial.why);
 }
@@ -115,7 +115,7 @@ static int step_all(struct ls_probe *probes, int count, struct pollfd *slots, in
     return going;
 }
 
-static void give_up_probe(struct ls_probe *probe, double seconds) {
+static void give_up_waiting(struct ls_probe *probe, double seconds) {
     char why[128];
     bool connected = probe->fd >= 0;
     if (probe->state != LS_PROBE_UNDER_WAY) return;
@@ -147,7 +147,7 @@ static ls_status make_guard(struct guard *guard) {
     return status;
 }
 
-static void prepare_probe(struct ls_probe *probe, const struct guard *guard) {
+static void prepare_dial(struct ls_probe *probe, const struct guard *guard) {
     probe->fd = -1;
     ls_dial_init(&probe->dial);
     ls_dial_secure(&probe->dial, guard->security.identity, guard->relay, ""); /* the answer says which task it is */
@@ -158,14 +158,14 @@ static ls_status ask_all(struct ls_probe *probes, int count, double seconds) {
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct pollfd, slots, (size_t)count, "descriptors to poll");
     for (int64_t until = deadline; step_all(probes, count, slots, &until) && ls_now() < deadline; until = deadline)
         (void)poll(slots, (nfds_t)count, ls_poll_timeout(until, 1000));
-    for (int i = 0; i < count; i++) give_up_probe(&probes[i], seconds);
+    for (int i = 0; i < count; i++) give_up_waiting(&probes[i], seconds);
     return LS_OK;
 }
 
 ls_status ls_probe_all(struct ls_probe *probes, int count, double seconds) {
     LS_CLEANUP(release_guard) struct guard guard = {.relay = NULL};
     ls_status status = make_guard(&guard);
-    for (int i = 0; i < count && !status; i++) prepare_probe(&probes[i], &guard);
+    for (int i = 0; i < count && !status; i++) prepare_dial(&probes[i], &guard);
     return status ? status : ask_all(probes, count, seconds);
 }
 

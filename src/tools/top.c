@@ -34,7 +34,7 @@ static ls_status parse_one(const char *address, struct ls_cluster_view **config)
 }
 
 /* The tasks of one type as a map: indices may have gaps. */
-static void print_tasks(FILE *out, const char *cluster, const char *type) {
+static void print_cluster_tasks(FILE *out, const char *cluster, const char *type) {
     char prefix[32];
     bool first = true;
     (void)snprintf(prefix, sizeof(prefix), "cluster.%s[", type);
@@ -57,13 +57,13 @@ static char *spell_config(const char *cluster, const char *task) {
     (void)fprintf(out, "{\"cluster\": {");
     if (strstr(cluster, "cluster.chief[")) {
         (void)fprintf(out, "\"chief\": {");
-        print_tasks(out, cluster, "chief");
+        print_cluster_tasks(out, cluster, "chief");
         (void)fprintf(out, "}, ");
     }
     (void)fprintf(out, "\"worker\": {");
-    print_tasks(out, cluster, "worker");
+    print_cluster_tasks(out, cluster, "worker");
     (void)fprintf(out, "}, \"ps\": {");
-    print_tasks(out, cluster, "ps");
+    print_cluster_tasks(out, cluster, "ps");
     (void)fprintf(out, "}}, \"task\": {\"type\": \"%.*s\", \"index\": %s}}", (int)type, task,
                   task[type] ? task + type + 1 : "");
     if (!fclose(out)) return text;
@@ -191,7 +191,7 @@ static void print_top_json(FILE *out, const struct ls_top_table *table) {
 /* ---- the whole ---- */
 
 /* screen: NULL asks for JSON. */
-static ls_status tell_top(const struct ls_top_table *table, const struct ls_top_screen *screen, char **text) {
+static ls_status tell_table(const struct ls_top_table *table, const struct ls_top_screen *screen, char **text) {
     struct ls_text made;
     FILE *out = ls_text_open(&made, 0);
     if (out && screen)
@@ -210,8 +210,8 @@ static ls_status ask_twice(const struct ls_cluster_view *config, double seconds,
     return status ? status : ls_probe_all(now, count, ASK_SECONDS);
 }
 
-static ls_status watch_top(const struct ls_cluster_view *config, double seconds, const struct ls_top_screen *screen,
-                           char **text) {
+static ls_status watch_tasks(const struct ls_cluster_view *config, double seconds, const struct ls_top_screen *screen,
+                             char **text) {
     struct ls_probe *before = NULL, *now = NULL;
     int count = ls_probes_count(config);
     LS_CLEANUP(ls_free_pointer) struct ls_top_row *rows = ls_alloc_array((size_t)count, sizeof(*rows));
@@ -222,7 +222,7 @@ static ls_status watch_top(const struct ls_cluster_view *config, double seconds,
     if (!status) {
         struct ls_top_table table = {.config = config, .rows = rows};
         fill_table(&table, before, now);
-        status = tell_top(&table, screen, text);
+        status = tell_table(&table, screen, text);
     }
     ls_probes_free(before, count);
     ls_probes_free(now, count);
@@ -235,7 +235,7 @@ ls_status ls_tools_top(const char *address, double seconds, bool json, int colum
     const struct ls_top_screen screen = {columns, lines, ascii};
     struct ls_cluster_view *config = NULL;
     ls_status status = find_cluster(address, &config);
-    if (!status) status = watch_top(config, seconds, json ? NULL : &screen, text);
+    if (!status) status = watch_tasks(config, seconds, json ? NULL : &screen, text);
     ls_cluster_view_free(config);
     return status;
 }

@@ -60,7 +60,7 @@ static void put_last(FILE *out, const ls_result *last) {
     (void)fputc('}', out);
 }
 
-static void put_about(FILE *out, const ls_model *model) {
+static void put_json(FILE *out, const ls_model *model) {
     const ls_shape *input = &model->built.input;
     (void)fputs("{\"input\": [", out);
     for (int i = 0; i < input->rank; i++) (void)fprintf(out, i ? ", %lld" : "%lld", (long long)input->dims[i]);
@@ -82,7 +82,7 @@ static void put_about(FILE *out, const ls_model *model) {
 ls_status ls_about_write(const ls_model *model, char **text) {
     struct ls_text made;
     FILE *out = ls_text_open(&made, 1);
-    if (out) put_about(out, model);
+    if (out) put_json(out, model);
     return ls_text_close(&made, LS_OK, "a description of the model", text);
 }
 

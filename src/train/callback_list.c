@@ -26,7 +26,7 @@ struct ls_callback_list {
 
 /* ---- making ---- */
 
-static ls_status check_callback_list(ls_callback *const *list, size_t count) {
+static ls_status check_callbacks(ls_callback *const *list, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const char *name = list[i]->size == sizeof(ls_callback) ? list[i]->name : NULL;
         if (list[i]->size != sizeof(ls_callback))
@@ -45,7 +45,7 @@ ls_status ls_callback_list_new(ls_model *model, ls_callback *const *list, bool v
     while (list && list[count]) count++;
     *callbacks = NULL;
     if (!count) return LS_OK;
-    ls_status status = check_callback_list(list, count);
+    ls_status status = check_callbacks(list, count);
     if (status) return status;
     struct ls_callback_list *made = ls_alloc(sizeof(*made));
     if (made)
@@ -131,7 +131,7 @@ static void fill_logs(const struct ls_callback_list *callbacks, const struct ls_
 }
 
 /* An error, unless the callback's are warnings. */
-static ls_status settle_callback_list(struct ls_callback_list *callbacks, size_t index, ls_status status) {
+static ls_status settle_callback(struct ls_callback_list *callbacks, size_t index, ls_status status) {
     const ls_callback *callback = callbacks->list[index];
     if (!status) return LS_OK;
     if (!callback->warn_only) return ls_fail_context(status, "%s", callback->name);
@@ -165,7 +165,7 @@ ls_status ls_callback_list_tell(struct ls_callback_list *callbacks, enum ls_call
         ls_callback_fn *function = function_of(callbacks->list[i], event);
         if (!function || callbacks->silenced[i]) continue;
         if (model->sync->settle) status = model->sync->settle(model); /* the function may make collectives of its own */
-        if (!status) status = settle_callback_list(callbacks, i, function(callbacks->list[i]->context, &call));
+        if (!status) status = settle_callback(callbacks, i, function(callbacks->list[i]->context, &call));
     }
     return status;
 }

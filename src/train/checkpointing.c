@@ -113,7 +113,7 @@ static ls_status describe_tensors(struct ls_checkpointing *checkpointing) {
 }
 
 /* Anew in each generation. */
-static ls_status describe_bits(struct ls_checkpointing *checkpointing) {
+static ls_status note_bits(struct ls_checkpointing *checkpointing) {
     char *bits = NULL;
     ls_status status =
         ls_fingerprint_describe_bits(checkpointing->model, checkpointing->data, checkpointing->lines, &bits);
@@ -123,7 +123,7 @@ static ls_status describe_bits(struct ls_checkpointing *checkpointing) {
     return LS_OK;
 }
 
-static ls_status describe_training(struct ls_checkpointing *checkpointing) {
+static ls_status note_training(struct ls_checkpointing *checkpointing) {
     const struct ls_fit_lines *lines = checkpointing->lines;
     LS_CLEANUP(ls_free_pointer) char *model = NULL;
     ls_status status = ls_model_build_describe(checkpointing->model, &model);
@@ -138,7 +138,7 @@ static ls_status describe_training(struct ls_checkpointing *checkpointing) {
     checkpointing->checkpoint.manifest = ls_training_progress_manifest(&checkpointing->progress);
     if (checkpointing->floats > checkpointing->model_floats)
         checkpointing->progress.facts.callbacks = ls_callback_list_names(checkpointing->callbacks);
-    return describe_bits(checkpointing);
+    return note_bits(checkpointing);
 }
 
 /* A fault of the folder is a warning in three cases, otherwise an error. Case 1: the user set warn_only. Case 2: the
@@ -166,7 +166,7 @@ static ls_status claim_folder(struct ls_checkpointing *checkpointing) {
 static ls_status prepare_folder(struct ls_checkpointing *checkpointing) {
     ls_status status = allocate_state(checkpointing);
     if (!status) status = describe_tensors(checkpointing);
-    if (!status) status = describe_training(checkpointing);
+    if (!status) status = note_training(checkpointing);
     if (!status && !checkpointing->job) status = ls_entropy_fill(&checkpointing->job, sizeof(checkpointing->job));
     if (!status) status = complain(checkpointing, claim_folder(checkpointing));
     return status ? status : ls_writer_new(checkpointing->folder, checkpointing->options.keep, &checkpointing->writer);
@@ -332,13 +332,13 @@ static void copy_progress(struct ls_checkpointing *checkpointing, const struct l
 }
 
 /* Copies the state. The writer is idle. */
-static ls_status save(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+static ls_status save_checkpoint(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
     ls_status status = complain(checkpointing, claim_folder(checkpointing));
     checkpointing->due = false;
     if (status || checkpointing->foreign) return status;
     struct ls_track *track = checkpointing->model->strategy->replicas[0].track;
     int64_t begun = ls_track_begin(track);
-    status = describe_bits(checkpointing);
+    status = note_bits(checkpointing);
     if (!status) status = ls_about_keep(checkpointing->model, &checkpointing->progress.facts.about);
     if (!status) status = ls_model_state_get(checkpointing->model, LS_PARTS_IN_BLOBS, checkpointing->state);
     if (!status)
@@ -387,7 +387,7 @@ ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const st
     if (status && ls_folder_lock_displaced(checkpointing->lock)) return LS_OK; /* the next step says who left it out */
     bool there = ls_model_state_is_here(checkpointing->model);                 /* or the next step brings it */
     if (status || !there || !checkpointing->due || state->position >= checkpointing->last_position) return status;
-    status = save(checkpointing, state);
+    status = save_checkpoint(checkpointing, state);
     ls_checkpointing_settle(checkpointing, state);
     return status;
 }
@@ -448,7 +448,7 @@ static void remove_all(struct ls_checkpointing *checkpointing) {
 
 /* The last one of this fit, which is settled. */
 static ls_status save_last(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
-    ls_status status = checkpointing->saved == state->position ? LS_OK : save(checkpointing, state);
+    ls_status status = checkpointing->saved == state->position ? LS_OK : save_checkpoint(checkpointing, state);
     if (checkpointing->waits) publish(checkpointing);
     return status;
 }

@@ -127,7 +127,7 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
 
 typedef ls_status describe_fn(FILE *out, const struct subject *subject);
 
-static ls_status collect_fingerprint(describe_fn *describe, const struct subject *subject, char **lines) {
+static ls_status collect_lines(describe_fn *describe, const struct subject *subject, char **lines) {
     struct ls_text text;
     FILE *out = ls_text_open(&text, 1);
     ls_status status = out ? describe(out, subject) : LS_OK;
@@ -138,16 +138,16 @@ ls_status ls_fingerprint_describe_fit(const ls_model *model, const ls_dataset *d
                                       struct ls_fit_lines *lines) {
     const struct subject subject = {model, data, options, NULL};
     struct ls_fit_lines made = {0};
-    ls_status status = collect_fingerprint(describe_training, &subject, &made.training);
-    if (!status) status = collect_fingerprint(describe_bits, &subject, &made.bits);
-    if (!status) status = collect_fingerprint(describe_others, &subject, &made.others);
+    ls_status status = collect_lines(describe_training, &subject, &made.training);
+    if (!status) status = collect_lines(describe_bits, &subject, &made.bits);
+    if (!status) status = collect_lines(describe_others, &subject, &made.others);
     return LS_HAND_OVER(status, lines, made, ls_fingerprint_free_lines(&made));
 }
 
 ls_status ls_fingerprint_describe_bits(const ls_model *model, const ls_dataset *data, const struct ls_fit_lines *lines,
                                        char **bits) {
     const struct subject subject = {model, data, NULL, lines};
-    return collect_fingerprint(describe_all_bits, &subject, bits);
+    return collect_lines(describe_all_bits, &subject, bits);
 }
 
 void ls_fingerprint_free_lines(struct ls_fit_lines *lines) {
@@ -173,6 +173,6 @@ ls_status ls_fingerprint_agree_fit(const ls_model *model, const char *descriptio
 ls_status ls_fingerprint_agree_evaluation(const ls_model *model, const ls_dataset *data) {
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
     const struct subject subject = {.model = model, .data = data};
-    ls_status status = collect_fingerprint(describe_evaluation, &subject, &lines);
+    ls_status status = collect_lines(describe_evaluation, &subject, &lines);
     return status ? status : ls_runtime_agree(model->strategy->runtime, "evaluation", lines);
 }

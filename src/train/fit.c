@@ -28,7 +28,7 @@
 #include "train/step.h"
 
 /* After a committed step, or an epoch that is done. A request to stop comes first. */
-static ls_status keep_fit(struct ls_fitting *fitting) {
+static ls_status keep_step(struct ls_fitting *fitting) {
     return fitting->model->progress.requests.stop ? LS_OK
                                                   : ls_checkpointing_step(fitting->checkpointing, &fitting->state);
 }
@@ -114,7 +114,7 @@ static ls_status train(struct ls_fitting *fitting) {
     if (!status) ls_reached("committed");
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
     if (!status) fitting->stepped = state->position;
-    if (!status && met && state->position < ls_fit_epoch_end(fitting)) status = keep_fit(fitting);
+    if (!status && met && state->position < ls_fit_epoch_end(fitting)) status = keep_step(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
     if (!state->sums.rows) return LS_OK;
     warn_of_no_number(fitting, step);
@@ -134,7 +134,7 @@ static ls_status train_session(struct ls_fitting *fitting) {
     end_timing(fitting);
     ls_state_transfer_commit(fitting->model->strategy->runtime);
     fitting->stepped = state->position;
-    if (state->position < ls_fit_epoch_end(fitting)) status = keep_fit(fitting);
+    if (state->position < ls_fit_epoch_end(fitting)) status = keep_step(fitting);
     warn_of_no_number(fitting, state->position - state->epochs * fitting->steps_per_epoch);
     ls_progress_step(fitting->progress, state->position - state->epochs * fitting->steps_per_epoch, state->sums.rows,
                      &state->result);
@@ -197,7 +197,7 @@ static ls_status tell_epoch(struct ls_fitting *fitting, int epoch) {
         fitting->options.on_epoch ? fitting->options.on_epoch(fitting->options.context, epoch, result) : LS_OK;
     fitting->ended_by_user = status != LS_OK;
     if (status) return ls_fail_context(ls_fail_from_user(status, "it"), "on_epoch after epoch %d", epoch + 1);
-    status = fitting->state.stopped ? LS_OK : keep_fit(fitting); /* the end's state is finish's */
+    status = fitting->state.stopped ? LS_OK : keep_step(fitting); /* the end's state is finish's */
     return status ? ls_fail_context(status, "after epoch %d", epoch + 1) : LS_OK;
 }
 
@@ -222,7 +222,7 @@ static ls_status stop(struct ls_fitting *fitting) {
     return ls_fail_context(status, "epoch %lld, step %lld", (long long)state->epochs + 1, step);
 }
 
-static ls_status finish_fit(struct ls_fitting *fitting) {
+static ls_status finish_training(struct ls_fitting *fitting) {
     ls_status status = fitting->stand != LS_CALL_DONE ? ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_END) : LS_OK;
     return status ? ls_fail_context(status, "at the end")
                   : ls_checkpointing_finish(fitting->checkpointing, &fitting->state);
@@ -232,7 +232,7 @@ static ls_status run_epochs(struct ls_fitting *fitting) {
     for (;;) {
         ls_status status = tell_epochs(fitting);
         if (status) return status;
-        if (fitting->state.stopped || fitting->state.epochs == fitting->options.epochs) return finish_fit(fitting);
+        if (fitting->state.stopped || fitting->state.epochs == fitting->options.epochs) return finish_training(fitting);
         status = is_to_stop(fitting) ? stop(fitting) : advance(fitting);
         if (status) return status;
     }
@@ -240,7 +240,7 @@ static ls_status run_epochs(struct ls_fitting *fitting) {
 
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
 
-static ls_status check_fit(ls_fit_options *options) {
+static ls_status check_fit_options(ls_fit_options *options) {
     if (!options->epochs) options->epochs = 1;
     if (options->epochs < 0) return ls_fail(LS_INVALID_ARGUMENT, "epochs %d must be at least 1", options->epochs);
     if (options->steps_per_epoch < 0)
@@ -278,7 +278,7 @@ static ls_status count_steps(struct ls_fitting *fitting) {
 }
 
 /* Local set-up, without communication. */
-static ls_status open_fit(struct ls_fitting *fitting) {
+static ls_status open_fitting(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     const ls_fit_options *options = &fitting->options;
     ls_status status = open_pipelines(fitting);
@@ -345,7 +345,7 @@ static ls_status attach_again(struct ls_fitting *fitting) {
 /* From ls_training_start on this process holds the state, before the next collective can fail: it gives it to whoever
  * lacks it, and begins from there again. The buffers are made for both pipelines before the first step, so that they do
  * not move in training. */
-static ls_status begin_fit(struct ls_fitting *fitting) {
+static ls_status begin_fitting(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     const struct ls_training_call call = {model,          fitting->data,        fitting->pipeline,
                                           fitting->index, fitting->description, fitting->callbacks};
@@ -383,33 +383,33 @@ static ls_status take_office(struct ls_fitting *fitting) {
     return status || !fitting->checkpointing ? status : open_backup(fitting);
 }
 
-static ls_status run_fit(struct ls_fitting *fitting) {
+static ls_status run_once(struct ls_fitting *fitting) {
     fitting->began = 0;
     ls_status status = open_pipelines(fitting);
     if (status) return status;
     if (!fitting->begun || fitting->model->strategy->runtime->inherited[LS_STATE_TRAINING].data)
-        status = begin_fit(fitting);
+        status = begin_fitting(fitting);
     if (!status && fitting->stand != LS_CALL_DONE) status = ls_bind_attach(fitting->model);
     if (!status) status = take_office(fitting);
     return status ? status : run_epochs(fitting);
 }
 
-static ls_status try_fit(struct ls_fitting *fitting) {
+static ls_status run_or_go_back(struct ls_fitting *fitting) {
     const struct ls_sync_ops *sync = fitting->model->sync;
-    ls_status status = run_fit(fitting);
+    ls_status status = run_once(fitting);
     return status && sync->go_back ? sync->go_back(fitting, status) : status;
 }
 
 static ls_status fit(struct ls_fitting *fitting) {
     ls_strategy *strategy = fitting->model->strategy;
-    ls_status status = open_fit(fitting);
+    ls_status status = open_fitting(fitting);
     fitting->index = ls_training_state_begin(fitting->model);
     fitting->model->progress.requests = (struct ls_requests){0};
     fitting->model->progress.stop_training = false;
     if (status) return status;
     status = ls_user_request_begin(strategy->runtime->user_request, fitting->options.request, fitting->options.context);
     if (!status) do
-            status = try_fit(fitting);
+            status = run_or_go_back(fitting);
         while (status && !fitting->ended_by_user && ls_strategy_recover(strategy, &status));
     if (!fitting->ended_by_user) status = ls_user_request_end_loss(strategy->runtime->user_request, status);
     if (fitting->begun && ls_runtime_is_cancelled(strategy->runtime, status))
@@ -419,7 +419,7 @@ static ls_status fit(struct ls_fitting *fitting) {
 }
 
 /* A parameter server. */
-static ls_status serve_fit(struct ls_fitting *fitting, ls_result *result) {
+static ls_status serve_instead(struct ls_fitting *fitting, ls_result *result) {
     ls_strategy *strategy = fitting->model->strategy;
     struct ls_user_request *requests = strategy->runtime->user_request;
     ls_status status = ls_user_request_begin(requests, fitting->options.request, fitting->options.context);
@@ -439,11 +439,11 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     for (int i = 0; i < model->spec.objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
-    if (!status) status = check_fit(&fitting.options);
+    if (!status) status = check_fit_options(&fitting.options);
     if (!status) status = ls_model_check_trainable(model, data);
     if (!status) status = ls_model_check_trainable(model, fitting.options.validation_data);
     if (!status) status = ls_about_keep_data(model, data);
-    if (!status && model->strategy->runtime->serves) return serve_fit(&fitting, result);
+    if (!status && model->strategy->runtime->serves) return serve_instead(&fitting, result);
     if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
     if (!status) status = fit(&fitting);
     ls_input_use_pipeline(model, NULL);

@@ -74,7 +74,7 @@ size_t ls_fragments_cut(const ls_model *model, size_t count, struct ls_bucket *r
 
 /* ---- life ---- */
 
-static ls_status build_fragments(struct ls_fragments *fragments, const float *state) {
+static ls_status build_ranges(struct ls_fragments *fragments, const float *state) {
     const ls_model *model = fragments->model;
     size_t trained = ls_network_trainable_count(model->built.network);
     fragments->ranges = ls_alloc_array(fragments->count, sizeof(*fragments->ranges));
@@ -105,7 +105,7 @@ ls_status ls_fragments_new(const ls_model *model, const float *state, struct ls_
     LS_NEW(struct ls_fragments, made, "fragments");
     made->model = model;
     made->count = (size_t)count;
-    status = build_fragments(made, state);
+    status = build_ranges(made, state);
     return LS_HAND_OVER(status, fragments, made, ls_fragments_free(made));
 }
 
@@ -217,7 +217,7 @@ static ls_status end_exchange(struct ls_fragments *fragments, bool *together) {
     return *together ? LS_OK : use_exchange(fragments);
 }
 
-static ls_status step_fragments(struct ls_fragments *fragments, int64_t done, bool last, bool *together) {
+static ls_status follow_step(struct ls_fragments *fragments, int64_t done, bool last, bool *together) {
     const ls_local_sgd_options *local = &fragments->model->strategy->local;
     int64_t every = local->sync_every / (int64_t)fragments->count;
     ls_status status = LS_OK;
@@ -228,6 +228,6 @@ static ls_status step_fragments(struct ls_fragments *fragments, int64_t done, bo
 }
 
 ls_status ls_fragments_step(struct ls_fragments *fragments, int64_t done, bool last, bool *together) {
-    ls_status status = step_fragments(fragments, done, last, together);
+    ls_status status = follow_step(fragments, done, last, together);
     return status ? ls_fail_context(status, "an exchange of a fragment with all workers") : LS_OK;
 }

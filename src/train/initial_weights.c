@@ -132,9 +132,8 @@ static bool count_on(const struct ls_weights *weights, const struct ls_network *
     return true;
 }
 
-static const struct ls_weight *find_initial_weights(const struct ls_initial_weights *initial,
-                                                    const struct ls_network *network,
-                                                    const struct ls_network_variable *variable) {
+static const struct ls_weight *find_given(const struct ls_initial_weights *initial, const struct ls_network *network,
+                                          const struct ls_network_variable *variable) {
     char other[sizeof(variable->name) + 32];
     const struct ls_weights *weights = &initial->weights;
     bool counted = !initial->skip_mismatch && count_on(weights, network, variable->name, other, sizeof(other));
@@ -149,8 +148,8 @@ static const struct ls_weight *find_shape(const struct ls_weights *weights, cons
     return NULL;
 }
 
-static ls_status compare_initial_weights(const struct ls_initial_weights *initial,
-                                         const struct ls_network_variable *variable, const struct ls_weight *weight) {
+static ls_status compare_shapes(const struct ls_initial_weights *initial, const struct ls_network_variable *variable,
+                                const struct ls_weight *weight) {
     char have[200], want[200];
     ls_shape_text(&variable->shape, want, sizeof(want));
     if (!weight) {
@@ -199,8 +198,8 @@ static void tell_surplus(const ls_model *model, const struct ls_initial_weights 
 static ls_status take_variable(const ls_model *model, const struct ls_network_variable *variable, float *to,
                                bool *taken, int *skipped) {
     const struct ls_initial_weights *initial = model->spec.initial;
-    const struct ls_weight *weight = find_initial_weights(initial, model->built.network, variable);
-    ls_status status = compare_initial_weights(initial, variable, weight);
+    const struct ls_weight *weight = find_given(initial, model->built.network, variable);
+    ls_status status = compare_shapes(initial, variable, weight);
     if (status && !initial->skip_mismatch) return status;
     if (!status) {
         memcpy(to, weight->values, variable->count * sizeof(float));
@@ -217,7 +216,7 @@ static float *values_of(const struct ls_model_state_place *place, float *blob) {
     return (place->part->copy ? place->part->copy : blob) + place->offset;
 }
 
-static ls_status take_initial_weights(const ls_model *model, float *blob, bool *taken, int *skipped) {
+static ls_status take_variables(const ls_model *model, float *blob, bool *taken, int *skipped) {
     struct ls_model_state_place place = {0};
     ls_status status = LS_OK;
     while (!status && ls_model_state_next(model, LS_PARTS_ALL, &place))
@@ -233,7 +232,7 @@ ls_status ls_initial_weights_take(const ls_model *model, float *blob) {
     if (!initial || status) return status;
     LS_CLEANUP(ls_free_pointer) bool *taken = ls_alloc_array(initial->weights.count, sizeof(*taken));
     if (!taken) return ls_fail_memory("a list of variables", initial->weights.count);
-    status = take_initial_weights(model, blob, taken, &skipped);
+    status = take_variables(model, blob, taken, &skipped);
     if (!status && skipped == all)
         status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has none of the model's %d variables", initial->path, all);
     if (!status && initial->skip_mismatch) tell_surplus(model, initial, taken);
@@ -247,7 +246,7 @@ static int compare_names(const void *left, const void *right) {
 }
 
 /* In the order of their names; weights owns the copy of the blob. */
-static ls_status collect_initial_weights(const ls_model *model, struct ls_weights *weights) {
+static ls_status collect_variables(const ls_model *model, struct ls_weights *weights) {
     float *blob = NULL;
     ls_status status =
         ls_model_state_copy_out(model, model->built.replicas[0].parameters, 0, model->built.blob_count, &blob);
@@ -270,7 +269,7 @@ ls_status ls_model_save_weights(const ls_model *model, const char *path) {
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
     ls_status status = ls_sparse_need(model, "ls_model_save_weights");
-    if (!status) status = collect_initial_weights(model, &weights);
+    if (!status) status = collect_variables(model, &weights);
     if (!status) status = ls_about_write(model, &weights.about);
     if (!status) status = ls_weights_arrays_write(path, &weights);
     ls_weights_free(&weights);

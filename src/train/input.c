@@ -12,7 +12,7 @@
 
 /* ---- memory ---- */
 
-static void release_input(struct ls_device *device, struct ls_model_input *input) {
+static void release_buffers(struct ls_device *device, struct ls_model_input *input) {
     if (input->features) device->ops->release(device, input->features);
     if (input->byte_values) device->ops->release(device, input->byte_values);
     if (input->targets) device->ops->release(device, input->targets);
@@ -25,7 +25,7 @@ static void release_input(struct ls_device *device, struct ls_model_input *input
 void ls_inputs_release(struct ls_model_replica *replica) {
     ls_device_drain(replica->device); /* copies may be on their way */
     ls_plan_slots_drop(replica);      /* they point into the inputs */
-    for (int i = 0; i < 2; i++) release_input(replica->device, &replica->inputs[i]);
+    for (int i = 0; i < 2; i++) release_buffers(replica->device, &replica->inputs[i]);
     replica->input = 0;
 }
 
@@ -70,7 +70,7 @@ static bool has_room(const struct ls_input_room *there, struct ls_input_room *ro
     return false;
 }
 
-static ls_status reserve_replica(const ls_model *model, struct ls_model_replica *replica, struct ls_input_room room) {
+static ls_status reserve_inputs(const ls_model *model, struct ls_model_replica *replica, struct ls_input_room room) {
     bool far = !replica->device->host_memory;
     size_t rows = (size_t)room.rows, example = (size_t)ls_shape_count(&model->built.input) * sizeof(float);
     const struct sizes sizes = {rows * (far ? room.example : example), rows * (size_t)room.targets * sizeof(float),
@@ -90,7 +90,7 @@ ls_status ls_inputs_reserve(ls_model *model, struct ls_input_room room) {
     if (has_room(&model->built.room, &room)) return LS_OK;
     model->built.room.rows = 0;
     for (int i = 0; !status && i < model->strategy->local_count; i++)
-        status = reserve_replica(model, &model->built.replicas[i], room);
+        status = reserve_inputs(model, &model->built.replicas[i], room);
     if (!status) status = ls_sparse_reserve(model, room.rows);
     if (!status) model->built.room = room;
     return status;
@@ -158,7 +158,7 @@ static ls_status upload(const ls_model *model, struct ls_device *device, struct 
 }
 
 /* The rows of the present step (place 0) or the next one (1). */
-static ls_status bring(const ls_model *model, int local, int place, struct ls_model_input *input) {
+static ls_status bring_rows(const ls_model *model, int local, int place, struct ls_model_input *input) {
     const struct ls_targets targets = targets_in(model, input->host_targets, input->host_weights);
     const void *features;
     if (!input->rows) return LS_OK;
@@ -170,7 +170,7 @@ static ls_status load_far(const ls_model *model, int local) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_model_input *input = &replica->inputs[replica->input];
     input->rows = ls_pipeline_rows(model->progress.pipeline, local);
-    return bring(model, local, 0, input);
+    return bring_rows(model, local, 0, input);
 }
 
 /* The other input, if it holds the present step. */
@@ -205,5 +205,5 @@ void ls_input_load_ahead(const ls_model *model, int local, bool next_epoch) {
     if (replica->device->host_memory || !ls_pipeline_next(model->progress.pipeline, &other->step)) return;
     if (!next_epoch && other->step.epoch != ls_pipeline_present(model->progress.pipeline).epoch) return;
     other->rows = ls_pipeline_next_rows(model->progress.pipeline, local);
-    other->ahead = !bring(model, local, 1, other);
+    other->ahead = !bring_rows(model, local, 1, other);
 }

@@ -20,7 +20,7 @@
 
 /* As Keras' losses: a last axis of 1 may be left out. Keras' squeeze_or_expand_to_same_rank does it to the two before a
  * loss. */
-static bool fits(const ls_shape *target, const ls_shape *output) {
+static bool shapes_fit(const ls_shape *target, const ls_shape *output) {
     ls_shape longer = target->rank > output->rank ? *target : *output;
     ls_shape shorter = target->rank > output->rank ? *output : *target;
     if (longer.rank == shorter.rank + 1 && longer.dims[shorter.rank] == 1) longer.rank--;
@@ -54,7 +54,7 @@ static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
     ls_shape_text(target, have, sizeof(have));
     ls_shape_text(output, want, sizeof(want));
     if (model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY) return refuse_numbers(data);
-    if (!fits(target, output))
+    if (!shapes_fit(target, output))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset's targets have shape %s, the model's outputs %s: make them alike", have, want);
     return LS_OK;
@@ -64,7 +64,7 @@ static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
 static bool fits_classes(const ls_model *model, const ls_shape *classes) {
     ls_shape judged = *ls_network_output_shape(model->built.network);
     if (judged.rank-- < 1) return false;
-    return fits(classes, &judged);
+    return shapes_fit(classes, &judged);
 }
 
 static ls_status check_classes(const ls_model *model, int classes) {

@@ -39,7 +39,7 @@ ls_status ls_override_check(const char *names) {
 }
 
 /* Takes the value of a number out of a description; "none" where there is none. */
-static void take_override(char *text, const char *name, char *value, size_t size) {
+static void take_field(char *text, const char *name, char *value, size_t size) {
     char wanted[40], *line = strstr(text, "\n" OPTIMIZER), *end;
     (void)snprintf(value, size, "none");
     line = line ? line + 1 : text;
@@ -58,7 +58,7 @@ static void take_override(char *text, const char *name, char *value, size_t size
     memmove(found, after, strlen(after) + 1);
 }
 
-static void note_override(const char *name, const char *there, const char *here, struct ls_override *override) {
+static void note_change(const char *name, const char *there, const char *here, struct ls_override *override) {
     size_t names = strlen(override->names), told = strlen(override->told);
     (void)snprintf(override->names + names, sizeof(override->names) - names, "%s%s", names ? "," : "", name);
     (void)snprintf(override->told + told, sizeof(override->told) - told, "%s%s is %s, was %s", told ? "; " : "", name,
@@ -71,21 +71,20 @@ static bool begins_or_ends(const char *name, const char *there, const char *here
     return !strcmp(name, "momentum") && !strcmp(there, "0") != !strcmp(here, "0");
 }
 
-static ls_status compare_override(const char *names, const char *there, const char *here,
-                                  struct ls_override *override) {
+static ls_status compare_fields(const char *names, const char *there, const char *here, struct ls_override *override) {
     LS_CLEANUP(ls_free_pointer) char *first = ls_strdup(there);
     LS_CLEANUP(ls_free_pointer) char *second = ls_strdup(here);
     char name[32], values[2][LS_OVERRIDES_TEXT];
     if (!first || !second) return ls_fail_memory("the description of a training", strlen(there) + strlen(here));
     while (next_name(&names, name)) {
-        take_override(first, name, values[0], sizeof(values[0]));
-        take_override(second, name, values[1], sizeof(values[1]));
+        take_field(first, name, values[0], sizeof(values[0]));
+        take_field(second, name, values[1], sizeof(values[1]));
         if (begins_or_ends(name, values[0], values[1]))
             return ls_fail(LS_FAILED_PRECONDITION,
                            "momentum differs: '%s' there, '%s' here: the checkpoint has other "
                            "state than this optimizer",
                            values[0], values[1]);
-        if (strcmp(values[0], values[1]) != 0) note_override(name, values[0], values[1], override);
+        if (strcmp(values[0], values[1]) != 0) note_change(name, values[0], values[1], override);
     }
     return ls_manifest_compare(first, second);
 }
@@ -94,9 +93,9 @@ ls_status ls_override_compare(const char *names, const char *there, const char *
     char error[LS_ERROR_SIZE];
     struct ls_override possible = {.rate = false};
     *override = possible;
-    if (!compare_override(names ? names : "", there, here, override)) return LS_OK;
+    if (!compare_fields(names ? names : "", there, here, override)) return LS_OK;
     (void)snprintf(error, sizeof(error), "%s", ls_error());
-    if (compare_override(ALL, there, here, &possible))
+    if (compare_fields(ALL, there, here, &possible))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "it belongs to another training: %s; take another folder, with --weights FILE to go on from it",
                        error);

@@ -27,20 +27,20 @@ struct prediction {
     float *own[LS_MAX_LOCAL_DEVICES]; /* owns: each local replica's of a step, in host memory */
 };
 
-static void release_predict(struct prediction *prediction) {
+static void release_prediction(struct prediction *prediction) {
     for (int i = 0; i < LS_MAX_LOCAL_DEVICES; i++) ls_free(ls_steal(prediction->own[i]));
     ls_free(ls_steal(prediction->outputs));
     ls_pipeline_free(ls_steal(prediction->pipeline));
     prediction->rows = prediction->capacity = 0;
 }
 
-static ls_status check_predict(const ls_dataset *data) {
+static ls_status check_order(const ls_dataset *data) {
     if (data->options.shuffle == LS_SHUFFLE_NEVER && data->options.division == LS_DIVIDE_LAYOUT_INVARIANT) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "predict keeps the order of the dataset, which must have shuffle = "
                                         "LS_SHUFFLE_NEVER and division = LS_DIVIDE_LAYOUT_INVARIANT");
 }
 
-static ls_status allocate_predict(struct prediction *prediction) {
+static ls_status allocate_outputs(struct prediction *prediction) {
     const ls_model *model = prediction->model;
     size_t width = (size_t)prediction->width, rows = (size_t)ls_pipeline_max_rows(prediction->pipeline);
     for (int i = 0; i < model->strategy->local_count; i++) {
@@ -67,7 +67,7 @@ static ls_status append(struct prediction *prediction, const float *outputs, int
 }
 
 /* The present step's outputs of all replicas. */
-static ls_status collect_predict(struct prediction *prediction) {
+static ls_status gather_outputs(struct prediction *prediction) {
     ls_model *model = prediction->model;
     int64_t width = prediction->width;
     const void *values[LS_MAX_LOCAL_DEVICES];
@@ -97,7 +97,7 @@ static ls_status run_steps(struct prediction *prediction) {
         if (!status) status = ls_pipeline_seek(prediction->pipeline, 0, step);
         if (!status) status = ls_step_evaluate(model);
         ls_reached("predict");
-        if (!status) status = collect_predict(prediction);
+        if (!status) status = gather_outputs(prediction);
     }
     return status ? ls_fail_context(status, "prediction") : LS_OK;
 }
@@ -116,7 +116,7 @@ static ls_status predict(struct prediction *prediction) {
     ls_model *model = prediction->model;
     struct ls_fit_state state = {0};
     enum ls_call_stand stand;
-    release_predict(prediction);
+    release_prediction(prediction);
     ls_status status = ls_iterator_open_pipeline(model->strategy, prediction->data, NULL, &prediction->pipeline);
     const struct ls_training_call call = {model, prediction->data, prediction->pipeline, prediction->index, NULL, NULL};
     if (!status) status = ls_training_state_resume(&call, &state, &stand);
@@ -126,12 +126,12 @@ static ls_status predict(struct prediction *prediction) {
     if (!status && ls_sparse_has(model)) status = ls_bind_attach(model); /* rows come from the servers */
     if (status) return status;
     prediction->width = ls_network_outputs(model->built.network);
-    status = allocate_predict(prediction);
+    status = allocate_outputs(prediction);
     return status ? status : run_steps(prediction);
 }
 
 /* Of a model that is not compiled nothing is asked that only a training knows. */
-static ls_status compile_for_predict(ls_model *model) {
+static ls_status compile_implied(ls_model *model) {
     if (model->spec.compiled) return LS_OK;
     ls_status status = ls_model_compile(model, ls_sgd(0.01F), LS_MEAN_SQUARED_ERROR);
     model->spec.implied = !status;
@@ -139,7 +139,7 @@ static ls_status compile_for_predict(ls_model *model) {
 }
 
 /* Keeps the outputs for a worker that is started anew in a later call. */
-static ls_status end_predict(const struct prediction *prediction) {
+static ls_status end_prediction(const struct prediction *prediction) {
     ls_model *model = prediction->model;
     const ls_result result = {.loss = NAN,
                               .accuracy = NAN,
@@ -152,7 +152,7 @@ static ls_status end_predict(const struct prediction *prediction) {
 }
 
 /* Of a parameter server: no rows. */
-static ls_status serve_predict(ls_strategy *strategy, float **outputs, ls_shape *shape) {
+static ls_status serve_empty(ls_strategy *strategy, float **outputs, ls_shape *shape) {
     ls_status status = ls_strategy_serve(strategy);
     float *none = status ? NULL : ls_alloc(sizeof(*none));
     if (!status && !none) status = ls_fail_memory("no predictions", sizeof(*none));
@@ -164,11 +164,11 @@ static ls_status serve_predict(ls_strategy *strategy, float **outputs, ls_shape 
 
 ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, ls_shape *shape) {
     LS_NEED(model, data, outputs, shape);
-    LS_CLEANUP(release_predict) struct prediction prediction = {.model = model, .data = data};
-    ls_status status = check_predict(data);
+    LS_CLEANUP(release_prediction) struct prediction prediction = {.model = model, .data = data};
+    ls_status status = check_order(data);
     if (status) return status;
-    if (ls_is_parameter_server(model->strategy)) return serve_predict(model->strategy, outputs, shape);
-    status = compile_for_predict(model);
+    if (ls_is_parameter_server(model->strategy)) return serve_empty(model->strategy, outputs, shape);
+    status = compile_implied(model);
     if (status) return status;
     prediction.index = ls_training_state_begin(model);
     do status = predict(&prediction);
@@ -176,7 +176,7 @@ ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, l
     ls_input_use_pipeline(model, NULL);
     if (!status) model->spec.loaded = false;
     if (!status) status = ls_model_build_network(model, data); /* who has taken what is kept may have none */
-    if (!status) status = end_predict(&prediction);
+    if (!status) status = end_prediction(&prediction);
     if (status) return status;
     *shape = ls_network_shape_of_rows(model->built.network, prediction.rows);
     *outputs = ls_steal(prediction.outputs);

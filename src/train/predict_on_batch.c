@@ -19,7 +19,7 @@ static bool has_variables(const ls_model *model) {
     return model->built.replicas && !model->spec.loaded && !ls_stored_has(model);
 }
 
-static ls_status bring(const ls_model *model, const ls_arrays *examples) {
+static ls_status bring_examples(const ls_model *model, const ls_arrays *examples) {
     const struct ls_model_replica *own = &model->built.replicas[0];
     const struct ls_model_input *input = &own->inputs[own->input];
     const void *values = examples->ids ? (const void *)examples->ids : examples->features;
@@ -28,7 +28,7 @@ static ls_status bring(const ls_model *model, const ls_arrays *examples) {
     return status ? status : own->device->ops->copy_in(own->device, input->features, values, size);
 }
 
-static ls_status run_plan(ls_model *model, int64_t rows, float *outputs) {
+static ls_status run_forward(ls_model *model, int64_t rows, float *outputs) {
     struct ls_device *device = model->built.replicas[0].device;
     size_t size = (size_t)(rows * ls_network_outputs(model->built.network)) * sizeof(float);
     struct ls_plan *plan;
@@ -40,15 +40,15 @@ static ls_status run_plan(ls_model *model, int64_t rows, float *outputs) {
     return status;
 }
 
-static ls_status compute(ls_model *model, const ls_arrays *examples, float *outputs) {
+static ls_status compute_outputs(ls_model *model, const ls_arrays *examples, float *outputs) {
     struct ls_device *device = model->built.replicas[0].device;
     struct ls_pipeline *fits = model->progress.pipeline; /* of the fit that calls back */
     struct ls_thread_state before;
     ls_status status = device->ops->enter(device, &before);
     if (status) return status;
     model->progress.pipeline = NULL;
-    status = bring(model, examples);
-    if (!status) status = run_plan(model, examples->count, outputs);
+    status = bring_examples(model, examples);
+    if (!status) status = run_forward(model, examples->count, outputs);
     model->progress.pipeline = fits;
     device->ops->leave(device, &before);
     return status;
@@ -69,7 +69,7 @@ ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, 
     size_t size = (size_t)ls_shape_count(&made) * sizeof(float);
     LS_CLEANUP(ls_free_pointer) float *values = ls_alloc(size);
     if (!values) return ls_fail_memory("outputs", size);
-    status = compute(model, examples, values);
+    status = compute_outputs(model, examples, values);
     if (status) return status;
     *shape = made;
     *outputs = ls_steal(values);

@@ -26,7 +26,7 @@ static void describe_saved(ls_status status, const char *folder, const char *non
         (void)snprintf(text, size, "%s", none);
 }
 
-static void describe_preemption(const ls_model *model, const char *saved, struct last_word *word) {
+static void describe_stop(const ls_model *model, const char *saved, struct last_word *word) {
     const struct ls_requests *requests = &model->progress.requests;
     char who[32];
     if (requests->stop == 1)
@@ -38,8 +38,8 @@ static void describe_preemption(const ls_model *model, const char *saved, struct
                    (long long)model->progress.step.iteration, who, saved);
 }
 
-static void save(const ls_model *model, struct ls_checkpointing *checkpointing, const struct ls_fit_state *state,
-                 struct last_word *word) {
+static void save_before_end(const ls_model *model, struct ls_checkpointing *checkpointing,
+                            const struct ls_fit_state *state, struct last_word *word) {
     char saved[LS_ERROR_SIZE / 2];
     const char *folder = NULL;
     bool done = false;
@@ -49,7 +49,7 @@ static void save(const ls_model *model, struct ls_checkpointing *checkpointing, 
     if (!status && !done) return;
     if (!status) status = ls_checkpointing_stop(checkpointing, state, &folder);
     describe_saved(status, folder, "it has no checkpoint", saved);
-    describe_preemption(model, saved, word);
+    describe_stop(model, saved, word);
 }
 
 /* The other workers wait in a broadcast while the chief writes. A write may take longer than the limit of a collective,
@@ -62,7 +62,7 @@ ls_status ls_preemption_stop(ls_model *model, struct ls_checkpointing *checkpoin
     ls_user_request_agree(runtime->user_request, true);
     ls_status status = ls_group_barrier(runtime->group, "stop"); /* all have committed the step */
     while (!status && !word.status) {
-        if (runtime->rank == 0) save(model, checkpointing, state, &word);
+        if (runtime->rank == 0) save_before_end(model, checkpointing, state, &word);
         status =
             ls_group_broadcast(runtime->group, LS_BROADCAST("stop", &word, sizeof(word) / sizeof(int64_t), LS_INT64));
     }

@@ -144,7 +144,7 @@ void ls_sparse_release(ls_model *model) {
     ls_free(sparse);
 }
 
-static ls_status reserve_replica(const ls_model *model, struct ls_sparse *sparse, int local, size_t ids) {
+static ls_status reserve_rows(const ls_model *model, struct ls_sparse *sparse, int local, size_t ids) {
     struct ls_plan_rows *plan = &sparse->plans[local];
     size_t floats = 0, tables = (size_t)sparse->tables;
     plan->parameters = ls_alloc_array(tables, sizeof(*plan->parameters));
@@ -185,7 +185,7 @@ ls_status ls_sparse_reserve(ls_model *model, int64_t rows) {
     bool there = made->leaves && made->plans && made->places && made->errors;
     ls_status status = there ? LS_OK : ls_fail_memory("rows of tables", count * sizeof(*made->leaves));
     if (there) made->count = (int)count;
-    for (int i = 0; i < made->count && !status; i++) status = reserve_replica(model, made, i, ids);
+    for (int i = 0; i < made->count && !status; i++) status = reserve_rows(model, made, i, ids);
     if (status) ls_sparse_release(model);
     return status;
 }

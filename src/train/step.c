@@ -344,7 +344,7 @@ ls_status ls_step_gather(ls_model *model, int batch) {
     return status;
 }
 
-static void tell_activity(const ls_model *model, const struct ls_loss_sums *sums, int64_t nanoseconds) {
+static void tell_progress(const ls_model *model, const struct ls_loss_sums *sums, int64_t nanoseconds) {
     struct ls_activity *activity = &model->strategy->runtime->activity;
     ls_activity_set(&activity->step, model->progress.step.iteration);
     ls_durations_add(&activity->steps, nanoseconds);
@@ -364,7 +364,7 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     struct ls_optimizer_step *step = &model->progress.step;
     if (applied && step->rule.momentum_correction) step->last_rate = step->rule.learning_rate;
     status = model->sync->commit(model, sums);
-    if (!status) tell_activity(model, sums, ls_now() - begun);
+    if (!status) tell_progress(model, sums, ls_now() - begun);
     return status;
 }
 

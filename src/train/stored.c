@@ -21,7 +21,7 @@ bool ls_stored_lacks(const ls_model *model) {
     return ls_stored_has(model) && ls_parts_are_new(model->built.state, model->built.state_count);
 }
 
-static ls_status check_stored(const ls_model *model) {
+static ls_status check_has_servers(const ls_model *model) {
     if (!ls_group_assisted(model->strategy->runtime->group))
         return ls_fail(LS_FAILED_PRECONDITION, "ParameterServerStrategy: this task has no parameter server, and cannot "
                                                "train: fit is for chief and workers");
@@ -86,7 +86,7 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_
 ls_status ls_stored_attach(ls_model *model) {
     if (!ls_stored_has(model)) return LS_OK;
     size_t count = model->bound.bucket_count;
-    ls_status status = check_stored(model);
+    ls_status status = check_has_servers(model);
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) struct ls_range *ranges = ls_alloc_array(count, sizeof(*ranges));
     LS_CLEANUP(ls_free_pointer) struct ls_terms_table *tables = NULL;
@@ -130,7 +130,7 @@ ls_status ls_stored_step(ls_model *model, struct ls_store_stepping stepping, boo
 }
 
 /* The new variables come where the gradients were, for a loss on the way must not leave half of them. */
-static ls_status update_stored(const struct ls_op *op) {
+static ls_status update_at_servers(const struct ls_op *op) {
     ls_model *model = op->handle;
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
@@ -153,6 +153,6 @@ ls_status ls_stored_fetch(ls_model *model, bool wanted) {
 void ls_stored_build(ls_model *model, struct ls_update *update) {
     if (!ls_stored_has(model)) return;
     update->op =
-        (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_stored, .handle = model};
+        (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_at_servers, .handle = model};
     update->built = !model->sync->leaves; /* sync_async.c gives the gradients to the servers */
 }

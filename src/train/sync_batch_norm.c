@@ -20,7 +20,7 @@ ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, 
 }
 
 /* Other workers hear the cause, and not that their peers have given up. */
-static ls_status give_up_sync_batch_norm(ls_model *model, int local) {
+static ls_status give_up_step(ls_model *model, int local) {
     const struct ls_model_exchange *failed = &model->built.replicas[local].exchange;
     const struct ls_runtime *runtime = model->strategy->runtime;
     if (runtime->size > 1) ls_runtime_give_up(runtime, failed->error.status, failed->error.message);
@@ -35,7 +35,7 @@ static ls_status add_all(ls_strategy *strategy, void *context) {
     int giving = 0;
     for (int i = 0; i < strategy->local_count; i++) {
         const struct ls_model_exchange *exchange = &model->built.replicas[i].exchange;
-        if (exchange->error.status) return give_up_sync_batch_norm(model, i);
+        if (exchange->error.status) return give_up_step(model, i);
         arrays[i] = exchange->values;
         giving += exchange->values && exchange->count == count;
     }
@@ -46,7 +46,7 @@ static ls_status add_all(ls_strategy *strategy, void *context) {
                                                           .inputs = (const void *const *)arrays, .outputs = arrays));
 }
 
-static ls_status meet_sync_batch_norm(struct ls_model_exchange *own, double *values, size_t count) {
+static ls_status add_over_replicas(struct ls_model_exchange *own, double *values, size_t count) {
     own->values = values;
     own->count = count;
     ls_status status = ls_replicas_meet(own->replica, add_all, own->model);
@@ -55,7 +55,7 @@ static ls_status meet_sync_batch_norm(struct ls_model_exchange *own, double *val
 }
 
 static ls_status add_values(void *context, double *values, size_t count) {
-    return meet_sync_batch_norm(context, values, count);
+    return add_over_replicas(context, values, count);
 }
 
 /* When a replica's step is computed, or has failed: the worker's other replicas, who may wait for it in an exchange,
@@ -70,7 +70,7 @@ static ls_status end_exchanges(ls_model *model, int local, ls_status status) {
     own->failed = false;
     if (known) return status;
     ls_kept_error_set(&own->error, status);
-    ls_status others = meet_sync_batch_norm(own, NULL, 0);
+    ls_status others = add_over_replicas(own, NULL, 0);
     own->failed = false;
     own->error.status = LS_OK;
     return status ? ls_fail(status, "%s", own->error.message) : others;

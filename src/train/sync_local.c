@@ -55,7 +55,7 @@ static void close_local(struct ls_fitting *fitting) {
 }
 
 /* Fails where another worker is lost. */
-static ls_status begin_step(struct ls_fitting *fitting) {
+static ls_status begin_local_step(struct ls_fitting *fitting) {
     struct local_steps *local = fitting->kept;
     const ls_strategy *strategy = fitting->model->strategy;
     struct ls_abort *abort = strategy->runtime->abort;
@@ -181,6 +181,6 @@ const struct ls_sync_ops ls_sync_local = {.apart = true,
                                           .open_data = ls_iterator_open_pipeline,
                                           .open = open_local,
                                           .close = close_local,
-                                          .begin_step = begin_step,
+                                          .begin_step = begin_local_step,
                                           .end_step = meet_if_due,
                                           .go_back = ls_fit_stretch_go_back};

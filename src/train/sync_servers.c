@@ -323,7 +323,7 @@ static void settle_checkpoint(struct ls_fitting *fitting, const struct ls_loss_s
 
 /* ---- a fit in step: a stretch is the step whose pull is under way ---- */
 
-static ls_status begin_step(struct ls_fitting *fitting) {
+static ls_status begin_pulled_step(struct ls_fitting *fitting) {
     return fitting->model->bound.way ? ls_fit_moment_keep(&fitting->stretch.next, fitting) : LS_OK;
 }
 
@@ -370,7 +370,7 @@ const struct ls_sync_ops ls_sync_servers = {.pushes = true,
                                             .commit = ls_sync_commit,
                                             .settle = settle_lanes,
                                             .open_data = ls_iterator_open_pipeline,
-                                            .begin_step = begin_step,
+                                            .begin_step = begin_pulled_step,
                                             .end_step = end_step_before,
                                             .go_back = go_back_a_step};
 

@@ -51,7 +51,7 @@ static const struct ls_participant_ops participant_ops = {detach_models, release
 
 /* ---- models ---- */
 
-static struct ls_training *training_of(ls_strategy *strategy) {
+static struct ls_training *training_in(ls_strategy *strategy) {
     if (strategy->training) return strategy->training;
     struct ls_training *made = ls_alloc(sizeof(*made));
     if (!made) return NULL;
@@ -62,7 +62,7 @@ static struct ls_training *training_of(ls_strategy *strategy) {
 }
 
 ls_status ls_training_add(ls_model *model) {
-    struct ls_training *training = training_of(model->strategy);
+    struct ls_training *training = training_in(model->strategy);
     if (!training) return ls_fail_memory("a training", sizeof(*training));
     ls_model **last = &training->models;
     while (*last) last = &(*last)->next;

@@ -58,7 +58,7 @@ static size_t size_of_model(const ls_model *model) {
  * of the calls that are done, the models' variables and moments, and, inside of a fit, its position, the sums of the
  * present epoch and the callbacks' states. The order of the data and all random numbers follow from seeds and position
  * and are not in it. */
-static size_t describe_training_state(const struct ls_training *training, int64_t heading[STATE_WORDS]) {
+static size_t fill_heading(const struct ls_training *training, int64_t heading[STATE_WORDS]) {
     size_t size = STATE_WORDS * WORD + ls_training_progress_size(FIT) +
                   (size_t)training->done * ls_training_progress_size(LS_PROGRESS_RESULT);
     memset(heading, 0, STATE_WORDS * WORD);
@@ -102,8 +102,7 @@ static ls_status write_models(const struct ls_training *training, char **at) {
     return status;
 }
 
-static ls_status write_training_state(const struct ls_training *training, const int64_t heading[STATE_WORDS],
-                                      char *at) {
+static ls_status write_state(const struct ls_training *training, const int64_t heading[STATE_WORDS], char *at) {
     struct ls_training_progress progress = {0};
     if (training->fit) progress.fit = *training->fit;
     write_words(&at, heading, STATE_WORDS);
@@ -127,10 +126,10 @@ ls_status ls_training_state_encode(void *context, struct ls_bytes *bytes, void *
     *bytes = training->kept;
     *made = NULL;
     if (bytes->data) return LS_OK;
-    size_t size = describe_training_state(training, heading);
+    size_t size = fill_heading(training, heading);
     LS_CLEANUP(ls_free_pointer) char *written = ls_alloc_aligned(size);
     if (!written) return ls_fail_memory("the training's state", size);
-    ls_status status = write_training_state(training, heading, written);
+    ls_status status = write_state(training, heading, written);
     if (status) return status;
     *made = ls_steal(written);
     *bytes = (struct ls_bytes){*made, size};

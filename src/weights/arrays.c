@@ -23,7 +23,7 @@
 #define ABOUT             "about"       /* in that of weights and checkpoints */
 #define ABOUT_MEMBER      "about.npy"   /* of an archive: NumPy's array of one text of bytes */
 
-static size_t bytes_of_arrays(const struct ls_weight *weight) {
+static size_t bytes_of_weight(const struct ls_weight *weight) {
     return (size_t)ls_shape_count(&weight->shape) * sizeof(float);
 }
 
@@ -194,7 +194,7 @@ static bool write_tensors(FILE *out, const char *header, const struct ls_safeten
     bool good = fwrite(header, 1, file->data, out) == file->data;
     for (size_t i = 0; good && i < file->tensor_count; i++) {
         const struct ls_weight *weight = ls_weights_find(weights, file->tensors[i].name);
-        size_t size = bytes_of_arrays(weight);
+        size_t size = bytes_of_weight(weight);
         good = !size || fwrite(weight->values, 1, size, out) == size;
     }
     return good;
@@ -207,7 +207,7 @@ static ls_status digest_tensors(const struct ls_safetensors *file, const struct 
     if (status) return status;
     for (size_t i = 0; i < file->tensor_count; i++) {
         const struct ls_weight *weight = ls_weights_find(weights, file->tensors[i].name);
-        ls_digest_add(digest, weight->values, bytes_of_arrays(weight));
+        ls_digest_add(digest, weight->values, bytes_of_weight(weight));
     }
     status = ls_digest_hex(digest, hex);
     ls_digest_free(digest);
@@ -255,7 +255,7 @@ static ls_status write_npz(const char *path, const struct ls_weights *weights) {
             return ls_fail(LS_UNIMPLEMENTED, "the name '%.80s...' is too long", weight->name);
         ls_npy_header("<f4", &weight->shape, arrays[i].header);
         files[i] = (struct ls_zip_file){
-            arrays[i].name, {arrays[i].header, weight->values}, {LS_NPY_HEADER, bytes_of_arrays(weight)}};
+            arrays[i].name, {arrays[i].header, weight->values}, {LS_NPY_HEADER, bytes_of_weight(weight)}};
     }
     char about[LS_NPY_HEADER], type[32];
     (void)snprintf(type, sizeof(type), "|S%zu", weights->about ? strlen(weights->about) : 0);

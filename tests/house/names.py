@@ -1,15 +1,16 @@
-"""Names lead to files: a function is declared in its file's header and begins with its file's stem; a struct tag and
-the name of a static function stand for one thing. Exceptions: names.txt, "function reason"."""
+"""Names lead to files: a function is declared in its file's header and begins with its file's stem; a struct tag
+stands for one thing, the name of a static function for one thing in its room. Exceptions: names.txt, "function
+reason"."""
 import collections
 import os
 import re
 
 import house
 
+STATIC = re.compile(r"^(?:LS_\w+ |__attribute__\(\(.*?\)\) )*static (?:[A-Za-z_]\w*[ \*]+)+(?:\{[^{}]*\} )?\**(\w+)\([^;{}]*\)\s*\{", re.M)
 FUNCTION = re.compile(r"^(?!typedef\b|extern\b|#)((?:[A-Za-z_]\w*[ \*]+)+)\**(\w+)\(([^;{}]*)\)\s*(?:__attribute__\(\(.*?\)\)\s*)?\{", re.M)
 # One header tells what their files have in common: the ops of a device, the commands.
 SHARED_HEADER = ("src/device/cpu/", "src/device/cuda/", "src/cli/", "src/launch/")
-FILES_OF_A_NAME = 3  # in which a static function of one name may stand
 
 sources = house.files("src", endings=(".c",))
 headers = house.files("src", endings=(".h",))
@@ -59,12 +60,25 @@ def misnamed():
             yield name, f"{path}: {name} does not carry the file's name"
 
 
-def repeated(pattern, limit):
+def repeated(names_of, place_of):
+    """The names that stand in several files of one place."""
     where = collections.defaultdict(set)
     for path in text:
-        for name in re.findall(pattern, text[path], re.M):
-            where[name].add(path)
-    return [f"{name}: {', '.join(sorted(paths))}" for name, paths in sorted(where.items()) if len(paths) > limit]
+        for name in names_of(path):
+            where[place_of(path), name].add(path)
+    return [f"{name}: {', '.join(sorted(paths))}" for (_, name), paths in sorted(where.items()) if len(paths) > 1]
+
+
+def room(path):
+    return path.split("/")[1]
+
+
+def struct_tags(path):
+    return re.findall(r"^struct (ls_\w+) \{", text[path], re.M)
+
+
+def statics(path):
+    return STATIC.findall(text[path])
 
 
 found = [(path, name) for path, name in functions() if not path.startswith(SHARED_HEADER)]
@@ -74,7 +88,7 @@ results.check("functions are found", [] if len(found) > 500 else [f"only {len(fo
 results.check("each function is declared in its file's header and carries its name",
               [fault for name, fault in faults if name not in exceptions])
 results.check("every exception is needed", sorted(set(exceptions) - {name for name, _ in faults}))
-results.check("no struct tag stands twice", repeated(r"^struct (ls_\w+) \{", 1))
-results.check(f"no static function's name stands in more than {FILES_OF_A_NAME} files",
-              repeated(r"^static (?:inline )?(?:[A-Za-z_]\w*[ \*]+)+\**(\w+)\([^;{}]*\)\s*\{", FILES_OF_A_NAME))
+results.check("no struct tag stands twice", repeated(struct_tags, lambda path: "src"))
+results.check("static functions are found", [] if sum(len(statics(path)) for path in text) > 4000 else ["too few"])
+results.check("no static function's name stands twice in a room", repeated(statics, room))
 results.finish()

@@ -66,13 +66,14 @@ void ls_data_link_drop(struct ls_data_connection *connection) {
 enum admission { ADMITTED, UNTIMELY, REFUSED };
 
 /* NULL: the channel is not there, or no memory. */
-static struct ls_data_connection *find_connection(const struct ls_data_links *links, const struct ls_preface *preface) {
+static struct ls_data_connection *find_data_connection(const struct ls_data_links *links,
+                                                       const struct ls_preface *preface) {
     const struct ls_data_channel *channel = ls_data_channel_find(links, preface->channel);
     bool inbound = ls_data_channel_is_one_way(preface->channel);
     return channel ? ls_data_channel_at(channel, preface->rank, inbound) : NULL;
 }
 
-static enum admission admit(const struct ls_data_links *links, const struct ls_preface *preface) {
+static enum admission judge_preface(const struct ls_data_links *links, const struct ls_preface *preface) {
     const struct ls_data_attempt attempt = links->attempt(links->context);
     if (preface->protocol != LS_PROTOCOL_VERSION || preface->to != links->rank) return REFUSED;
     if (preface->rank >= links->size || preface->rank == links->rank) return REFUSED;
@@ -81,7 +82,7 @@ static enum admission admit(const struct ls_data_links *links, const struct ls_p
     if (!attempt.number || attempt.number != preface->generation) return ahead ? UNTIMELY : REFUSED;
     if (!ls_preface_is_signed(preface, attempt.key)) return ahead ? UNTIMELY : REFUSED;
     if (preface->incarnation != attempt.roster[preface->rank]) return REFUSED;
-    struct ls_data_connection *connection = find_connection(links, preface);
+    struct ls_data_connection *connection = find_data_connection(links, preface);
     if (!connection) return UNTIMELY;
     if (preface->attempt <= connection->admitted) return REFUSED;
     connection->admitted = preface->attempt;
@@ -111,7 +112,7 @@ static void describe(const struct ls_data_links *links, int fd, char address[64]
 }
 
 static void take_in(const struct ls_data_links *links, const struct ls_preface *preface, struct ls_link *link) {
-    set_link(find_connection(links, preface), link);
+    set_link(find_data_connection(links, preface), link);
     (void)eventfd_write(ls_data_channel_find(links, preface->channel)->wake, 1);
 }
 
@@ -137,7 +138,7 @@ bool ls_data_link_arrived(struct ls_data_links *links, int fd, const struct ls_p
     char address[64];
     describe(links, fd, address);
     ls_monitor_lock(links->monitor);
-    enum admission admission = certified(links, certificate, preface->rank) ? admit(links, preface) : REFUSED;
+    enum admission admission = certified(links, certificate, preface->rank) ? judge_preface(links, preface) : REFUSED;
     if (admission == ADMITTED) link = answer(links, fd, preface);
     if (link) take_in(links, preface, link);
     ls_monitor_unlock(links->monitor);

@@ -108,7 +108,7 @@ static void accept_link(struct ls_data_connection *connection, bool shares) {
     connection->link = link;
 }
 
-static void read_answer(struct ls_data_connection *connection) {
+static void read_link_answer(struct ls_data_connection *connection) {
     enum answer answer = read_byte(connection);
     if (answer == ANSWER_YES || answer == ANSWER_MEMORY)
         accept_link(connection, answer == ANSWER_MEMORY);
@@ -120,7 +120,7 @@ static void read_answer(struct ls_data_connection *connection) {
 
 static void dial_on(const struct end *end) {
     if (end->connection->fd >= 0) {
-        read_answer(end->connection);
+        read_link_answer(end->connection);
         return;
     }
     int fd = ls_moved_dial(end->links->moved, end->rank, &end->connection->dial);

@@ -118,7 +118,7 @@ static int look_at_connect(struct ls_dial *dial) {
 
 /* A program at this address has answered, and not as a worker does. The name's other addresses lead to the same host,
  * so the round ends. */
-static int give_up_dial(struct ls_dial *dial, enum ls_dial_verdict verdict, const char *why) {
+static int fail_attempt(struct ls_dial *dial, enum ls_dial_verdict verdict, const char *why) {
     char text[sizeof(dial->why)];
     (void)snprintf(text, sizeof(text), "%s%s", verdict ? "" : "no TLS connection: ", why);
     dial->verdict = verdict;
@@ -130,13 +130,13 @@ static int begin_tls(struct ls_dial *dial) {
     dial->tls = ls_tls_new(dial->identity, dial->fd, dial->name);
     dial->deadline = ls_now() + LS_CONNECT_TIMEOUT;
     dial->writes = false;
-    return dial->tls ? 0 : give_up_dial(dial, LS_DIAL_UNKNOWN, "there is no memory");
+    return dial->tls ? 0 : fail_attempt(dial, LS_DIAL_UNKNOWN, "there is no memory");
 }
 
 /* The bytes that have come are no TLS. A Lockstep worker without TLS answers LS_PLAIN_HERE in the clear. */
 static int judge_failure(struct ls_dial *dial) {
-    if (ls_tls_began_with(dial->tls, LS_PLAIN_HERE)) return give_up_dial(dial, LS_DIAL_WITHOUT_TLS, "it has no TLS");
-    return give_up_dial(dial, LS_DIAL_UNKNOWN, ls_tls_why(dial->tls));
+    if (ls_tls_began_with(dial->tls, LS_PLAIN_HERE)) return fail_attempt(dial, LS_DIAL_WITHOUT_TLS, "it has no TLS");
+    return fail_attempt(dial, LS_DIAL_UNKNOWN, ls_tls_why(dial->tls));
 }
 
 /* Returns as look_at_connect does. */
@@ -147,15 +147,15 @@ static int look_at_tls(struct ls_dial *dial) {
     case LS_TLS_OPEN:
         return 1;
     case LS_TLS_UNTRUSTED:
-        return give_up_dial(dial, LS_DIAL_UNTRUSTED, ls_tls_why(dial->tls));
+        return fail_attempt(dial, LS_DIAL_UNTRUSTED, ls_tls_why(dial->tls));
     case LS_TLS_REFUSED:
-        return give_up_dial(dial, LS_DIAL_REFUSED, ls_tls_why(dial->tls));
+        return fail_attempt(dial, LS_DIAL_REFUSED, ls_tls_why(dial->tls));
     case LS_TLS_FAILED:
     case LS_TLS_GONE:
         return judge_failure(dial);
     default:
         if (ls_now() < dial->deadline) return 0;
-        return give_up_dial(dial, LS_DIAL_UNKNOWN, "no answer");
+        return fail_attempt(dial, LS_DIAL_UNKNOWN, "no answer");
     }
 }
 
@@ -168,11 +168,11 @@ static int look_at_connection(struct ls_dial *dial) {
 }
 
 /* Returns the connection, which the caller takes; -1: the dial has failed. */
-static int finish_dial(struct ls_dial *dial) {
+static int finish_connecting(struct ls_dial *dial) {
     int fd = dial->fd;
     ls_address_tune(fd);
     if (dial->tls) fd = ls_relay_add(dial->relay, fd, dial->tls, 0);
-    if (fd < 0) return give_up_dial(dial, LS_DIAL_UNKNOWN, "there are no descriptors left");
+    if (fd < 0) return fail_attempt(dial, LS_DIAL_UNKNOWN, "there are no descriptors left");
     dial->tls = NULL;
     dial->fd = -1;
     end_round(dial);
@@ -194,7 +194,7 @@ int ls_dial_step(struct ls_dial *dial, const char *host, int port) {
         if (dial->fd < 0) try_address(dial);
         int state = dial->fd >= 0 ? look_at_connection(dial) : -1;
         if (state == 0) return -1;
-        if (state > 0) return finish_dial(dial);
+        if (state > 0) return finish_connecting(dial);
     }
     return -1;
 }

@@ -61,7 +61,7 @@ struct ls_listener {
 
 /* ---- strangers ---- */
 
-static void forget(struct ls_listener *listener, int index) {
+static void forget_stranger(struct ls_listener *listener, int index) {
     struct stranger *strangers = listener->strangers;
     listener->stranger_count--;
     memmove(&strangers[index], &strangers[index + 1], (size_t)(listener->stranger_count - index) * sizeof(*strangers));
@@ -107,7 +107,7 @@ static void make_room(struct ls_listener *listener, const struct ls_rate_source 
     const char *why =
         crowd ? "too many connections from there that are no worker's" : "too many connections that are no worker's";
     refuse(listener, &listener->strangers[oldest], LS_REFUSED_CROWD, why);
-    forget(listener, oldest);
+    forget_stranger(listener, oldest);
 }
 
 static void accept_from(struct ls_listener *listener, int listening) {
@@ -188,7 +188,7 @@ static int share_inner(struct ls_listener *listener, struct stranger *stranger) 
 }
 
 /* Takes a token for work that is expensive. Returns false if the source has none left, and the stranger was refused. */
-static bool take_token(struct ls_listener *listener, const struct stranger *stranger) {
+static bool take_rate_token(struct ls_listener *listener, const struct stranger *stranger) {
     if (ls_rate_limit_take(&listener->limit, &stranger->source, ls_now())) return true;
     refuse(listener, stranger, LS_REFUSED_CROWD, "too many control connections from there that were no worker's");
     return false;
@@ -196,7 +196,7 @@ static bool take_token(struct ls_listener *listener, const struct stranger *stra
 
 /* Stays a stranger; true when it could not be handed on. */
 static bool hand_on_control(struct ls_listener *listener, struct stranger *stranger) {
-    if (!stranger->relayed && !take_token(listener, stranger)) return true;
+    if (!stranger->relayed && !take_rate_token(listener, stranger)) return true;
     int inner = share_inner(listener, stranger);
     if (inner < 0) {
         refuse(listener, stranger, LS_REFUSED_CROWD, "there are no descriptors left");
@@ -290,13 +290,13 @@ static bool refuse_plain(struct ls_listener *listener, struct stranger *stranger
 }
 
 /* The first byte has come. As all steps below, returns true when the stranger has left the list. */
-static bool begin_tls(struct ls_listener *listener, struct stranger *stranger) {
+static bool accept_tls(struct ls_listener *listener, struct stranger *stranger) {
     uint8_t bytes[LS_PREFACE_SIZE];
     ssize_t size = recv(stranger->fd, bytes, sizeof(bytes), MSG_PEEK);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (size <= 0) return refuse_junk(listener, stranger, bytes, 0);
     if (!is_tls(bytes, (size_t)size)) return refuse_plain(listener, stranger, bytes, size);
-    if (!take_token(listener, stranger)) return true;
+    if (!take_rate_token(listener, stranger)) return true;
     ls_address_describe(stranger->fd, stranger->who);
     stranger->tls = ls_tls_new(listener->config.identity, stranger->fd, NULL);
     if (stranger->tls) return false;
@@ -319,7 +319,7 @@ static bool go_on_with_tls(struct ls_listener *listener, struct stranger *strang
 }
 
 static bool step_tls(struct ls_listener *listener, struct stranger *stranger) {
-    if (!stranger->tls && begin_tls(listener, stranger)) return true;
+    if (!stranger->tls && accept_tls(listener, stranger)) return true;
     return stranger->tls && go_on_with_tls(listener, stranger);
 }
 
@@ -372,7 +372,8 @@ static int64_t fill_slots(const struct ls_listener *listener, struct pollfd *slo
 }
 
 /* Acts on the events that poll has found for one stranger. */
-static bool attend(struct ls_listener *listener, struct stranger *stranger, const struct pollfd *slot, int64_t now) {
+static bool attend_stranger(struct ls_listener *listener, struct stranger *stranger, const struct pollfd *slot,
+                            int64_t now) {
     if (slot->revents && stranger->handed < 0 && inspect(listener, stranger)) return true;
     bool over = stranger->handed >= 0 && (slot->revents & (POLLHUP | POLLERR) || stranger->deadline == ENDED);
     over = over || (stranger->told && now >= stranger->deadline);
@@ -390,7 +391,7 @@ static void attend_to_all(struct ls_listener *listener, const struct pollfd *slo
     int64_t now = ls_now();
     for (int i = 0; i < listener->stranger_count; i++) {
         struct stranger *stranger = &listener->strangers[i];
-        if (!attend(listener, stranger, &slots[i], now)) listener->strangers[kept++] = *stranger;
+        if (!attend_stranger(listener, stranger, &slots[i], now)) listener->strangers[kept++] = *stranger;
     }
     listener->stranger_count = kept;
 }
@@ -405,7 +406,7 @@ static bool read_notes(struct ls_listener *listener) {
 }
 
 /* The strangers are attended before new ones are accepted, because slots stand for those that fill_slots has seen. */
-static void *serve(void *argument) {
+static void *serve_strangers(void *argument) {
     struct ls_listener *listener = argument;
     struct pollfd slots[1 + LS_MAX_LISTEN + MAX_STRANGERS];
     for (;;) {
@@ -444,7 +445,7 @@ ls_status ls_listener_new(const struct ls_listener_config *config, struct ls_lis
         listener->notes[0] = listener->notes[1] = -1;
         status = ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make a pipe for the listener: %s", strerror(errno));
     } else {
-        status = ls_thread_start(&listener->thread, "ls-listener", serve, listener);
+        status = ls_thread_start(&listener->thread, "ls-listener", serve_strangers, listener);
     }
     return LS_HAND_OVER(status, made, listener, release_listener(listener));
 }

@@ -32,7 +32,7 @@ bool ls_rate_limit_source_equal(const struct ls_rate_source *a, const struct ls_
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-static int find_rate_limit(const struct ls_rate_limit *limit, const struct ls_rate_source *source) {
+static int find_entry(const struct ls_rate_limit *limit, const struct ls_rate_source *source) {
     for (int i = 0; i < LS_RATE_SOURCES; i++)
         if (limit->entries[i].counted && ls_rate_limit_source_equal(&limit->entries[i].source, source)) return i;
     return -1;
@@ -52,7 +52,7 @@ static int find_fullest(const struct ls_rate_limit *limit, int64_t now) {
 }
 
 bool ls_rate_limit_take(struct ls_rate_limit *limit, const struct ls_rate_source *source, int64_t now) {
-    int index = find_rate_limit(limit, source);
+    int index = find_entry(limit, source);
     double tokens = index < 0 ? LS_RATE_BURST : tokens_at(limit, index, now);
     if (index < 0) index = find_fullest(limit, now);
     bool taken = tokens >= 1;
@@ -63,6 +63,6 @@ bool ls_rate_limit_take(struct ls_rate_limit *limit, const struct ls_rate_source
 }
 
 void ls_rate_limit_give_back(struct ls_rate_limit *limit, const struct ls_rate_source *source) {
-    int index = find_rate_limit(limit, source);
+    int index = find_entry(limit, source);
     if (index >= 0) limit->entries[index].tokens = fmin(limit->entries[index].tokens + 1, LS_RATE_BURST);
 }

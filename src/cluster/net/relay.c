@@ -179,8 +179,8 @@ static void close_ends(struct ls_relay *relay, struct connection *connection) {
     connection->over = true;
 }
 
-/* The events are edge-triggered: epoll reports a change once, and serve moves bytes until nothing moves. EPOLL_CTL_MOD
- * makes epoll report again whatever is ready now. */
+/* The events are edge-triggered: epoll reports a change once, and serve_connection moves bytes until nothing moves.
+ * EPOLL_CTL_MOD makes epoll report again whatever is ready now. */
 static bool watch_ends(struct ls_relay *relay, struct connection *connection, int operation) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = connection};
     bool watched = true;
@@ -192,7 +192,7 @@ static bool watch_ends(struct ls_relay *relay, struct connection *connection, in
 /* Moves bytes both ways until nothing moves, for ROUNDS portions at most, so that one busy connection does not hold up
  * the others. Returns true when the rounds ran out: the caller then asks epoll for a new event, which comes after those
  * of the other connections. */
-static bool serve(struct ls_relay *relay, struct connection *connection) {
+static bool serve_connection(struct ls_relay *relay, struct connection *connection) {
     bool moved = !connection->over;
     for (int i = 0; moved && i < ROUNDS; i++) {
         moved = move_bytes(relay, connection, OUTER);
@@ -225,11 +225,11 @@ static void forget_over(struct ls_relay *relay) {
 
 /* Moves the last bytes of inner ends out, among them the reason for which this worker failed. True when none is left.
  */
-static bool drain(struct ls_relay *relay) {
+static bool drain_connections(struct ls_relay *relay) {
     bool idle = true;
     (void)pthread_mutex_lock(&relay->mutex);
     for (struct connection *connection = relay->connections; connection; connection = connection->next)
-        idle = !serve(relay, connection) && !connection->flows[INNER].kept && idle;
+        idle = !serve_connection(relay, connection) && !connection->flows[INNER].kept && idle;
     (void)pthread_mutex_unlock(&relay->mutex);
     return idle;
 }
@@ -243,12 +243,12 @@ static void *run_relay(void *argument) {
         for (int i = 0; i < count; i++) {
             struct connection *connection = events[i].data.ptr;
             if (!connection) continue;
-            if (serve(relay, connection)) (void)watch_ends(relay, connection, EPOLL_CTL_MOD);
+            if (serve_connection(relay, connection)) (void)watch_ends(relay, connection, EPOLL_CTL_MOD);
             over = over || connection->over;
         }
         if (over) forget_over(relay);
     }
-    for (int64_t deadline = ls_now() + LS_LAST_WORD_TIMEOUT; !drain(relay) && ls_now() < deadline;)
+    for (int64_t deadline = ls_now() + LS_LAST_WORD_TIMEOUT; !drain_connections(relay) && ls_now() < deadline;)
         (void)epoll_wait(relay->epoll, events, EVENTS, 1);
     return NULL;
 }

@@ -22,7 +22,7 @@ void ls_meet_caller_host(const char *end, char host[LS_ADDRESS_TEXT]) {
     (void)snprintf(host, LS_ADDRESS_TEXT, "%.*s", last && last > begin ? (int)(last - begin) : 0, begin);
 }
 
-static struct ls_rate_source find_source(const struct ls_meet_caller *caller) {
+static struct ls_rate_source find_rate_source(const struct ls_meet_caller *caller) {
     union {
         struct sockaddr_storage any;
         struct sockaddr_in v4;
@@ -43,7 +43,7 @@ static void describe_ends(struct ls_meet_caller *caller, struct ls_relay *relay)
         ls_address_describe(caller->fd, caller->who);
         ls_address_describe_own(caller->fd, caller->own);
     }
-    caller->source = find_source(caller);
+    caller->source = find_rate_source(caller);
 }
 
 /* ---- making ---- */

@@ -179,7 +179,7 @@ static ls_status take_place(struct ls_rendezvous *rendezvous, const struct ls_me
     return LS_OK;
 }
 
-static void admit(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
+static void admit_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
     ls_status status = take_place(rendezvous, caller);
     ls_address_tune(caller->fd); /* it may wait long, and its host may vanish */
     caller->state = LS_MEET_WAITING;
@@ -218,7 +218,7 @@ static void judge_proof(struct ls_rendezvous *rendezvous, struct ls_meet_caller 
     struct ls_secret token = ls_credentials_token(&rendezvous->credentials);
     if (ls_meet_prove(token, "ask", &caller->ask, caller->nonce, (struct ls_secret){0}, proof) &&
         ls_proof_equal(caller->shown, proof, sizeof(proof)))
-        admit(rendezvous, caller);
+        admit_caller(rendezvous, caller);
     else
         refuse_caller(
             rendezvous, caller,
@@ -226,7 +226,7 @@ static void judge_proof(struct ls_rendezvous *rendezvous, struct ls_meet_caller 
             LS_REFUSED_TOKEN);
 }
 
-static bool attend(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, short events) {
+static bool attend_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, short events) {
     bool heard = events & (POLLIN | POLLHUP | POLLERR);
     if (heard && caller->state == LS_MEET_WAITING && ls_meet_caller_has_gone(caller)) return true;
     if (heard && caller->state == LS_MEET_PROVING && ls_meet_caller_hear(caller)) return true;
@@ -237,7 +237,7 @@ static bool attend(struct ls_rendezvous *rendezvous, struct ls_meet_caller *call
     return true;
 }
 
-static struct pollfd *fill_slots(struct ls_rendezvous *rendezvous, int *count, int64_t *until) {
+static struct pollfd *list_slots(struct ls_rendezvous *rendezvous, int *count, int64_t *until) {
     struct pollfd *slots = ls_alloc_array((size_t)rendezvous->caller_count + 1, sizeof(*slots));
     *count = 0;
     *until = LS_NEVER;
@@ -255,21 +255,21 @@ static struct pollfd *fill_slots(struct ls_rendezvous *rendezvous, int *count, i
 static void attend_all(struct ls_rendezvous *rendezvous, const struct pollfd *slots, int count) {
     struct ls_meet_caller **at = &rendezvous->callers;
     for (int i = 1; i < count && *at; i++) {
-        if (attend(rendezvous, *at, slots[i].revents))
+        if (attend_caller(rendezvous, *at, slots[i].revents))
             end_caller(rendezvous, at);
         else
             at = &(*at)->next;
     }
 }
 
-static void *serve(void *argument) {
+static void *serve_callers(void *argument) {
     struct ls_rendezvous *rendezvous = argument;
     ls_monitor_lock(&rendezvous->monitor);
     while (!rendezvous->stopping) {
         eventfd_t events;
         int count;
         int64_t until;
-        struct pollfd *slots = fill_slots(rendezvous, &count, &until);
+        struct pollfd *slots = list_slots(rendezvous, &count, &until);
         ls_monitor_unlock(&rendezvous->monitor);
         ls_accept_rest(count - 1);
         (void)poll(slots, (nfds_t)count, slots ? ls_poll_timeout(until, 60000) : 100);
@@ -336,7 +336,7 @@ static void take_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller 
     if (!refused && token)
         challenge(rendezvous, caller);
     else if (!refused)
-        admit(rendezvous, caller);
+        admit_caller(rendezvous, caller);
 }
 
 void ls_rendezvous_server_take(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay) {
@@ -379,7 +379,7 @@ static bool is_drained(const struct ls_rendezvous *rendezvous) {
 }
 
 /* Until the words that are under way now have gone. A caller that owes its proof is served later, or dials again. */
-static void drain(struct ls_rendezvous *rendezvous) {
+static void drain_callers(struct ls_rendezvous *rendezvous) {
     int64_t deadline = ls_now() + LS_HELLO_TIMEOUT;
     for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next) at->awaited = at->state == LS_MEET_TELLING;
     while (!is_drained(rendezvous) && ls_monitor_wait(&rendezvous->monitor, deadline)) continue;
@@ -403,7 +403,7 @@ ls_status ls_rendezvous_server_collect(struct ls_rendezvous *rendezvous) {
         report = ls_deadline_in(interval);
     }
     struct ls_kept_error kept = ls_kept_error_of(status);
-    drain(rendezvous);
+    drain_callers(rendezvous);
     ls_monitor_unlock(&rendezvous->monitor);
     return ls_kept_error_raise(&kept);
 }
@@ -450,7 +450,7 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
     if (!status) {
         rendezvous->places[0].port = spec->meet_port;
         rendezvous->placed = 1;
-        status = ls_thread_start(&rendezvous->thread, "ls-rendezvous", serve, rendezvous);
+        status = ls_thread_start(&rendezvous->thread, "ls-rendezvous", serve_callers, rendezvous);
         rendezvous->thread_runs = !status;
     }
     return LS_HAND_OVER(status, made, rendezvous, ls_rendezvous_server_free(rendezvous));

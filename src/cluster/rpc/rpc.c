@@ -49,7 +49,7 @@ bool ls_rpc_start(struct ls_rpc *rpc, grpc_call *call, const grpc_op *op, struct
 }
 
 /* Takes one event and calls its tag's done. Returns false if the queue is down. */
-static bool turn(struct ls_rpc *rpc, int milliseconds) {
+static bool take_event(struct ls_rpc *rpc, int milliseconds) {
     grpc_event event = grpc_completion_queue_next(rpc->queue, in_milliseconds(milliseconds), NULL);
     struct ls_rpc_tag *tag = event.tag;
     (void)atomic_load(&rpc->started);
@@ -88,7 +88,7 @@ static void sweep(struct ls_rpc *rpc, int64_t *next) {
 static void *poll_queue(void *argument) {
     struct ls_rpc *rpc = argument;
     int64_t next_sweep = 0;
-    while (turn(rpc, SWEEP_INTERVAL)) sweep(rpc, &next_sweep);
+    while (take_event(rpc, SWEEP_INTERVAL)) sweep(rpc, &next_sweep);
     return NULL;
 }
 

@@ -63,7 +63,7 @@ struct ls_rpc_stream {
 };
 
 /* Starts an operation; a stream for which gRPC refuses one can only be cancelled. */
-static bool start_rpc_stream(struct ls_rpc_stream *stream, enum operation operation, const grpc_op *op) {
+static bool start_operation(struct ls_rpc_stream *stream, enum operation operation, const grpc_op *op) {
     if (ls_rpc_start(stream->rpc, stream->call, op, &stream->tags[operation].tag)) {
         stream->pending++;
         return true;
@@ -75,7 +75,7 @@ static bool start_rpc_stream(struct ls_rpc_stream *stream, enum operation operat
 static void start_read(struct ls_rpc_stream *stream) {
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
     op.data.recv_message.recv_message = &stream->received;
-    stream->reading = start_rpc_stream(stream, OP_READ, &op);
+    stream->reading = start_operation(stream, OP_READ, &op);
 }
 
 static void free_message(struct outgoing_message *message) {
@@ -107,10 +107,10 @@ static void start_send(struct ls_rpc_stream *stream) {
         return;
     }
     stream->sending = true;
-    (void)start_rpc_stream(stream, OP_SEND, &op);
+    (void)start_operation(stream, OP_SEND, &op);
 }
 
-static void finish_rpc_stream(struct ls_rpc_tag *tag, bool success);
+static void finish_operation(struct ls_rpc_tag *tag, bool success);
 
 static struct ls_rpc_stream *add_stream(struct ls_rpc *rpc, bool incoming) {
     struct ls_rpc_stream *stream = ls_alloc(sizeof(*stream));
@@ -122,7 +122,7 @@ static struct ls_rpc_stream *add_stream(struct ls_rpc *rpc, bool incoming) {
     stream->details = grpc_empty_slice();
     stream->deadline = incoming ? ls_deadline_in(rpc->config.silence_timeout) : LS_NEVER;
     for (int i = 0; i < OP_COUNT; i++)
-        stream->tags[i] = (struct stream_tag){{finish_rpc_stream}, (enum operation)i, stream};
+        stream->tags[i] = (struct stream_tag){{finish_operation}, (enum operation)i, stream};
     grpc_metadata_array_init(&stream->initial);
     grpc_metadata_array_init(&stream->trailing);
     stream->next = rpc->streams;
@@ -181,7 +181,7 @@ static void end_incoming(struct ls_rpc_stream *stream) {
     grpc_op op = {.op = GRPC_OP_SEND_STATUS_FROM_SERVER};
     op.data.send_status_from_server.status = GRPC_STATUS_OK;
     close_stream(stream);
-    (void)start_rpc_stream(stream, OP_START, &op);
+    (void)start_operation(stream, OP_START, &op);
 }
 
 static void finish_read(struct ls_rpc_stream *stream, bool success) {
@@ -207,14 +207,14 @@ static void begin_incoming(struct ls_rpc_stream *stream) {
     grpc_op begin = {.op = GRPC_OP_SEND_INITIAL_METADATA}, close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     close.data.recv_close_on_server.cancelled = &stream->cancelled;
     stream->sending = true; /* until the initial metadata is out */
-    (void)start_rpc_stream(stream, OP_SEND, &begin);
-    (void)start_rpc_stream(stream, OP_END, &close);
+    (void)start_operation(stream, OP_SEND, &begin);
+    (void)start_operation(stream, OP_END, &close);
     start_read(stream);
 }
 
 /* Ends the oldest stranger's stream if there are too many (docs/security.md, "Strangers"). New streams are put in
  * front, so the oldest stands last. A stream that is being ended stays in the list for a while, and counts no more. */
-static void make_room(struct ls_rpc *rpc) {
+static void evict_oldest(struct ls_rpc *rpc) {
     struct ls_rpc_stream *oldest = NULL;
     int strangers = 0;
     for (struct ls_rpc_stream *stream = rpc->streams; stream; stream = stream->next) {
@@ -231,7 +231,7 @@ bool ls_rpc_stream_accept(struct ls_rpc *rpc, grpc_call *call) {
     struct ls_rpc_stream *stream =
         rpc->incoming_streams < rpc->config.streams_most && !rpc->stopping ? add_stream(rpc, true) : NULL;
     if (!stream) return false;
-    make_room(rpc);
+    evict_oldest(rpc);
     stream->call = call;
     ls_rpc_identify(rpc, call, &stream->caller);
     begin_incoming(stream);
@@ -259,7 +259,7 @@ static void dispatch_stream(struct ls_rpc_stream *stream, enum operation operati
     if (stream->closed && !stream->pending) free_stream(stream);
 }
 
-static void finish_rpc_stream(struct ls_rpc_tag *tag, bool success) {
+static void finish_operation(struct ls_rpc_tag *tag, bool success) {
     const struct stream_tag *own = (const struct stream_tag *)(const void *)tag;
     struct ls_rpc *rpc = own->stream->rpc;
     LS_HOLD(rpc->config.monitor);
@@ -290,9 +290,9 @@ static void begin_outgoing(struct ls_rpc_stream *stream) {
     end.data.recv_status_on_client.status = &stream->code;
     end.data.recv_status_on_client.status_details = &stream->details;
     stream->sending = true; /* until the initial metadata is out */
-    (void)start_rpc_stream(stream, OP_SEND, &begin);
-    (void)start_rpc_stream(stream, OP_START, &initial);
-    (void)start_rpc_stream(stream, OP_END, &end);
+    (void)start_operation(stream, OP_SEND, &begin);
+    (void)start_operation(stream, OP_START, &initial);
+    (void)start_operation(stream, OP_END, &end);
     start_read(stream);
 }
 

@@ -27,7 +27,7 @@ static ls_status take_token(struct ls_credentials *security, const char *text, c
     return LS_OK;
 }
 
-static void warn_open(const char *setting, const char *path, const struct ls_log *log) {
+static void warn_readable(const char *setting, const char *path, const struct ls_log *log) {
     struct stat status;
     if (!stat(path, &status) && status.st_mode & S_IROTH)
         ls_log_warning(log, "everybody on this host can read %s='%s': chmod 600 it", setting, path);
@@ -39,7 +39,7 @@ static ls_status read_token_file(struct ls_credentials *security, const char *pa
     size_t size;
     ls_status status = ls_read_file_given("LOCKSTEP_TOKEN_FILE", path, LS_SETTING_TEXT, &text, &size);
     if (status) return status;
-    warn_open("LOCKSTEP_TOKEN_FILE", path, log);
+    warn_readable("LOCKSTEP_TOKEN_FILE", path, log);
     (void)snprintf(where, sizeof(where), "LOCKSTEP_TOKEN_FILE='%s'", path);
     if (size == LS_SETTING_TEXT)
         status = ls_fail(LS_INVALID_ARGUMENT, "%s holds more than the %d bytes of a token; " TOKEN_ADVICE, where,
@@ -67,7 +67,7 @@ static ls_status read_pem(const char *setting, const char *path, const struct ls
     size_t size;
     ls_status status = ls_read_file_given(setting, path, PEM_MAX + 1, text, &size);
     if (status) return status;
-    if (log) warn_open(setting, path, log);
+    if (log) warn_readable(setting, path, log);
     if (size && size <= PEM_MAX) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is empty or has more than %d bytes", setting, path, PEM_MAX);
 }

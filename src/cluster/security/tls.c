@@ -129,7 +129,7 @@ static bool use_text(SSL_CTX *context, const char *text, bool (*use)(SSL_CTX *co
 /* Only TLS 1.3 is spoken, and no session is resumed: a resumed one would show no certificate. The two modes of writing
  * let send take a part and be called again from another buffer; the relay does both. SSL_MODE_RELEASE_BUFFERS frees the
  * buffers of an idle connection. */
-static bool prepare_tls(SSL_CTX *context) {
+static bool prepare_context(SSL_CTX *context) {
     if (!context) return false;
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, accept_any);
     SSL_CTX_set_max_cert_list(context, CERTIFICATES_MOST);
@@ -159,7 +159,7 @@ ls_status ls_tls_identity_new(const char *certificate, const char *key, const ch
     identity->context = SSL_CTX_new(TLS_method());
     identity->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "lockstep");
     ls_status status = LS_OK;
-    if (!prepare_tls(identity->context) || !prepare_method(identity->method))
+    if (!prepare_context(identity->context) || !prepare_method(identity->method))
         status = ls_fail(LS_INTERNAL, "libssl could not be prepared");
     else if (certificate &&
              (!use_text(identity->context, certificate, use_chain) || !use_text(identity->context, key, use_key)))
@@ -235,13 +235,14 @@ static enum ls_tls_state say_verdict(struct ls_tls *tls) {
     return *tls->why ? LS_TLS_UNTRUSTED : LS_TLS_OPEN;
 }
 
-static void clean(char *text) {
+static void keep_printable(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7E) *text = '?';
 }
 
 /* The dialling end reads one byte first: what follows GOES_ON is the user's. Any other byte begins the words of a
- * refusal, which are read until the other end closes. They come from a stranger, so clean replaces all but ASCII. */
+ * refusal, which are read until the other end closes. They come from a stranger, so keep_printable replaces all but
+ * ASCII. */
 static enum ls_tls_state hear_verdict(struct ls_tls *tls) {
     for (;;) {
         int most = (int)(sizeof(tls->why) - 1 - tls->told),
@@ -250,7 +251,7 @@ static enum ls_tls_state hear_verdict(struct ls_tls *tls) {
         if (done <= 0) {
             enum ls_tls_state state =
                 SSL_get_error(tls->ssl, done) == SSL_ERROR_WANT_READ ? LS_TLS_READS : LS_TLS_REFUSED;
-            if (state == LS_TLS_REFUSED) clean(tls->why);
+            if (state == LS_TLS_REFUSED) keep_printable(tls->why);
             return state;
         }
         if (!tls->told && tls->why[0] == GOES_ON) {

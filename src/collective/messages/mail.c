@@ -37,13 +37,13 @@ static bool is_complete(const struct mail *mail) {
 /* ---- judging ---- */
 
 /* "receive 'activations' from rank 1" */
-static void describe_mail(const struct mail *mail, char *text, size_t size) {
+static void describe_message(const struct mail *mail, char *text, size_t size) {
     (void)snprintf(text, size, "%s '%s' %s rank %d", mail->pump.wanted ? "receive" : "send", mail->frame.name,
                    mail->pump.wanted ? "from" : "to", other_of(mail));
 }
 
 /* Writes what is known of the other rank's side. */
-static void explain_mail(const struct mail *mail, char *text, size_t size) {
+static void explain_wait(const struct mail *mail, char *text, size_t size) {
     const struct ls_mailbox *mailbox = mail->mailbox;
     const struct ls_mail_from *from = &mailbox->from[other_of(mail)];
     if (!mail->pump.wanted && mailbox->to[mail->to].link && ls_mailbox_is_full(mailbox))
@@ -61,17 +61,17 @@ static void explain_mail(const struct mail *mail, char *text, size_t size) {
         (void)snprintf(text, size, "it has sent nothing more");
 }
 
-static ls_status give_up_mail(const struct mail *mail) {
+static ls_status give_up_waiting(const struct mail *mail) {
     char call[LS_FRAME_NAME + 64], why[256];
-    describe_mail(mail, call, sizeof(call));
-    explain_mail(mail, why, sizeof(why));
+    describe_message(mail, call, sizeof(call));
+    explain_wait(mail, why, sizeof(why));
     return ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s, the limit (%s)", call, executor_of(mail)->timeout, why);
 }
 
-static void report_mail(struct mail *mail) {
+static void report_waiting(struct mail *mail) {
     char call[LS_FRAME_NAME + 64], why[256];
-    describe_mail(mail, call, sizeof(call));
-    explain_mail(mail, why, sizeof(why));
+    describe_message(mail, call, sizeof(call));
+    explain_wait(mail, why, sizeof(why));
     mail->next_report = ls_deadline_in(executor_of(mail)->report_interval);
     ls_log_info(executor_of(mail)->log, "waiting in %s for %.1f s (%s)", call, ls_seconds_since(mail->started), why);
 }
@@ -80,9 +80,9 @@ static int error_of(const struct mail *mail) {
     return mail->pump.wanted ? mail->mailbox->from[mail->pump.wanted->from].error : mail->mailbox->to[mail->to].error;
 }
 
-static ls_status lose_mail(struct mail *mail) {
+static ls_status fail_severed(struct mail *mail) {
     char call[LS_FRAME_NAME + 64];
-    describe_mail(mail, call, sizeof(call));
+    describe_message(mail, call, sizeof(call));
     ls_group_sever(mail->pump.group);
     return ls_fail(LS_UNAVAILABLE, "%s: lost the connection: %s", call, strerror(error_of(mail)));
 }
@@ -94,19 +94,19 @@ static bool has_left(const struct mail *mail) {
 }
 
 /* From cause to symptom, as ls_wait_verdict. The end of a link is a trouble, and so is the end of the other rank. */
-static ls_status judge_mail(struct mail *mail) {
+static ls_status find_verdict(struct mail *mail) {
     const struct ls_executor *executor = executor_of(mail);
     if (ls_abort_raised(executor->abort)) return ls_abort_status(executor->abort);
     int64_t now = ls_now();
     bool left = has_left(mail), over = ls_pump_gives_up(&mail->pump, left || error_of(mail));
     if (over && left) {
         char call[LS_FRAME_NAME + 64];
-        describe_mail(mail, call, sizeof(call));
+        describe_message(mail, call, sizeof(call));
         return ls_fail(LS_FAILED_PRECONDITION, "%s: that rank has finished: its program makes fewer calls", call);
     }
-    if (over) return lose_mail(mail);
-    if (now >= mail->deadline) return give_up_mail(mail);
-    if (now >= mail->next_report) report_mail(mail);
+    if (over) return fail_severed(mail);
+    if (now >= mail->deadline) return give_up_waiting(mail);
+    if (now >= mail->next_report) report_waiting(mail);
     return LS_OK;
 }
 
@@ -127,7 +127,7 @@ static bool gives_way(const struct mail *mail) {
     return mail->pump.wake == LOOKS_ONLY || mailbox->come != mailbox->told || can_be_read(mail->pump.wake);
 }
 
-static ls_status run_mail(struct mail *mail) {
+static ls_status move_until_done(struct mail *mail) {
     const struct ls_executor *executor = executor_of(mail);
     mail->started = ls_now();
     mail->deadline = ls_deadline_after(mail->started, executor->timeout);
@@ -137,13 +137,13 @@ static ls_status run_mail(struct mail *mail) {
         bool moved;
         ls_status status = ls_pump_move(&mail->pump, &moved);
         if (status || is_complete(mail)) return status;
-        status = judge_mail(mail);
+        status = find_verdict(mail);
         if (status || gives_way(mail)) return status;
         ls_pump_wait(&mail->pump, moved, mail->deadline < mail->next_report ? mail->deadline : mail->next_report);
     }
 }
 
-static ls_status check_mail(const struct ls_group *group, const ls_send_options *call) {
+static ls_status check_message(const struct ls_group *group, const ls_send_options *call) {
     ls_status status = ls_call_check_name(call->name);
     if (!status) status = ls_call_check_bytes(call->name, call->dtype, call->count);
     if (status) return status;
@@ -153,7 +153,7 @@ static ls_status check_mail(const struct ls_group *group, const ls_send_options 
     return call->count && !call->data ? ls_call_missing_memory(call->name, "data") : LS_OK;
 }
 
-static struct mail begin_mail(struct ls_group *group, const char *name, int sender, ls_dtype dtype, size_t count) {
+static struct mail begin_message(struct ls_group *group, const char *name, int sender, ls_dtype dtype, size_t count) {
     struct mail mail = {.pump = ls_pump_of(group),
                         .mailbox = group->mailbox,
                         .to = -1,
@@ -172,10 +172,10 @@ static struct mail begin_mail(struct ls_group *group, const char *name, int send
 
 ls_status ls_mail_send(struct ls_group *group, const ls_send_options *call) {
     int to = call->to;
-    ls_status status = check_mail(group, call);
+    ls_status status = check_message(group, call);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
-    struct mail mail = begin_mail(group, call->name, group->executor.rank, call->dtype, call->count);
+    struct mail mail = begin_message(group, call->name, group->executor.rank, call->dtype, call->count);
     mail.frame.sequence = group->mailbox->to[to].sequence++;
     if (to == group->executor.rank)
         return ls_call_finish(group, ls_mailbox_keep(group->mailbox, &mail.frame, call->data));
@@ -184,29 +184,29 @@ ls_status ls_mail_send(struct ls_group *group, const ls_send_options *call) {
         .front = mail.header, .front_size = LS_FRAME_SIZE, .body = call->data, .size = (size_t)mail.frame.bytes};
     ls_frame_encode(&mail.frame, mail.header);
     ls_pump_queue(group, to, &mail.message);
-    status = run_mail(&mail);
+    status = move_until_done(&mail);
     ls_pump_clear(group, to);
     return ls_call_finish(group, status);
 }
 
 /* A slip that this rank alone can see. */
-static ls_status missing_mail(const struct mail *mail) {
+static ls_status fail_unsent(const struct mail *mail) {
     return ls_fail(LS_FAILED_PRECONDITION, "receive '%s': this rank, %d, has sent itself no such message",
                    mail->frame.name, mail->frame.rank);
 }
 
-static ls_status receive_mail(struct ls_group *group, const ls_receive_options *call, int wake, bool *received) {
-    ls_status status = check_mail(group, LS_SEND(call->name, call->data, call->count, call->dtype, call->from));
+static ls_status receive_message(struct ls_group *group, const ls_receive_options *call, int wake, bool *received) {
+    ls_status status = check_message(group, LS_SEND(call->name, call->data, call->count, call->dtype, call->from));
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
-    struct mail mail = begin_mail(group, call->name, call->from, call->dtype, call->count);
+    struct mail mail = begin_message(group, call->name, call->from, call->dtype, call->count);
     struct ls_mail_wanted wanted = {.from = call->from, .frame = &mail.frame, .data = call->data};
     mail.pump.wanted = &wanted;
     mail.pump.wake = wake;
     status = ls_mailbox_find(group->mailbox, &wanted);
     bool own = call->from == group->executor.rank;
-    if (own && !status && !wanted.done && wake == NEVER_GIVES_WAY) return missing_mail(&mail);
-    if (!own && !status && !wanted.done) status = run_mail(&mail);
+    if (own && !status && !wanted.done && wake == NEVER_GIVES_WAY) return fail_unsent(&mail);
+    if (!own && !status && !wanted.done) status = move_until_done(&mail);
     if (wake != LOOKS_ONLY && wake != NEVER_GIVES_WAY && !wanted.done) group->mailbox->told = group->mailbox->come;
     if (!status) *received = wanted.done;
     return own ? status : ls_call_finish(group, status);
@@ -214,9 +214,9 @@ static ls_status receive_mail(struct ls_group *group, const ls_receive_options *
 
 ls_status ls_mail_receive(struct ls_group *group, const ls_receive_options *call) {
     bool received = false;
-    return receive_mail(group, call, NEVER_GIVES_WAY, &received);
+    return receive_message(group, call, NEVER_GIVES_WAY, &received);
 }
 
 ls_status ls_mail_try_receive(struct ls_group *group, const ls_receive_options *call, int wake, bool *received) {
-    return receive_mail(group, call, wake < 0 ? LOOKS_ONLY : wake, received);
+    return receive_message(group, call, wake < 0 ? LOOKS_ONLY : wake, received);
 }

@@ -12,13 +12,13 @@ void ls_call_record_destroy(struct ls_call_record *record) {
     ls_monitor_destroy(&record->monitor);
 }
 
-static struct ls_frame *place_of(struct ls_call_record *record, uint64_t sequence) {
+static struct ls_frame *slot_of(struct ls_call_record *record, uint64_t sequence) {
     return &record->frames[sequence % LS_CALL_RECORD_CALLS];
 }
 
 void ls_call_record_note(struct ls_call_record *record, const struct ls_frame *frame) {
     ls_monitor_lock(&record->monitor);
-    *place_of(record, frame->sequence) = *frame;
+    *slot_of(record, frame->sequence) = *frame;
     ls_monitor_unlock(&record->monitor);
 }
 
@@ -38,7 +38,7 @@ ls_status ls_call_record_compare(struct ls_call_record *record, const unsigned c
     ls_status status = ls_frame_decode(bytes, &other);
     if (status) return status;
     ls_monitor_lock(&record->monitor);
-    const struct ls_frame own = *place_of(record, other.sequence);
+    const struct ls_frame own = *slot_of(record, other.sequence);
     ls_monitor_unlock(&record->monitor);
     if (!own.size || own.generation != other.generation || own.sequence != other.sequence) return LS_OK;
     struct ls_frame expected = expect_frame(&own, &other);

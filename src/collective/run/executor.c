@@ -58,15 +58,15 @@ static size_t ready(const struct ls_executor *executor, const struct ls_action *
 
 /* ---- computing ---- */
 
-static void divide_executor(const struct ls_executor *executor, const struct ls_action *action, void *data,
-                            size_t bytes) {
+static void divide_action(const struct ls_executor *executor, const struct ls_action *action, void *data,
+                          size_t bytes) {
     if (action->divide)
         ls_reduce_divide((ls_dtype)executor->call->frame.dtype, data, bytes / element_size(executor), action->divide);
 }
 
 /* Rounds the folded values from byte at on. */
-static void settle_executor(const struct ls_executor *executor, const struct ls_action *action, void *data, size_t at,
-                            size_t bytes) {
+static void narrow_result(const struct ls_executor *executor, const struct ls_action *action, void *data, size_t at,
+                          size_t bytes) {
     const struct ls_conversion *conversion = executor->call->conversion;
     if (!action->narrow_to) return;
     conversion->narrow(action->narrow_to + ls_narrow_size(at), data, bytes / sizeof(float));
@@ -102,8 +102,8 @@ static void fold(const struct ls_executor *executor, const struct ls_action *act
         size = least(end - at, FOLDED - at % FOLDED);
         fold.data = find_sources(schedule, action, at);
         ls_fold_range(&fold, to, 0, size);
-        divide_executor(executor, action, to, size);
-        settle_executor(executor, action, to, at, size);
+        divide_action(executor, action, to, size);
+        narrow_result(executor, action, to, at, size);
     }
 }
 
@@ -113,7 +113,7 @@ static bool only_narrows(const struct ls_executor *executor, const struct ls_act
            !executor->schedule->narrow_sources[action->sources] && executor->schedule->rings[action->sources] < 0;
 }
 
-static void narrow_executor(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
+static void narrow_source(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
     const unsigned char *from = executor->schedule->sources[action->sources];
     executor->call->conversion->narrow(action->narrow_to + ls_narrow_size(action->done), from + action->done,
                                        bytes / sizeof(float));
@@ -126,7 +126,7 @@ static bool compute(struct ls_executor *executor, struct ls_action *action) {
     if (action->kind == LS_ACTION_FOLD) bytes -= bytes % element_size(executor);
     if (!bytes) return false;
     if (action->kind == LS_ACTION_FOLD)
-        (only_narrows(executor, action) ? narrow_executor : fold)(executor, action, bytes);
+        (only_narrows(executor, action) ? narrow_source : fold)(executor, action, bytes);
     else
         memcpy(action->to + action->done, action->from + action->done, bytes);
     action->done += bytes;
@@ -152,8 +152,8 @@ static bool compute_all(struct ls_executor *executor) {
 /* Collects what can go to the peer now: the rest of the frame, then ready bytes of one action after the other. The link
  * is a stream without headers between actions, and the peer reads in list order. So the walk stops at the first action
  * that is not ready to its end. At most four segments go into one call, so that receives get their turn. */
-static int collect_executor(const struct ls_executor *executor, const struct ls_executor_peer *peer,
-                            struct iovec pieces[PIECES]) {
+static int collect_pieces(const struct ls_executor *executor, const struct ls_executor_peer *peer,
+                          struct iovec pieces[PIECES]) {
     int count = 0;
     size_t left = 4 * executor->segment;
     if (peer->frame_sent < LS_FRAME_SIZE)
@@ -187,7 +187,7 @@ static void advance_sends(const struct ls_executor *executor, struct ls_executor
 static bool send_to(struct ls_executor *executor, struct ls_executor_peer *peer) {
     struct iovec pieces[PIECES];
     if (!peer->link || peer->write_error || peer->write_blocked) return false;
-    int count = collect_executor(executor, peer, pieces);
+    int count = collect_pieces(executor, peer, pieces);
     if (!count) return false;
     ssize_t sent = peer->link->ops->send(peer->link, pieces, count);
     if (sent > 0) {
@@ -279,7 +279,7 @@ static size_t receive_add(struct ls_executor *executor, struct ls_executor_peer 
     size_t pulled = pull(executor, peer, executor->staging + peer->staged, room - peer->staged);
     size_t have = peer->staged + pulled, whole = have - have % element;
     executor->call->combine(action->to + action->done, executor->staging, action->from + action->done, whole / element);
-    divide_executor(executor, action, action->to + action->done, whole);
+    divide_action(executor, action, action->to + action->done, whole);
     action->done += whole;
     peer->staged = have - whole;
     if (whole) memmove(executor->staging, executor->staging + whole, peer->staged);

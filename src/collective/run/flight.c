@@ -41,7 +41,7 @@ void ls_flight_start(struct ls_flight *flight, int64_t now) {
     if (flight->activity) ls_activity_set(&flight->activity->since, now);
 }
 
-static void tell_flight(struct ls_activity *activity, const struct ls_flight_entry *entry) {
+static void tell_activity(struct ls_activity *activity, const struct ls_flight_entry *entry) {
     ls_activity_set(&activity->since, 0);
     ls_activity_add(&activity->collectives, 1);
     ls_activity_add(&activity->bytes, (int64_t)(entry->count * ls_dtype_size((ls_dtype)entry->dtype)));
@@ -55,7 +55,7 @@ void ls_flight_end(struct ls_flight *flight, bool failed) {
     entry->ended = ls_now();
     if (!entry->begun) entry->begun = entry->ended; /* it came to an end before its clock started */
     entry->state = failed ? LS_FLIGHT_FAILED : LS_FLIGHT_DONE;
-    if (flight->activity) tell_flight(flight->activity, entry);
+    if (flight->activity) tell_activity(flight->activity, entry);
     flight->current = NULL;
 }
 

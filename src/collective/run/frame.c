@@ -94,7 +94,7 @@ static void field_set(struct ls_frame *frame, const struct field *field, uint64_
 }
 
 /* The common widths as constants: one store each. */
-static void put_frame(unsigned char *bytes, uint64_t value, int width) {
+static void put_word(unsigned char *bytes, uint64_t value, int width) {
     value = htole64(value);
     if (width == 8)
         memcpy(bytes, &value, 8);
@@ -120,11 +120,11 @@ void ls_frame_name(struct ls_frame *frame, const char *name) {
 }
 
 void ls_frame_encode(const struct ls_frame *frame, unsigned char bytes[LS_FRAME_SIZE]) {
-    put_frame(bytes, MAGIC, 4);
-    put_frame(bytes + 4, VERSION, 4);
+    put_word(bytes, MAGIC, 4);
+    put_word(bytes + 4, VERSION, 4);
     for (size_t i = 0; i < FIELD_COUNT; i++)
-        put_frame(bytes + fields[i].wire, field_value(frame, &fields[i]), fields[i].width);
-    put_frame(bytes + WIRE_RESERVED, 0, WIRE_NAME - WIRE_RESERVED);
+        put_word(bytes + fields[i].wire, field_value(frame, &fields[i]), fields[i].width);
+    put_word(bytes + WIRE_RESERVED, 0, WIRE_NAME - WIRE_RESERVED);
     memcpy(bytes + WIRE_NAME, frame->name, LS_FRAME_NAME);
 }
 

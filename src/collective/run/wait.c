@@ -106,7 +106,7 @@ static ls_status too_late(const struct ls_executor *executor) {
     return ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s, the limit, for %s", call, executor->timeout, ranks);
 }
 
-static ls_status has_left(const struct ls_executor *executor, int rank) {
+static ls_status fail_without(const struct ls_executor *executor, int rank) {
     char call[LS_FRAME_NAME + 64];
     ls_frame_describe(&executor->call->frame, call, sizeof(call));
     return ls_fail(LS_FAILED_PRECONDITION,
@@ -127,7 +127,7 @@ static bool speaks(const struct ls_executor *executor) {
     return test(&executor->peers[0]);
 }
 
-static void report_wait(struct ls_executor *executor) {
+static void report_awaited(struct ls_executor *executor) {
     char call[LS_FRAME_NAME + 64], ranks[640];
     ls_frame_describe(&executor->call->frame, call, sizeof(call));
     whom(executor, ranks, sizeof(ranks));
@@ -170,14 +170,14 @@ static int find_left(struct ls_executor *executor) {
 ls_status ls_wait_verdict(struct ls_executor *executor) {
     if (ls_abort_raised(executor->abort)) return ls_abort_status(executor->abort);
     int left = find_left(executor);
-    if (left >= 0) return has_left(executor, left);
+    if (left >= 0) return fail_without(executor, left);
     int64_t now = executor->now = ls_now();
     bool over = now >= executor->grace;
     /* this rank's own frame must have left, so that the peers see the difference too */
     if (executor->trouble.status && (over || frames_sent(executor))) return ls_kept_error_raise(&executor->trouble);
     if (over) return lost_link(executor);
     if (now >= executor->deadline) return too_late(executor);
-    if (now >= executor->next_report) report_wait(executor);
+    if (now >= executor->next_report) report_awaited(executor);
     if (now >= executor->stall_at) tell_stall(executor);
     return LS_OK;
 }
@@ -208,7 +208,7 @@ static bool looks_now(struct ls_wait_habit *habit) {
     return false;
 }
 
-static bool begin_wait(struct ls_executor *executor) {
+static bool begin_waiting(struct ls_executor *executor) {
     executor->wait_started = executor->now;
     executor->goal = goal_of(executor);
     executor->moved = 0;
@@ -234,7 +234,7 @@ static void note_in_vain(struct ls_wait_habit *habit) {
  * sleeps. A worker that yields to a thread that computes sleeps as well, for many waits: the scheduler gives the thread
  * a slice of milliseconds, but runs a woken worker before it. */
 static bool look_again(struct ls_executor *executor) {
-    if (!executor->wait_started) executor->looking = begin_wait(executor);
+    if (!executor->wait_started) executor->looking = begin_waiting(executor);
     if (!executor->looking) return false;
     if (executor->now - executor->wait_started > PATIENCE) {
         note_in_vain(&executor->habit);
@@ -284,7 +284,7 @@ static int64_t earliest(const struct ls_executor *executor) {
 
 /* wake_at tells the kernel how many bytes are worth a wake (SO_RCVLOWAT of a socket). Without it a receiver of a large
  * block would wake for every packet. */
-static bool fill_wait(struct pollfd *poll, const struct ls_executor *executor, const struct ls_executor_peer *peer) {
+static bool fill_poll(struct pollfd *poll, const struct ls_executor *executor, const struct ls_executor_peer *peer) {
     struct ls_link *link = peer->link;
     bool read = peer->read_blocked && !peer->read_error, write = peer->write_blocked && !peer->write_error;
     if (!read && !write) return true;
@@ -303,7 +303,7 @@ static int64_t fill_all(const struct ls_executor *executor) {
         struct ls_executor_peer *peer = heeded(executor, i);
         struct pollfd *slot = &executor->polls[i];
         *slot = (struct pollfd){.fd = -1};
-        if (peer->link && !fill_wait(slot, executor, peer)) {
+        if (peer->link && !fill_poll(slot, executor, peer)) {
             unblock(peer);
             until = executor->now;
         }

@@ -18,7 +18,7 @@ static inline float widen(uint16_t value) {
 }
 
 /* Equal to ls_half_bfloat16_from_float, without a branch. */
-static inline uint16_t narrow_combine16(float value) {
+static inline uint16_t bfloat16_of(float value) {
     uint32_t bits = ls_float_bits_of(value);
     uint32_t rounded = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16, quiet = bits >> 16 | 0x40U;
     return (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded);
@@ -31,8 +31,8 @@ static inline uint16_t narrow_combine16(float value) {
         LS_VECTORIZE                                                                                                   \
         for (size_t i = 0; i < count; i++) o[i] = expression;                                                          \
     }
-LOOP(LS_CLONES static, sum_bfloat16, narrow_combine16(widen(x[i]) + widen(y[i])))
-LOOP(static, product_bfloat16, narrow_combine16(widen(x[i]) * widen(y[i])))
+LOOP(LS_CLONES static, sum_bfloat16, bfloat16_of(widen(x[i]) + widen(y[i])))
+LOOP(static, product_bfloat16, bfloat16_of(widen(x[i]) * widen(y[i])))
 LOOP(static, sum_float16, ls_half_from_float(ls_half_to_float(x[i]) + ls_half_to_float(y[i])))
 LOOP(static, product_float16, ls_half_from_float(ls_half_to_float(x[i]) * ls_half_to_float(y[i])))
 
@@ -87,7 +87,7 @@ void ls_combine16_divide(ls_dtype dtype, void *data, size_t count, int n) {
     uint16_t *values = data;
     float divisor = (float)n;
     if (dtype == LS_BFLOAT16)
-        for (size_t i = 0; i < count; i++) values[i] = narrow_combine16(widen(values[i]) / divisor);
+        for (size_t i = 0; i < count; i++) values[i] = bfloat16_of(widen(values[i]) / divisor);
     else
         for (size_t i = 0; i < count; i++) values[i] = ls_half_from_float(ls_half_to_float(values[i]) / divisor);
 }

@@ -263,18 +263,18 @@ static int contribute_to_all(struct direct *direct, int *sent) {
 
 /* ---- the owner's part ---- */
 
-static void add_source(struct direct *direct, struct ls_subtree covers, struct ls_values values) {
+static void append_source(struct direct *direct, struct ls_subtree covers, struct ls_values values) {
     direct->sources[direct->source_count++] = (struct source){covers, values};
 }
 
 /* Adds an own part: rounded as the other hosts receive it, or leaf by leaf. */
 static void add_own_part(struct direct *direct, struct ls_stripe block, struct ls_subtree part) {
     if (direct->reduction->compression || direct->reduction->folded) {
-        add_source(direct, part, partial(direct, part, block));
+        append_source(direct, part, partial(direct, part, block));
         return;
     }
     for (int leaf = part.low; leaf < part.high; leaf++)
-        add_source(direct, (struct ls_subtree){leaf, leaf + 1}, leaf_values(direct, leaf, block));
+        append_source(direct, (struct ls_subtree){leaf, leaf + 1}, leaf_values(direct, leaf, block));
 }
 
 /* Lists the sources of the own block: the own parts, and the parts that the other hosts send. */
@@ -288,9 +288,9 @@ static void list_sources(struct direct *direct, struct ls_stripe block) {
             }
             int peer =
                 direct->one_step ? hosts->members[hosts->start[host]] : ls_hosts_delegate(hosts, host, direct->rank);
-            add_source(direct, direct->parts[i],
-                       ls_wire_receive(direct->schedule, direct->reduction, peer, block.size,
-                                       i + 1 == direct->part_start[host + 1]));
+            append_source(direct, direct->parts[i],
+                          ls_wire_receive(direct->schedule, direct->reduction, peer, block.size,
+                                          i + 1 == direct->part_start[host + 1]));
         }
 }
 
@@ -302,7 +302,7 @@ static int by_leaf(const void *a, const void *b) {
  * its sources in leaf order. The sources were listed by host, and a host's leaves need not be neighbours, hence the
  * sort. The fold goes as far as the slowest of its gates: it adds the first bytes of all hosts while their later bytes
  * are under way. */
-static int finish_direct(struct direct *direct, struct ls_stripe block, struct ls_values *sent) {
+static int finish_block(struct direct *direct, struct ls_stripe block, struct ls_values *sent) {
     struct ls_schedule *schedule = direct->schedule;
     const struct ls_reduction *reduction = direct->reduction;
     size_t most = (size_t)reduction->first[reduction->size]; /* no more sources than leaves */
@@ -382,7 +382,7 @@ void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction 
     if (!serves) exchange_with_servers(&direct);
     contribute(&direct, false);
     struct ls_values sent;
-    int fold = finish_direct(&direct, own, &sent);
+    int fold = finish_block(&direct, own, &sent);
     if (!serves) ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
     send_results(&direct, own, &sent);
     if (!serves) receive_results(&direct);
@@ -395,7 +395,7 @@ void ls_direct_schedule_push(struct ls_schedule *schedule, const struct ls_reduc
     contribute(&direct, true);
     if (!is_server(reduction, direct.rank)) return;
     struct ls_stripe block = block_of(&direct, direct.rank);
-    if (block.size) (void)finish_direct(&direct, block, &own);
+    if (block.size) (void)finish_block(&direct, block, &own);
     copy_results(&direct, &own);
 }
 
@@ -413,7 +413,7 @@ void ls_direct_schedule_exchange(struct ls_schedule *schedule, const struct ls_r
     struct ls_stripe all = block_of(&direct, direct.rank);
     int sent_count = contribute_to_all(&direct, sent);
     struct ls_values result;
-    int fold = finish_direct(&direct, all, &result);
+    int fold = finish_block(&direct, all, &result);
     for (int i = 0; i < sent_count; i++) ls_schedule_gate(schedule, fold, sent[i]);
     ls_reduction_spread(schedule, reduction, 0, all.size, fold);
 }

@@ -21,7 +21,7 @@ struct node {
 /* The index of the first of the node's data that lies at or right of leaf middle. With covers the data are subtrees of
  * any size, so their lows are looked through. Without covers data[i] is leaf low + i, and the index follows from
  * middle; it is clamped since data may cover only a part of the node. */
-static int cut_fold(const struct ls_fold *fold, const struct node *node, int middle) {
+static int cut_at(const struct ls_fold *fold, const struct node *node, int middle) {
     int at = node->first;
     if (fold->covers) {
         while (at < node->last && fold->covers[at].low < middle) at++;
@@ -36,7 +36,7 @@ static int cut_fold(const struct ls_fold *fold, const struct node *node, int mid
  * has the bits that the same node has in a fold of all leaves. */
 static bool split(const struct ls_fold *fold, struct node *node, struct node *left, struct node *right) {
     while (node->last - node->first > 1) {
-        int middle = node->low + ls_tree_split(node->high - node->low), at = cut_fold(fold, node, middle);
+        int middle = node->low + ls_tree_split(node->high - node->low), at = cut_at(fold, node, middle);
         *left = (struct node){node->low, middle, node->first, at};
         *right = (struct node){middle, node->high, at, node->last};
         if (left->first < left->last && right->first < right->last) return true;

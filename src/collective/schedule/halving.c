@@ -80,7 +80,7 @@ static struct span half_of(const struct halving *halving, struct span span, bool
 }
 
 /* The span that remains for the worker of that index after levels [from, to). */
-static struct span narrow_halving(const struct halving *halving, struct span span, int index, int from, int to) {
+static struct span narrow_span(const struct halving *halving, struct span span, int index, int from, int to) {
     for (int level = from + 1; level <= to; level++) span = half_of(halving, span, is_upper(index, level));
     return span;
 }
@@ -122,7 +122,7 @@ static size_t place_in_slot(const struct halving *halving, int level, struct spa
     return span.offset - halving->kept[level ? level : last].offset;
 }
 
-static void add_source(struct halving *halving, int fold, int level, struct span span) {
+static void add_slot_source(struct halving *halving, int fold, int level, struct span span) {
     if (fold < 0) return;
     ls_schedule_source(halving->schedule, fold, leaves_behind(halving, level),
                        halving->slots[level] + place_in_slot(halving, level, span));
@@ -148,11 +148,11 @@ static const unsigned char *sum(struct halving *halving, struct span span, int l
     for (int i = handed ? 0 : 1; i <= level; i++)
         ls_schedule_gate_at(halving->schedule, fold, halving->received[i], place_in_slot(halving, i, span));
     for (int i = level; i >= 1; i--)
-        if (is_upper(halving->index, i)) add_source(halving, fold, i, span);
+        if (is_upper(halving->index, i)) add_slot_source(halving, fold, i, span);
     add_own_sources(halving, fold, span);
     for (int i = 1; i <= level; i++)
-        if (!is_upper(halving->index, i)) add_source(halving, fold, i, span);
-    if (handed) add_source(halving, fold, 0, span);
+        if (!is_upper(halving->index, i)) add_slot_source(halving, fold, i, span);
+    if (handed) add_slot_source(halving, fold, 0, span);
     *made = fold;
     return to;
 }
@@ -171,8 +171,8 @@ static int rank_after(const struct halving *halving) {
 static int rank_before(const struct halving *halving, int at, struct span *span) {
     int levels = halving->before.levels - halving->team.levels, index = halving->index;
     for (int i = 0; i < levels; i++) index |= (at >> (levels - 1 - i) & 1) << (halving->team.levels + i);
-    *span = narrow_halving(halving, halving->kept[halving->team.levels], index, halving->team.levels,
-                           halving->before.levels);
+    *span =
+        narrow_span(halving, halving->kept[halving->team.levels], index, halving->team.levels, halving->before.levels);
     return halving->before.start + index;
 }
 
@@ -222,12 +222,12 @@ static void add_result(struct halving *halving, struct span span, int action) {
     ls_reduction_spread(halving->schedule, halving->reduction, span.offset, span.size, action);
 }
 
-static void receive_result(struct halving *halving, int peer, struct span span) {
+static void receive_span(struct halving *halving, int peer, struct span span) {
     unsigned char *to = ls_reduction_result(halving->reduction) + span.offset;
     add_result(halving, span, ls_schedule_receive(halving->schedule, peer, to, span.size));
 }
 
-static void send_results(struct halving *halving, int peer) {
+static void send_segments(struct halving *halving, int peer) {
     for (int i = halving->first; i < halving->last; i++) {
         struct segment segment = halving->segments[i];
         const unsigned char *from = ls_reduction_result(halving->reduction) + segment.span.offset;
@@ -241,13 +241,13 @@ static void double_back(struct halving *halving, int made) {
     if (!halving->team.start) add_result(halving, halving->kept[halving->team.levels], made);
     for (int i = 0; i < count_before(halving); i++) {
         int peer = rank_before(halving, i, &part);
-        receive_result(halving, peer, part);
+        receive_span(halving, peer, part);
     }
-    if (halving->after.start >= 0) send_results(halving, rank_after(halving));
+    if (halving->after.start >= 0) send_segments(halving, rank_after(halving));
     for (int level = halving->team.levels; level >= 1; level--) {
-        send_results(halving, partner(halving, level));
+        send_segments(halving, partner(halving, level));
         bool upper = is_upper(halving->index, level);
-        receive_result(halving, partner(halving, level), half_of(halving, halving->kept[level - 1], !upper));
+        receive_span(halving, partner(halving, level), half_of(halving, halving->kept[level - 1], !upper));
     }
 }
 

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-static bool allocate_hosts(struct ls_hosts *hosts, size_t size) {
+static bool allocate_arrays(struct ls_hosts *hosts, size_t size) {
     hosts->host = ls_alloc_array(size, sizeof(int));
     hosts->index = ls_alloc_array(size, sizeof(int));
     hosts->start = ls_alloc_array(size + 1, sizeof(int));
@@ -16,7 +16,7 @@ static bool allocate_hosts(struct ls_hosts *hosts, size_t size) {
  * Every rank computes the table from the same lowest, with no message. The cost is ranks times hosts. */
 ls_status ls_hosts_init(struct ls_hosts *hosts, int size, const int *lowest) {
     *hosts = (struct ls_hosts){.size = size};
-    if (!allocate_hosts(hosts, (size_t)size)) {
+    if (!allocate_arrays(hosts, (size_t)size)) {
         ls_hosts_free(hosts);
         return ls_fail_memory("a table of hosts", (size_t)size * sizeof(int));
     }

@@ -65,8 +65,8 @@ static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_r
  * previous ranks is the left operand and the own part the right one, with compression as well as without. A gate on
  * own.gate keeps the addition behind the fold of the local leaves. The MEAN is divided by the last rank of the chain
  * only, once for each block. */
-static struct ls_values add_ring(struct ls_schedule *schedule, const struct ls_reduction *reduction, struct block block,
-                                 bool last) {
+static struct ls_values receive_and_add(struct ls_schedule *schedule, const struct ls_reduction *reduction,
+                                        struct block block, bool last) {
     int divide = last ? reduction->divide : 0, peer = previous_rank(reduction);
     struct ls_values own = own_part(schedule, reduction, block, false), sum;
     if (!reduction->compression) {
@@ -90,21 +90,21 @@ static struct ls_values add_ring(struct ls_schedule *schedule, const struct ls_r
 
 /* The reduce-scatter; returns the sum of the last block. Each send is gated by the values that it sends, byte by byte.
  * So rank r passes on the head of a block while its tail is still coming, and the n - 1 steps overlap. */
-static struct ls_values reduce_scatter(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+static struct ls_values reduce_blocks(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
     int n = reduction->size;
     struct block block = block_at(reduction, reduction->rank);
     struct ls_values values = own_part(schedule, reduction, block, true);
     for (int step = 1; step < n; step++) {
         (void)ls_wire_send(schedule, next_rank(reduction), &values, block.size);
         block = block_at(reduction, reduction->rank - step);
-        values = add_ring(schedule, reduction, block, step == n - 1);
+        values = receive_and_add(schedule, reduction, block, step == n - 1);
     }
     return values;
 }
 
 void ls_ring_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
     if (schedule->leaves < 2) schedule->leaves = 2; /* folds pairs too */
-    struct ls_values values = reduce_scatter(schedule, reduction);
+    struct ls_values values = reduce_blocks(schedule, reduction);
     struct block block = block_at(reduction, reduction->rank + 1);
     ls_reduction_spread(schedule, reduction, block.offset, block.size, values.gate);
     for (int step = 0, whole; step < reduction->size - 1; step++) {

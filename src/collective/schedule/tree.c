@@ -23,7 +23,7 @@ struct maximal {
  * range may reach over middle. An end of a range lies on one path from the root, of at most 31 nodes, and each of them
  * gives at most one maximal subtree beside the path; hence the bound in tree.h. Ranges that touch would split the nodes
  * that lie over their border, so the caller joins them. */
-static void collect_tree(struct maximal *maximal, int low, int high, int next) {
+static void collect_maximal(struct maximal *maximal, int low, int high, int next) {
     while (next < maximal->range_count && maximal->ranges[next].high <= low) next++;
     if (next == maximal->range_count || maximal->ranges[next].low >= high) return;
     if (maximal->ranges[next].low <= low && high <= maximal->ranges[next].high) {
@@ -32,13 +32,13 @@ static void collect_tree(struct maximal *maximal, int low, int high, int next) {
         return;
     }
     int middle = low + ls_tree_split(high - low);
-    collect_tree(maximal, low, middle, next);
-    collect_tree(maximal, middle, high, next);
+    collect_maximal(maximal, low, middle, next);
+    collect_maximal(maximal, middle, high, next);
 }
 
 int ls_tree_maximal(int n, const struct ls_subtree *ranges, int range_count, struct ls_subtree *subtrees,
                     int capacity) {
     struct maximal maximal = {ranges, range_count, subtrees, 0, capacity};
-    if (n > 0) collect_tree(&maximal, 0, n, 0);
+    if (n > 0) collect_maximal(&maximal, 0, n, 0);
     return maximal.count;
 }

@@ -39,7 +39,7 @@ int ls_wire_send(struct ls_schedule *schedule, int peer, const struct ls_values 
 }
 
 /* Into scratch, of room bytes. */
-static struct ls_values receive_wire(struct ls_schedule *schedule, int peer, bool narrow, size_t size, size_t room) {
+static struct ls_values receive_values(struct ls_schedule *schedule, int peer, bool narrow, size_t size, size_t room) {
     size_t bytes = narrow ? ls_narrow_size(size) : size, ring = narrow ? ls_narrow_size(room) : room;
     unsigned char *to = ls_schedule_take(schedule, ring);
     struct ls_action action = {.kind = LS_ACTION_RECEIVE,
@@ -57,7 +57,7 @@ static struct ls_values receive_wire(struct ls_schedule *schedule, int peer, boo
 struct ls_values ls_wire_receive(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
                                  size_t size, bool last) {
     bool narrow = reduction->compression != LS_COMPRESS_NONE;
-    return receive_wire(schedule, peer, narrow, size, last && size > LS_WIRE_RING ? LS_WIRE_RING : size);
+    return receive_values(schedule, peer, narrow, size, last && size > LS_WIRE_RING ? LS_WIRE_RING : size);
 }
 
 struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct ls_reduction *reduction,
@@ -66,7 +66,7 @@ struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct
         *whole = ls_schedule_receive(schedule, receive.peer, receive.to, receive.size);
         return (struct ls_values){.at = receive.to, .gate = *whole};
     }
-    struct ls_values values = receive_wire(schedule, receive.peer, true, receive.size, receive.size);
+    struct ls_values values = receive_values(schedule, receive.peer, true, receive.size, receive.size);
     *whole =
         ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_FOLD, .to = receive.to, .size = receive.size});
     ls_wire_source(schedule, *whole, (struct ls_subtree){0, 1}, &values);

@@ -43,7 +43,8 @@ ls_status ls_assist_tell_leaves(struct ls_group *assist, const int *first) {
     return ls_group_broadcast_directly(assist, LS_ASSIST_LEAVES, LS_INT32, assist->leaves_told, count);
 }
 
-static ls_status run_assist(struct ls_group *assist, const struct ls_call *call, const struct ls_reduction *reduction) {
+static ls_status reduce_with_servers(struct ls_group *assist, const struct ls_call *call,
+                                     const struct ls_reduction *reduction) {
     ls_status status = ls_assist_tell_leaves(assist, reduction->first);
     if (status) return status;
     struct ls_call made =
@@ -63,7 +64,7 @@ static ls_status run_assist(struct ls_group *assist, const struct ls_call *call,
 
 static ls_status run(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction) {
     ls_flight_start(&group->executor.flight, ls_now()); /* the call of this group; its executor does not run */
-    return run_assist(group->assist, call, reduction);
+    return reduce_with_servers(group->assist, call, reduction);
 }
 
 const struct ls_assist_ops ls_assist_ops = {offers, run};

@@ -4,7 +4,7 @@
 #include "collective/call.h"
 #include "collective/group_private.h"
 
-static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
+static void schedule_parts(struct ls_group *group, const struct ls_pull *pull) {
     int workers = group->executor.size - group->config.servers, server = group->executor.rank - workers;
     for (size_t i = 0; i < pull->count; i++) {
         const struct ls_pulled *part = &pull->parts[i];
@@ -23,7 +23,7 @@ static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
 
 /* A worker hears of every server that it has come so far, also of one that owns nothing of the array: what the others
  * own may be in its copies, and then it has them. */
-static void meet_servers(struct ls_group *group, struct ls_call *call, int to) {
+static void pair_with_servers(struct ls_group *group, struct ls_call *call, int to) {
     int size = group->executor.size, workers = size - group->config.servers, rank = group->executor.rank;
     ls_call_one_way(group, call);
     for (int i = 0; i < size && to < 0; i++)
@@ -39,7 +39,7 @@ ls_status ls_group_pull(struct ls_group *group, const struct ls_pull *pull) {
         for (int s = 0; s < group->config.servers; s++) bytes += pull->parts[i].owned[s].size;
     }
     made.frame.count = bytes;
-    meet_servers(group, &made, pull->to);
-    schedule_pull(group, pull);
+    pair_with_servers(group, &made, pull->to);
+    schedule_parts(group, pull);
     return ls_call_finish(group, ls_call_run(group, &made));
 }

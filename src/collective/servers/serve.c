@@ -73,7 +73,7 @@ static ls_status take_leaves(struct ls_group *group, const struct ls_frame *fram
     return status;
 }
 
-static ls_status check_frame(const struct ls_group *group, const struct ls_frame *frame) {
+static ls_status check_request(const struct ls_group *group, const struct ls_frame *frame) {
     ls_status status = ls_dtype_check((ls_dtype)frame->dtype);
     if (!status) status = ls_call_check_op(frame->name, (ls_reduce_op)frame->op, (ls_dtype)frame->dtype);
     if (!status) status = ls_option_names_check_compression((ls_compression)frame->compression);
@@ -91,7 +91,7 @@ static ls_status check_frame(const struct ls_group *group, const struct ls_frame
 }
 
 static ls_status add(struct ls_group *group, const struct ls_frame *frame) {
-    ls_status status = check_frame(group, frame);
+    ls_status status = check_request(group, frame);
     if (status) return status;
     struct ls_call made = ls_call_begin(group, LS_KIND_ALL_REDUCE, frame->name, (ls_dtype)frame->dtype, frame->count);
     struct ls_frame own = made.frame;
@@ -111,7 +111,7 @@ static ls_status add(struct ls_group *group, const struct ls_frame *frame) {
     return ls_call_run(group, &made);
 }
 
-static ls_status keep(struct ls_group *group, const struct ls_frame *frame, const struct ls_keeping *keeping) {
+static ls_status keep_frame(struct ls_group *group, const struct ls_frame *frame, const struct ls_keeping *keeping) {
     ls_status status = keeping->call(keeping->context, group, frame);
     return status ? ls_group_fail(group, status) : LS_OK;
 }
@@ -121,7 +121,7 @@ static ls_status make_call(struct ls_group *group, const struct ls_frame *frame,
     if (tells) return take_leaves(group, frame);
     if (frame->kind == LS_KIND_ALL_REDUCE) return ls_call_finish(group, add(group, frame));
     if (frame->kind == LS_KIND_FAILURE) return ls_fail(LS_UNAVAILABLE, "rank 0 has given up");
-    if (frame->kind == LS_KIND_BROADCAST || frame->kind == LS_KIND_PUSH) return keep(group, frame, keeping);
+    if (frame->kind == LS_KIND_BROADCAST || frame->kind == LS_KIND_PUSH) return keep_frame(group, frame, keeping);
     return ls_fail(LS_DATA_LOSS, "rank 0 asks a parameter server for a collective that it does not make: %s",
                    ls_frame_collective_name(frame->kind));
 }

@@ -7,8 +7,8 @@
 #include "collective/schedule/schedules.h"
 
 /* As many places as the rank has leaves, or the result has copies. */
-static ls_status lay_out(enum ls_algorithm algorithm, const struct ls_reduction *reduction,
-                         struct ls_schedule *schedule) {
+static ls_status lay_out_schedule(enum ls_algorithm algorithm, const struct ls_reduction *reduction,
+                                  struct ls_schedule *schedule) {
     static const char nobody[LS_ALIGNMENT];
     size_t leaves = (size_t)(reduction->first[reduction->rank + 1] - reduction->first[reduction->rank]);
     size_t count = leaves + (size_t)reduction->copies + 1;
@@ -37,7 +37,7 @@ ls_status ls_traffic_add(enum ls_algorithm algorithm, const struct ls_reduction 
     if (!reduction->count || reduction->size == 1) return LS_OK;
     ls_status status = ls_schedule_init(&schedule, reduction->size);
     if (status) return status;
-    status = lay_out(algorithm, reduction, &schedule);
+    status = lay_out_schedule(algorithm, reduction, &schedule);
     for (int i = 0; !status && i < reduction->size; i++) {
         traffic->sent += schedule.sends[i].bytes;
         traffic->received += schedule.receives[i].bytes;

@@ -42,8 +42,8 @@ void ls_discover_free(struct ls_discover *attempt) {
 }
 
 /* Each rank with bytes gives that many, at input; all of them follow one another at output. */
-static ls_status gather_discover(const struct ls_discover *attempt, const char *name, const bool *gives,
-                                 struct ls_bytes input, void *output) {
+static ls_status gather_attempt(const struct ls_discover *attempt, const char *name, const bool *gives,
+                                struct ls_bytes input, void *output) {
     const struct ls_discover_ranks *ranks = attempt->ranks;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, (size_t)ranks->size, "an attempt at shared memory");
     for (int i = 0; i < ranks->size; i++) counts[i] = !gives || gives[i] ? input.size / sizeof(int32_t) : 0;
@@ -52,7 +52,7 @@ static ls_status gather_discover(const struct ls_discover *attempt, const char *
 
 ls_status ls_discover_gather(const struct ls_discover *attempt, const char *name, void *entries, size_t bytes) {
     const struct ls_bytes own = {(char *)entries + (size_t)attempt->ranks->rank * bytes, bytes};
-    return gather_discover(attempt, name, NULL, own, entries);
+    return gather_attempt(attempt, name, NULL, own, entries);
 }
 
 /* ---- places ---- */
@@ -68,7 +68,7 @@ static uint64_t digest_file(uint64_t digest, const char *path) {
 }
 
 /* Equal where segments may be found through /proc. By chance equal places cost an attempt that fails. */
-static uint64_t place_of(int pretended_host) {
+static uint64_t digest_place(int pretended_host) {
     struct stat namespace = {0};
     (void)stat("/proc/self/ns/pid", &namespace);
     uint64_t digest = digest_file(0, "/proc/sys/kernel/random/boot_id");
@@ -80,7 +80,7 @@ static uint64_t place_of(int pretended_host) {
 ls_status ls_discover_places(struct ls_discover *attempt, bool wanted, int pretended_host) {
     int size = attempt->ranks->size;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct identity, all, (size_t)size, "an attempt at shared memory");
-    all[attempt->ranks->rank] = (struct identity){.place = place_of(pretended_host), .wanted = wanted};
+    all[attempt->ranks->rank] = (struct identity){.place = digest_place(pretended_host), .wanted = wanted};
     ls_status status = ls_discover_gather(attempt, "shared memory: places", all, sizeof(*all));
     if (status) return status;
     for (int rank = 0; rank < size; rank++) {
@@ -148,7 +148,7 @@ ls_status ls_discover_segment(struct ls_discover *attempt, const struct ls_segme
     *segment = (struct ls_segment){0};
     if (leads[rank]) own.error = ls_segment_make(parts, count, segment, &own.address);
     ls_status status =
-        gather_discover(attempt, "shared memory: segments", leads, (struct ls_bytes){&own, sizeof(own)}, offers);
+        gather_attempt(attempt, "shared memory: segments", leads, (struct ls_bytes){&own, sizeof(own)}, offers);
     if (!status) {
         int error = own.error;
         if (found >= 0 && !leads[rank])

@@ -44,7 +44,7 @@ static int map(int fd, size_t size, struct ls_segment *segment) {
     return error;
 }
 
-static int reserve(int fd, size_t offset, size_t size) {
+static int reserve_pages(int fd, size_t offset, size_t size) {
     int error;
     do error = fallocate(fd, 0, (off_t)offset, (off_t)size) ? errno : 0;
     while (error == EINTR);
@@ -54,11 +54,11 @@ static int reserve(int fd, size_t offset, size_t size) {
 /* The pages are taken now: later there would be a SIGBUS where here is an error. */
 static int reserve_parts(int fd, const struct ls_segment_part *parts, int count, size_t *size) {
     size_t end = 0;
-    int error = reserve(fd, 0, HEADER);
+    int error = reserve_pages(fd, 0, HEADER);
     for (int i = 0; i < count && !error; i++) {
         const struct ls_segment_part *part = &parts[i];
         if (part->offset > PTRDIFF_MAX - HEADER || part->size > PTRDIFF_MAX - HEADER - part->offset) return ENOMEM;
-        if (part->size) error = reserve(fd, HEADER + part->offset, part->size);
+        if (part->size) error = reserve_pages(fd, HEADER + part->offset, part->size);
         if (part->offset + part->size > end) end = part->offset + part->size;
     }
     if (!error && fcntl(fd, F_ADD_SEALS, SEALS)) error = errno;
@@ -89,7 +89,7 @@ int ls_segment_make(const struct ls_segment_part *parts, int count, struct ls_se
     return 0;
 }
 
-static bool leads_to_segment(const char *path) {
+static bool leads_to_memfd(const char *path) {
     static const char expected[] = "/memfd:" NAME;
     char target[64];
     ssize_t length = readlink(path, target, sizeof(target));
@@ -97,7 +97,7 @@ static bool leads_to_segment(const char *path) {
 }
 
 /* The size counts only behind the seals: before them its owner may still change it. */
-static int check_segment(int fd, const struct ls_segment_address *address) {
+static int check_file(int fd, const struct ls_segment_address *address) {
     struct stat stat;
     int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &stat)) return errno;
@@ -108,7 +108,7 @@ static int check_segment(int fd, const struct ls_segment_address *address) {
 
 static int map_checked(int fd, const struct ls_segment_address *address, struct ls_segment *segment) {
     unsigned char nonce[sizeof(address->nonce)];
-    int error = check_segment(fd, address);
+    int error = check_file(fd, address);
     if (error) return error;
     if (pread(fd, nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce)) return errno ? errno : EIO;
     if (memcmp(nonce, address->nonce, sizeof(nonce)) != 0) return LS_SEGMENT_ELSEWHERE;
@@ -120,7 +120,7 @@ int ls_segment_open(const struct ls_segment_address *address, size_t size, struc
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", address->pid, address->fd);
     if (address->size != size) return LS_SEGMENT_ELSEWHERE;
     errno = 0;
-    if (!leads_to_segment(path)) return errno == EACCES || errno == EPERM ? errno : LS_SEGMENT_ELSEWHERE;
+    if (!leads_to_memfd(path)) return errno == EACCES || errno == EPERM ? errno : LS_SEGMENT_ELSEWHERE;
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) return errno;
     int error = map_checked(fd, address, segment);

@@ -43,7 +43,7 @@ static bool allocate_lists(struct ls_shared *shared, int group_size) {
     return shared->roles && shared->leaves && shared->targets;
 }
 
-static ls_status new_shared(const struct ls_hosts *hosts, int rank, struct ls_shared **shared) {
+static ls_status make_memory(const struct ls_hosts *hosts, int rank, struct ls_shared **shared) {
     LS_NEW(struct ls_shared, made, "shared memory");
     int host = hosts->host[rank];
     made->rank = hosts->index[rank];
@@ -63,7 +63,7 @@ static ls_status new_shared(const struct ls_hosts *hosts, int rank, struct ls_sh
 /* ---- the board ---- */
 
 /* For so many workers of a host. parts, [workers + 1], are its first bytes and each worker's stages. */
-static void lay_out(struct ls_board *board, int workers, int group_size, struct ls_segment_part *parts) {
+static void lay_out_board(struct ls_board *board, int workers, int group_size, struct ls_segment_part *parts) {
     size_t count = (size_t)workers;
     *board = (struct ls_board){.small = ls_shared_small_bytes(group_size), .stage = ls_shared_stage_bytes(workers)};
     board->smalls = count * sizeof(struct ls_control);
@@ -78,7 +78,7 @@ static void lay_out(struct ls_board *board, int workers, int group_size, struct 
 static ls_status open_board(struct ls_discover *attempt, struct ls_board *board) {
     int workers = ls_discover_count(attempt), count = workers + 1;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_segment_part, parts, (size_t)count, "shared memory");
-    lay_out(board, workers, attempt->ranks->size, parts);
+    lay_out_board(board, workers, attempt->ranks->size, parts);
     ls_status status = ls_discover_segment(attempt, parts, count, &board->segment);
     if (!status) populate(&board->segment, parts, count, workers);
     return status;
@@ -87,7 +87,7 @@ static ls_status open_board(struct ls_discover *attempt, struct ls_board *board)
 static ls_status open_host(struct ls_board *board, const struct ls_discover_ranks *ranks,
                            const struct ls_shared_options *options, struct ls_shared **shared) {
     if (ls_hosts_members(ranks->hosts, ranks->hosts->host[ranks->rank]) == 1) return LS_OK;
-    ls_status status = new_shared(ranks->hosts, ranks->rank, shared);
+    ls_status status = make_memory(ranks->hosts, ranks->rank, shared);
     if (status) return status;
     (*shared)->executor = options->executor;
     (*shared)->schedule = options->schedule;

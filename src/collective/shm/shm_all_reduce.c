@@ -39,8 +39,7 @@ bool ls_shm_all_reduce_fits(const struct ls_shared *shared, const int *first) {
 
 /* Folds bytes [begin, end) of all leaves, in pieces that stay in the first-level cache, and writes them to every
  * target. */
-static void reduce_shm_all_reduce(const struct push *push, size_t begin, size_t end, unsigned char *const *targets,
-                                  int count) {
+static void reduce_range(const struct push *push, size_t begin, size_t end, unsigned char *const *targets, int count) {
     const struct ls_reduction *reduction = push->reduction;
     const int leaves = reduction->first[reduction->size];
     struct ls_fold fold = {.combine = push->call->combine,
@@ -69,12 +68,12 @@ static void reduce_in_place(const struct push *push, size_t begin, size_t end) {
         fold_all((void *const *)leaves, begin / reduction->element, (end - begin) / reduction->element,
                  reduction->divide);
     else
-        reduce_shm_all_reduce(push, begin, end, leaves, count);
+        reduce_range(push, begin, end, leaves, count);
 }
 
 /* One of the count blocks into which size bytes are cut, in whole cache lines; with fewer lines than blocks some blocks
  * are empty. */
-static struct range { size_t begin, end; } block_of(size_t size, int count, int index) {
+static struct range { size_t begin, end; } range_of(size_t size, int count, int index) {
     size_t lines = ls_whole_lines(size) / LS_LINE;
     size_t begin = ls_block_start(lines, count, index) * LS_LINE,
            end = ls_block_start(lines, count, index + 1) * LS_LINE;
@@ -86,7 +85,7 @@ static struct range { size_t begin, end; } block_of(size_t size, int count, int 
 /* Folding everything saves a meeting, which costs the more the more ranks there are. Each of n ranks reads all n
  * leaves, n^2 times the bytes in the whole, where sharing out would read n. The limit is 1 KiB a pair of ranks up to 5
  * ranks, then 32 KiB. It counts whole cache lines, as the leaves lie in the slots. */
-static bool is_small_shm_all_reduce(const struct push *push) {
+static bool is_small_reduction(const struct push *push) {
     const struct ls_reduction *reduction = push->reduction;
     size_t size = (size_t)reduction->size, limit = size < 6 ? size * size * SMALL : MOST_SMALL;
     size_t lines = push->bytes <= limit ? ls_whole_lines(push->bytes) : limit + 1;
@@ -97,8 +96,7 @@ static bool is_small_shm_all_reduce(const struct push *push) {
 static void reduce_small(const struct push *push) {
     const struct ls_reduction *reduction = push->reduction;
     ls_leaves_find_small(&push->opened, reduction);
-    if (push->bytes)
-        reduce_shm_all_reduce(push, 0, push->bytes, (unsigned char *const *)reduction->outputs, push->local);
+    if (push->bytes) reduce_range(push, 0, push->bytes, (unsigned char *const *)reduction->outputs, push->local);
 }
 
 /* ---- direct ---- */
@@ -127,7 +125,7 @@ static bool is_light(const struct push *push) {
  * block maps as much as its own leaves and a page of each other worker, but must run once more in a call. */
 static ls_status reduce_own_block(const struct push *push) {
     const struct ls_shared *shared = push->shared;
-    struct range range = block_of(push->bytes, shared->size, shared->rank);
+    struct range range = range_of(push->bytes, shared->size, shared->rank);
     for (int i = 0; i < push->reduction->first[push->reduction->size]; i++)
         ls_segment_touch(shared->leaves[i] + range.begin, range.end - range.begin);
     reduce_in_place(push, range.begin, range.end);
@@ -141,7 +139,7 @@ static ls_status reduce_direct(const struct push *push) {
     if (!is_light(push)) return reduce_own_block(push);
     uint64_t count = count_blocks(push), done = 0;
     for (uint64_t block; (block = ls_shm_barrier_take(&push->opened.place)) < count; done++) {
-        struct range range = block_of(push->bytes, (int)count, (int)block);
+        struct range range = range_of(push->bytes, (int)count, (int)block);
         reduce_in_place(push, range.begin, range.end);
     }
     return ls_shm_barrier_done(&push->opened.place, done, count);
@@ -158,7 +156,7 @@ static void copy_out(const struct push *push, const struct ls_leaves_chunk *chun
 /* The result goes into the place of every worker's first leaf. */
 static void reduce_chunk(const struct push *push, const struct ls_leaves_chunk *chunk) {
     const struct ls_reduction *reduction = push->reduction;
-    struct range range = block_of(chunk->size, reduction->size, reduction->rank);
+    struct range range = range_of(chunk->size, reduction->size, reduction->rank);
     ls_leaves_find_chunk(push->shared, reduction, chunk);
     if (reduction->first[reduction->size] == reduction->size) {
         reduce_in_place(push, range.begin, range.end);
@@ -166,7 +164,7 @@ static void reduce_chunk(const struct push *push, const struct ls_leaves_chunk *
     }
     for (int rank = 0; rank < reduction->size; rank++)
         push->shared->targets[rank] = push->shared->leaves[reduction->first[rank]];
-    reduce_shm_all_reduce(push, range.begin, range.end, push->shared->targets, reduction->size);
+    reduce_range(push, range.begin, range.end, push->shared->targets, reduction->size);
 }
 
 /* A worker writes its part of the result into every worker's stage, so copy_out reads only the own stage. That stage is
@@ -188,8 +186,8 @@ static ls_status reduce_staged(const struct push *push) {
 
 /* ---- the whole ---- */
 
-static ls_status run_shm_all_reduce(const struct push *push) {
-    bool small = is_small_shm_all_reduce(push);
+static ls_status reduce_shared(const struct push *push) {
+    bool small = is_small_reduction(push);
     if (small) ls_leaves_copy_small(&push->opened, push->reduction);
     ls_leaves_post(&push->opened, push->reduction);
     ls_status status = ls_shared_call_open(&push->opened);
@@ -207,5 +205,5 @@ ls_status ls_shm_all_reduce(struct ls_shared *shared, const struct ls_call *call
                         .bytes = ls_leaf_bytes(reduction),
                         .local = ls_leaves_of(reduction, reduction->rank)};
     ls_shared_call_begin(&push.opened, shared, call, reduction->first[reduction->size]);
-    return run_shm_all_reduce(&push);
+    return reduce_shared(&push);
 }

@@ -122,7 +122,7 @@ static bool missing_moved(const struct ls_meeting_place *place) {
 /* Fingerprints go over the links that there are: one of them has ended, or brings the cause of its failure. Never
  * LS_OK.
  */
-static ls_status run_over_links(const struct ls_meeting_place *place) {
+static ls_status meet_over_links(const struct ls_meeting_place *place) {
     struct ls_call call = *place->shared->executor->call;
     call.resumed = true;
     for (int i = 0; i < place->shared->size; i++) {
@@ -153,7 +153,7 @@ static ls_status wait_long(const struct ls_meeting_place *place, bool opening) {
         if (!status) status = look_at_missing(place);
         if (status) return status;
         /* its last act may have been the end of this call, for which another one has gone on */
-        if (missing_moved(place)) return is_over(place->shared) ? LS_OK : run_over_links(place);
+        if (missing_moved(place)) return is_over(place->shared) ? LS_OK : meet_over_links(place);
     }
 }
 
@@ -181,7 +181,7 @@ static bool is_one_too_many(const struct ls_shared *shared, int32_t here) {
 
 /* Moves this thread to any other processor that it may use. The kernel would take tens of milliseconds to see the
  * uneven load: threads that yield to each other look as if each needed its caches. */
-static void move_shm_barrier(int32_t here) {
+static void move_off_core(int32_t here) {
     cpu_set_t allowed, others;
     if (sched_getaffinity(0, sizeof(allowed), &allowed)) return;
     others = allowed;
@@ -199,7 +199,7 @@ static bool let_run(const struct ls_meeting_place *place, int64_t now) {
     if (!is_in_the_way(shared, here)) return true;
     if (now > shared->moved + STAY && is_one_too_many(shared, here)) {
         shared->moved = now;
-        move_shm_barrier(here);
+        move_off_core(here);
         atomic_store_explicit(&own->processor, sched_getcpu(), memory_order_relaxed);
     } else if (place->crowded) {
         (void)sched_yield();

@@ -10,7 +10,7 @@ static bool gives(const struct ls_shared_call *call, const struct ls_hand_out *w
     return call->shared->rank == what->giver;
 }
 
-static bool is_small_shm_broadcast(const struct ls_shared_call *call, const struct ls_hand_out *what) {
+static bool is_small_copy(const struct ls_shared_call *call, const struct ls_hand_out *what) {
     return what->bytes <= call->shared->board.small;
 }
 
@@ -21,7 +21,7 @@ static void copy_small(const struct ls_shared_call *call, const struct ls_hand_o
 void ls_shm_broadcast_post(const struct ls_shared_call *call, const struct ls_hand_out *what) {
     struct ls_shared_post *post = ls_shared_call_post(call);
     if (!gives(call, what)) return;
-    if (!is_small_shm_broadcast(call, what))
+    if (!is_small_copy(call, what))
         (void)ls_shared_call_offer(call, post, 0, what->data, what->bytes);
     else if (what->early)
         copy_small(call, what);
@@ -64,6 +64,6 @@ static ls_status give_staged(const struct ls_shared_call *call, const struct ls_
 }
 
 ls_status ls_shm_broadcast(const struct ls_shared_call *call, const struct ls_hand_out *what) {
-    if (is_small_shm_broadcast(call, what)) return give_small(call, what);
+    if (is_small_copy(call, what)) return give_small(call, what);
     return ls_shared_call_read(call, what->giver)->region < 0 ? give_staged(call, what) : give_region(call, what);
 }

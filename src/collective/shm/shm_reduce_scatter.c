@@ -36,20 +36,20 @@ static void fold_part(const struct scattering *scattering, size_t at, size_t siz
     }
 }
 
-static size_t own_part(const struct scattering *scattering) {
+static size_t own_bytes(const struct scattering *scattering) {
     return ls_scatter_part(scattering->scatter, scattering->scatter->rank);
 }
 
 /* ---- small ---- */
 
-static bool is_small_shm_reduce_scatter(const struct ls_shared *shared, const struct ls_scatter *scatter) {
+static bool is_small_total(const struct ls_shared *shared, const struct ls_scatter *scatter) {
     return scatter->total <= shared->board.small;
 }
 
 static void fold_small(const struct scattering *scattering) {
     for (int i = 0; i < scattering->scatter->size; i++)
         scattering->shared->leaves[i] = ls_shared_call_small(&scattering->opened, i) + scattering->scatter->start;
-    fold_part(scattering, 0, own_part(scattering));
+    fold_part(scattering, 0, own_bytes(scattering));
 }
 
 /* ---- direct ---- */
@@ -68,7 +68,7 @@ static ls_status fold_direct(const struct scattering *scattering) {
         if (status) return status;
         scattering->shared->leaves[i] += scatter->start;
     }
-    fold_part(scattering, 0, own_part(scattering));
+    fold_part(scattering, 0, own_bytes(scattering));
     return ls_shm_barrier(&scattering->opened.place, false);
 }
 
@@ -136,7 +136,7 @@ static void post(const struct scattering *scattering, bool small) {
 ls_status ls_shm_reduce_scatter(const struct ls_scatter *scatter, struct ls_shared *shared,
                                 const struct ls_call *call) {
     struct scattering scattering = {.shared = shared, .scatter = scatter, .call = call};
-    bool small = is_small_shm_reduce_scatter(shared, scatter);
+    bool small = is_small_total(shared, scatter);
     ls_shared_call_begin(&scattering.opened, shared, call, scatter->size);
     post(&scattering, small);
     ls_status status = ls_shared_call_open(&scattering.opened);

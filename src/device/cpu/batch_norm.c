@@ -38,7 +38,7 @@ static int64_t chunk_rows(int64_t channels) {
     return rows < 1 ? 1 : rows > CHUNK_ROWS ? CHUNK_ROWS : rows;
 }
 
-static struct norm describe_batch_norm(const struct ls_op *op) {
+static struct norm describe_norm(const struct ls_op *op) {
     struct norm n = {.channels = ls_op_channels(op), .x = op->tensors[LS_ARG_X].data};
     n.rows = ls_shape_count(&op->tensors[LS_ARG_X].shape) / n.channels;
     n.chunk = chunk_rows(n.channels);
@@ -52,8 +52,8 @@ static struct norm describe_batch_norm(const struct ls_op *op) {
     return n;
 }
 
-static struct norm begin_batch_norm(const struct ls_op *op) {
-    struct norm n = describe_batch_norm(op);
+static struct norm begin_chunks(const struct ls_op *op) {
+    struct norm n = describe_norm(op);
     n.partial_a = (float *)op->workspace + CHANNEL_ARRAYS * n.channels;
     n.partial_b = n.partial_a + n.chunks * n.channels;
     return n;
@@ -61,7 +61,7 @@ static struct norm begin_batch_norm(const struct ls_op *op) {
 
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op) {
     (void)device;
-    const struct norm n = describe_batch_norm(op);
+    const struct norm n = describe_norm(op);
     op->workspace_size = (size_t)(CHANNEL_ARRAYS + 2 * n.chunks) * (size_t)n.channels * sizeof(float);
     if (op->kind != LS_OP_BATCH_NORM_FORWARD && op->kind != LS_OP_BATCH_NORM_BACKWARD) return LS_OK;
     op->handle = ls_alloc_array(2 * (size_t)n.channels + 1, sizeof(double));
@@ -235,7 +235,7 @@ static ls_status apply(const struct ls_op *op, struct norm *n, const float *mean
 }
 
 ls_status ls_cpu_batch_norm_forward(const struct ls_op *op) {
-    struct norm n = begin_batch_norm(op);
+    struct norm n = begin_chunks(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     double *mean = sums_of(op, &n), *squares = mean + n.channels, *count = squares + n.channels;
     ls_team_run(n.chunks, 1, statistics_part, &n);
@@ -249,13 +249,13 @@ ls_status ls_cpu_batch_norm_forward(const struct ls_op *op) {
 }
 
 ls_status ls_cpu_batch_norm_again(const struct ls_op *op) {
-    struct norm n = begin_batch_norm(op);
+    struct norm n = begin_chunks(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     return apply(op, &n, saved, saved + n.channels);
 }
 
 ls_status ls_cpu_batch_norm_inference(const struct ls_op *op) {
-    struct norm n = begin_batch_norm(op);
+    struct norm n = begin_chunks(op);
     const float *variance = op->tensors[LS_ARG_VARIANCE].data;
     float *inverse = (float *)op->workspace + INVERSE * n.channels;
     for (int64_t c = 0; c < n.channels; c++) inverse[c] = (float)(1 / sqrt((double)variance[c] + (double)op->epsilon));
@@ -344,7 +344,7 @@ LS_CLONES static void norm_backward(const struct norm *n, const float *restrict 
         }
 }
 
-static void backward_part(void *context, int64_t begin, int64_t end) {
+static void norm_backward_part(void *context, int64_t begin, int64_t end) {
     const struct norm *n = context;
     int64_t at = begin * n->chunk * n->channels;
     int64_t last = end * n->chunk < n->rows ? end * n->chunk : n->rows;
@@ -352,21 +352,21 @@ static void backward_part(void *context, int64_t begin, int64_t end) {
 }
 
 ls_status ls_cpu_batch_norm_backward_data(const struct ls_op *op) {
-    struct norm n = begin_batch_norm(op);
+    struct norm n = begin_chunks(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     set_channels(op, &n, saved, saved + n.channels);
     if (n.dresidual) n.low = -INFINITY, n.high = INFINITY; /* y decided */
     n.out = op->tensors[LS_ARG_DX].data;
     n.shift = op->tensors[LS_ARG_SHIFTS].data;
     n.slope = n.shift + n.channels;
-    ls_team_run(n.chunks, 1, backward_part, &n);
+    ls_team_run(n.chunks, 1, norm_backward_part, &n);
     return LS_OK;
 }
 
 /* The gradients of gamma and beta are given before the exchange, which turns sum and product into those of all
  * replicas: these gradients are added with all others at the end of the step, and would count several times. */
 ls_status ls_cpu_batch_norm_backward(const struct ls_op *op) {
-    struct norm n = begin_batch_norm(op);
+    struct norm n = begin_chunks(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     double *sum = sums_of(op, &n), *product = sum + n.channels, *count = product + n.channels;
     set_channels(op, &n, saved, saved + n.channels);

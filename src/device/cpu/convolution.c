@@ -180,7 +180,7 @@ static bool adds(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS && op->part > 0;
 }
 
-static dnnl_status_t move_convolution(struct convolution *c, int memory, void *place) {
+static dnnl_status_t point_memory(struct convolution *c, int memory, void *place) {
     if (!c->memories[memory] || c->places[memory] == place) return dnnl_success;
     c->places[memory] = place;
     return dnnl_memory_set_data_handle(c->memories[memory], place);
@@ -199,7 +199,7 @@ static dnnl_status_t bind(const struct ls_op *op, struct convolution *c) {
                               [PLAIN] = plain,
                               [SCRATCHPAD] = workspace + c->scratchpad};
     dnnl_status_t code = dnnl_success;
-    for (int i = 0; !code && i < MEMORIES; i++) code = move_convolution(c, i, places[i]);
+    for (int i = 0; !code && i < MEMORIES; i++) code = point_memory(c, i, places[i]);
     return code;
 }
 
@@ -238,7 +238,7 @@ static dnnl_status_t execute(const struct ls_op *op, const struct convolution *c
 static dnnl_status_t finish_weights(const struct ls_op *op, struct convolution *c) {
     if (adds(op)) add_convolution_part(op, c);
     if (!ls_op_last_part(op) || !c->packed) return dnnl_success;
-    dnnl_status_t code = move_convolution(c, WEIGHTS, c->packed);
+    dnnl_status_t code = point_memory(c, WEIGHTS, c->packed);
     return code ? code : reorder(c, WEIGHTS, PLAIN);
 }
 

@@ -32,7 +32,7 @@ static double hard_target(const struct row *row, int64_t c) {
 
 /* ---- one of several classes ---- */
 
-static double target(const struct row *row, int64_t c) {
+static double smoothed_target(const struct row *row, int64_t c) {
     return hard_target(row, c) * (1 - row->smoothing) + row->smoothing / (double)row->classes;
 }
 
@@ -51,7 +51,7 @@ static double exponentials(const struct row *row, float maximum) {
 static void finish_gradient(const struct row *row, double sum) {
     double inverse = 1 / sum;
     for (int64_t c = 0; c < row->classes; c++)
-        row->gradient[c] = (float)(((double)row->gradient[c] * inverse - target(row, c)) * row->scale);
+        row->gradient[c] = (float)(((double)row->gradient[c] * inverse - smoothed_target(row, c)) * row->scale);
 }
 
 /* -log softmax = log(sum of exp(x - maximum)) - (x - maximum). The largest exponent is 0, so nothing overflows, and sum
@@ -60,7 +60,7 @@ static double softmax_loss(const struct row *row, float maximum, double sum) {
     double loss = 0, log_sum = log(sum);
     if (!row->one_hot && row->smoothing == 0) return log_sum - (double)(row->logits[row->label] - maximum);
     for (int64_t c = 0; c < row->classes; c++) {
-        double part = target(row, c);
+        double part = smoothed_target(row, c);
         if (part != 0) loss += part * (log_sum - (double)(row->logits[c] - maximum));
     }
     return loss;
@@ -70,7 +70,7 @@ static void count_class(const struct row *row, int64_t predicted, struct ls_loss
     sums->correct += predicted == (row->one_hot ? ls_cpu_argmax(row->one_hot, row->classes) : row->label);
 }
 
-static void softmax_row(const struct row *row, struct ls_loss_sums *sums) {
+static void softmax_loss_row(const struct row *row, struct ls_loss_sums *sums) {
     int64_t predicted = ls_cpu_argmax(row->logits, row->classes);
     float maximum = row->logits[predicted];
     double sum = exponentials(row, maximum);
@@ -96,13 +96,13 @@ static void probabilities_row(const struct row *row, struct ls_loss_sums *sums) 
     double sum = 0, pull = 0;
     for (int64_t c = 0; c < row->classes; c++) sum += (double)row->logits[c];
     for (int64_t c = 0; c < row->classes; c++) {
-        double share = (double)row->logits[c] / sum, kept = keep_inside(share), part = target(row, c);
+        double share = (double)row->logits[c] / sum, kept = keep_inside(share), part = smoothed_target(row, c);
         if (part != 0) sums->loss -= part * log(kept);
         if (is_inside(share)) pull += part;
     }
     count_class(row, ls_cpu_argmax(row->logits, row->classes), sums);
     for (int64_t c = 0; row->gradient && c < row->classes; c++) {
-        double share = (double)row->logits[c] / sum, own = is_inside(share) ? target(row, c) / share : 0;
+        double share = (double)row->logits[c] / sum, own = is_inside(share) ? smoothed_target(row, c) / share : 0;
         row->gradient[c] = (float)((pull - own) / sum * row->scale);
     }
 }
@@ -193,7 +193,7 @@ static row_fn *row_function(enum ls_op_kind kind) {
     case LS_OP_HUBER:
         return huber_row;
     default:
-        return softmax_row;
+        return softmax_loss_row;
     }
 }
 

@@ -34,7 +34,7 @@ static int64_t extent(const struct part *part, int axis) {
     return length <= 0 ? 0 : (length + part->step[axis] - 1) / part->step[axis];
 }
 
-static int64_t place_pool(const struct pool *pool, int64_t row, int64_t h, int64_t w) {
+static int64_t offset_of(const struct pool *pool, int64_t row, int64_t h, int64_t w) {
     return ((row * pool->in->dims[1] + h) * pool->in->dims[2] + w) * pool->in->dims[3];
 }
 
@@ -67,7 +67,7 @@ static void forward_at(const struct pool *pool, int64_t row, const struct part *
     bool first = true;
     for (int64_t h = part->begin[0]; h < part->end[0]; h += part->step[0])
         for (int64_t w = part->begin[1]; w < part->end[1]; w += part->step[1], first = false) {
-            const float *at = x + place_pool(pool, row, h, w);
+            const float *at = x + offset_of(pool, row, h, w);
             if (first)
                 memcpy(y, at, (size_t)channels * sizeof(float));
             else if (pool->op->pool == LS_POOL_MAX)
@@ -107,7 +107,7 @@ static void backward_at(const struct pool *pool, int64_t row, const struct part 
     if (maximum) memcpy(left, dy, (size_t)channels * sizeof(float));
     for (int64_t h = part->begin[0]; h < part->end[0]; h += part->step[0])
         for (int64_t w = part->begin[1]; w < part->end[1]; w += part->step[1]) {
-            int64_t at = place_pool(pool, row, h, w);
+            int64_t at = offset_of(pool, row, h, w);
             float *dx = (float *)t[LS_ARG_DX].data + at;
             if (maximum)
                 pool_give(dx, (const float *)t[LS_ARG_X].data + at, (const float *)t[LS_ARG_Y].data + from, left,

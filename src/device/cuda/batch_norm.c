@@ -25,7 +25,7 @@ static int vector_of(const struct ls_op *op, const int *places) {
     return ls_cuda_vector(op, ls_op_channels(op), op->tensors[LS_ARG_X].dtype, places);
 }
 
-static bool adds(const struct ls_op *op) {
+static bool adds_sums(const struct ls_op *op) {
     return op->kind == LS_OP_BATCH_NORM_FORWARD || op->kind == LS_OP_BATCH_NORM_BACKWARD;
 }
 
@@ -43,7 +43,7 @@ ls_status ls_cuda_batch_norm_build(struct ls_cuda_device *device, struct ls_op *
     if (op->parts > 1)
         return ls_fail(LS_UNIMPLEMENTED, "%s: %s takes a batch as a whole, not in %lld parts", ls_op_name(op->kind),
                        device->device.name, (long long)op->parts);
-    if (!adds(op)) return LS_OK;
+    if (!adds_sums(op)) return LS_OK;
     int vector = vector_of(op, none); /* 1 if addresses will not be aligned */
     struct ls_cuda_stripes wide = rows_over(op, vector, SUM_WAVES), narrow = rows_over(op, 1, SUM_WAVES);
     size_t size = ls_cuda_norm_partials_size(&wide), other = ls_cuda_norm_partials_size(&narrow);
@@ -58,7 +58,7 @@ void ls_cuda_batch_norm_discard(struct ls_op *op) {
 }
 
 /* The arguments that all kernels have in common. */
-static struct ls_cuda_norm begin_batch_norm(const struct ls_op *op, int waves) {
+static struct ls_cuda_norm begin_norm(const struct ls_op *op, int waves) {
     const struct ls_tensor *t = op->tensors;
     struct ls_cuda_norm n = {.rows = rows_over(op, vector_of(op, vectors), waves), .dtype = t[LS_ARG_X].dtype};
     n.x = t[LS_ARG_X].data;
@@ -96,7 +96,7 @@ static ls_status exchange(const struct ls_op *op, struct ls_cuda_norm_sums *s) {
 
 typedef cudaError_t finish_fn(const struct ls_cuda_norm_sums *sums, cudaStream_t stream);
 
-static ls_status finish_batch_norm(const struct ls_op *op, finish_fn *kernel, struct ls_cuda_norm_sums *sums) {
+static ls_status finish_sums(const struct ls_op *op, finish_fn *kernel, struct ls_cuda_norm_sums *sums) {
     cudaStream_t stream = ls_cuda_stream(op);
     ls_status status = ls_cuda_launched(op, kernel(sums, stream));
     if (status || !op->exchange) return status;
@@ -106,23 +106,23 @@ static ls_status finish_batch_norm(const struct ls_op *op, finish_fn *kernel, st
 
 /* ---- forward ---- */
 
-static ls_status apply(const struct ls_op *op, struct ls_cuda_norm *n) {
+static ls_status apply_norm(const struct ls_op *op, struct ls_cuda_norm *n) {
     n->residual = op->tensors[LS_ARG_R].data;
     n->out = op->tensors[LS_ARG_Y].data;
     return ls_cuda_launched(op, ls_cuda_norm_apply(n, ls_cuda_stream(op)));
 }
 
 ls_status ls_cuda_batch_norm_again(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op, PASS_WAVES);
-    return apply(op, &n);
+    struct ls_cuda_norm n = begin_norm(op, PASS_WAVES);
+    return apply_norm(op, &n);
 }
 
 ls_status ls_cuda_batch_norm_inference(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op, PASS_WAVES);
+    struct ls_cuda_norm n = begin_norm(op, PASS_WAVES);
     n.mean = op->tensors[LS_ARG_MEAN].data;
     n.variance = op->tensors[LS_ARG_VARIANCE].data;
     n.inverse = NULL;
-    return apply(op, &n);
+    return apply_norm(op, &n);
 }
 
 static struct ls_cuda_norm_sums statistics_of(const struct ls_op *op, const struct ls_cuda_norm *n) {
@@ -139,10 +139,10 @@ static struct ls_cuda_norm_sums statistics_of(const struct ls_op *op, const stru
 }
 
 ls_status ls_cuda_batch_norm_forward(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op, SUM_WAVES);
+    struct ls_cuda_norm n = begin_norm(op, SUM_WAVES);
     struct ls_cuda_norm_sums s = statistics_of(op, &n);
     ls_status status = ls_cuda_launched(op, ls_cuda_norm_moments(&n, ls_cuda_stream(op)));
-    if (!status) status = finish_batch_norm(op, ls_cuda_norm_statistics, &s);
+    if (!status) status = finish_sums(op, ls_cuda_norm_statistics, &s);
     return status || !op->tensors[LS_ARG_Y].data ? status : ls_cuda_batch_norm_again(op);
 }
 
@@ -160,7 +160,7 @@ static struct ls_cuda_norm_sums shifts_of(const struct ls_op *op, const struct l
 }
 
 ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op, PASS_WAVES);
+    struct ls_cuda_norm n = begin_norm(op, PASS_WAVES);
     if (op->tensors[LS_ARG_DR].data) n.dy = op->tensors[LS_ARG_DR].data, n.low = -INFINITY, n.high = INFINITY;
     n.out = op->tensors[LS_ARG_DX].data;
     n.shift = op->tensors[LS_ARG_SHIFTS].data;
@@ -169,11 +169,11 @@ ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op) {
 }
 
 ls_status ls_cuda_batch_norm_backward(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin_batch_norm(op, SUM_WAVES);
+    struct ls_cuda_norm n = begin_norm(op, SUM_WAVES);
     struct ls_cuda_norm_sums s = shifts_of(op, &n);
     n.dresidual = op->tensors[LS_ARG_DR].data;
     if (n.dresidual) n.y = op->tensors[LS_ARG_Y].data; /* which has the residual in it, and so decides */
     ls_status status = ls_cuda_launched(op, ls_cuda_norm_gradients(&n, ls_cuda_stream(op)));
-    if (!status) status = finish_batch_norm(op, ls_cuda_norm_shifts, &s);
+    if (!status) status = finish_sums(op, ls_cuda_norm_shifts, &s);
     return status || !op->tensors[LS_ARG_DX].data ? status : ls_cuda_batch_norm_backward_data(op);
 }

@@ -2,7 +2,7 @@
 #include "base/new.h"
 #include "device/cuda/cuda.h"
 
-static const struct ls_cuda_kind *find_build(enum ls_op_kind kind) {
+static const struct ls_cuda_kind *find_row(enum ls_op_kind kind) {
     const struct ls_cuda_kind *const tables[] = {ls_cuda_image_kinds, ls_cuda_element_kinds, ls_cuda_product_kinds};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         if (tables[i][kind].run) return &tables[i][kind];
@@ -10,7 +10,7 @@ static const struct ls_cuda_kind *find_build(enum ls_op_kind kind) {
 }
 
 /* Makes the op's device current first: the thread may have used another one. */
-static ls_status run_build(const struct ls_op *op) {
+static ls_status run_op(const struct ls_op *op) {
     const struct ls_cuda_op *handle = ls_cuda_op_of(op);
     ls_status status = ls_cuda_enter(handle->device);
     return status ? status : handle->run(op);
@@ -20,7 +20,7 @@ static ls_status run_build(const struct ls_op *op) {
 static ls_status run_and_wait(const struct ls_op *op) {
     const struct ls_cuda_op *handle = ls_cuda_op_of(op);
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    ls_status status = run_build(op);
+    ls_status status = run_op(op);
     if (status) return status;
     cudaError_t error = cudaStreamIsCapturing(handle->device->stream, &capture);
     if (error != cudaSuccess || capture != cudaStreamCaptureStatusNone) return ls_cuda_launched(op, error);
@@ -32,13 +32,13 @@ ls_status ls_cuda_build(struct ls_device *base, struct ls_op *op) {
     ls_status status = ls_op_check(op);
     if (!status) status = ls_cuda_enter(device);
     if (status) return status;
-    const struct ls_cuda_kind *kind = find_build(op->kind);
+    const struct ls_cuda_kind *kind = find_row(op->kind);
     if (!kind) return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s'", base->name, ls_op_name(op->kind));
     LS_NEW(struct ls_cuda_op, handle, "an op");
     *handle = (struct ls_cuda_op){.device = device, .run = kind->run};
     op->handle = handle;
     op->workspace_size = 0;
-    op->run = ls_cuda_host()->wait_each_op ? run_and_wait : run_build;
+    op->run = ls_cuda_host()->wait_each_op ? run_and_wait : run_op;
     status = kind->build ? kind->build(device, op) : LS_OK;
     if (!status) return LS_OK;
     op->handle = NULL, op->run = op->renew = NULL;
@@ -47,7 +47,7 @@ ls_status ls_cuda_build(struct ls_device *base, struct ls_op *op) {
 }
 
 void ls_cuda_discard(struct ls_device *base, struct ls_op *op) {
-    const struct ls_cuda_kind *kind = find_build(op->kind);
+    const struct ls_cuda_kind *kind = find_row(op->kind);
     if (!op->handle) return;
     (void)ls_cuda_enter((struct ls_cuda_device *)base);
     if (kind->discard) kind->discard(op);

@@ -1,7 +1,7 @@
 /* Chooses the kernels of a convolution: depthwise kernels of our own if each filter sees one channel, a product of
  * matrices if it sees one position, cuDNN for most others. A product over copies of windows does what cuDNN has no
  * algorithm for, or only slow ones. */
-#include "device/cuda/image.h"
+#include "device/cuda/depthwise.h"
 #include "device/cuda/products.h"
 
 /* ---- bias ---- */

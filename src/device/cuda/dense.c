@@ -32,7 +32,7 @@ static bool does_relu(const struct ls_op *op) {
     return (op->kind == LS_OP_DENSE_FORWARD || op->kind == LS_OP_DENSE_BACKWARD) && op->activation == LS_RELU;
 }
 
-static void measure_dense(const struct ls_op *op, struct dense *made) {
+static void measure_sizes(const struct ls_op *op, struct dense *made) {
     const ls_shape *w = &op->tensors[does_weights(op) ? LS_ARG_DW : LS_ARG_W].shape;
     const ls_shape *out = &op->tensors[does_forward(op) ? LS_ARG_Y : LS_ARG_DY].shape;
     made->in = w->dims[w->rank - 2];
@@ -178,7 +178,7 @@ ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op) {
     LS_NEW(struct dense, made, "a dense layer");
     ((struct ls_cuda_op *)op->handle)->own = made;
     op->workspace_size = 0;
-    measure_dense(op, made);
+    measure_sizes(op, made);
     made->small = is_small(op, made);
     if (made->small) return LS_OK;
     ls_status status = does_forward(op) ? build_forward(op, made) : build_backward(op, made);

@@ -1,4 +1,6 @@
 /* The arguments of the depthwise kernels, from an op. */
+#include "device/cuda/depthwise.h"
+
 #include "device/cuda/image.h"
 
 static bool has_weights(const struct ls_op *op) {

@@ -8,7 +8,7 @@
 #include "base/plain.h"
 
 /* NULL, or why device index cannot be used. */
-static const char *refuse_describe(int index) {
+static const char *why_refused(int index) {
     int major = 0, minor = 0, pools = 0;
     cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index);
@@ -22,7 +22,7 @@ const char *ls_cuda_unavailable(void) {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     const char *reason = error == cudaSuccess ? NULL : cudaGetErrorString(error);
-    for (int i = 0; !reason && i < count; i++) reason = refuse_describe(i);
+    for (int i = 0; !reason && i < count; i++) reason = why_refused(i);
     (void)cudaGetLastError();
     return reason || count ? reason : "there is no GPU";
 }

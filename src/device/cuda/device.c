@@ -56,7 +56,7 @@ static ls_status open_parts(struct ls_cuda_device *device) {
     return ls_cuda_check(device, error, "counting multiprocessors");
 }
 
-static bool is_idle(struct ls_cuda_device *device) {
+static bool is_drained(struct ls_cuda_device *device) {
     cudaStream_t streams[] = {device->stream, device->sends, device->receives};
     for (int i = 0; i < 3 && !device->lost; i++)
         if (streams[i]) (void)ls_cuda_wait(device, streams[i], "closing");
@@ -69,7 +69,7 @@ static void cuda_close(struct ls_device *base) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     cudaStream_t streams[] = {device->stream, device->sends, device->receives};
     (void)ls_cuda_enter(device);
-    if (is_idle(device)) {
+    if (is_drained(device)) {
         ls_cuda_products_close(device);
         ls_cuda_fault_close(device);
     }
@@ -107,7 +107,7 @@ static void leave(struct ls_device *base, const struct ls_thread_state *before) 
 /* ---- memory ---- */
 
 /* On the stream of ops; copies beside it may use the memory from now on too. */
-static ls_status allocate_device(struct ls_device *base, size_t size, void **memory) {
+static ls_status allocate_memory(struct ls_device *base, size_t size, void **memory) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     void *made = NULL;
     ls_status status = ls_cuda_enter(device);
@@ -128,7 +128,7 @@ static ls_status allocate_device(struct ls_device *base, size_t size, void **mem
 }
 
 /* Behind all that has been queued, on any of the streams. */
-static void release_device(struct ls_device *base, void *memory) {
+static void release_memory(struct ls_device *base, void *memory) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     if (!memory || ls_cuda_enter(device)) return;
     if (ls_cuda_join(device, device->sends, device->stream) || ls_cuda_join(device, device->receives, device->stream))
@@ -169,8 +169,8 @@ static ls_status copy_out(struct ls_device *base, void *to, const void *from, si
 const struct ls_device_ops ls_cuda_device_ops = {.close = cuda_close,
                                                  .enter = enter,
                                                  .leave = leave,
-                                                 .allocate = allocate_device,
-                                                 .release = release_device,
+                                                 .allocate = allocate_memory,
+                                                 .release = release_memory,
                                                  .copy_in = copy_in,
                                                  .copy_out = copy_out,
                                                  .build = ls_cuda_build,

@@ -28,7 +28,7 @@ static struct ls_cuda_filter lay_out(const struct ls_op *op) {
 }
 
 /* A 16-bit op's float32 dw comes from a filter of the images' type: cuDNN wants one type for all three. */
-static cudnnDataType_t type_of(const struct ls_op *op) {
+static cudnnDataType_t cudnn_type(const struct ls_op *op) {
     ls_dtype dtype = op->tensors[ls_op_out(op)].dtype;
     return dtype == LS_BFLOAT16 ? CUDNN_DATA_BFLOAT16 : dtype == LS_FLOAT16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
@@ -61,13 +61,14 @@ static struct geometry geometry_of(const struct ls_op *op, const struct ls_cuda_
     return made;
 }
 
-static cudnnStatus_t describe_image(const struct ls_op *op, const int64_t *d, cudnnTensorDescriptor_t made) {
-    return cudnnSetTensor4dDescriptor(made, CUDNN_TENSOR_NHWC, type_of(op), (int)d[0], (int)d[3], (int)d[1], (int)d[2]);
+static cudnnStatus_t describe_tensor(const struct ls_op *op, const int64_t *d, cudnnTensorDescriptor_t made) {
+    return cudnnSetTensor4dDescriptor(made, CUDNN_TENSOR_NHWC, cudnn_type(op), (int)d[0], (int)d[3], (int)d[1],
+                                      (int)d[2]);
 }
 
 /* Adds in float32 for every type. */
 static cudnnStatus_t describe_window(const struct ls_op *op, const struct geometry *g, struct ls_cuda_dnn *d) {
-    cudnnStatus_t code = cudnnSetFilter4dDescriptor(d->filter, type_of(op), CUDNN_TENSOR_NHWC, (int)g->filters,
+    cudnnStatus_t code = cudnnSetFilter4dDescriptor(d->filter, cudnn_type(op), CUDNN_TENSOR_NHWC, (int)g->filters,
                                                     (int)g->channels, (int)g->taps[0], (int)g->taps[1]);
     if (!code)
         code =
@@ -76,13 +77,13 @@ static cudnnStatus_t describe_window(const struct ls_op *op, const struct geomet
     return code ? code : cudnnSetConvolutionGroupCount(d->convolution, (int)g->groups);
 }
 
-static ls_status make_dnn(struct ls_op *op, const struct geometry *g, struct ls_cuda_dnn *d) {
+static ls_status make_descriptors(struct ls_op *op, const struct geometry *g, struct ls_cuda_dnn *d) {
     cudnnStatus_t code = cudnnCreateTensorDescriptor(&d->image);
     if (!code) code = cudnnCreateTensorDescriptor(&d->out);
     if (!code) code = cudnnCreateFilterDescriptor(&d->filter);
     if (!code) code = cudnnCreateConvolutionDescriptor(&d->convolution);
-    if (!code) code = describe_image(op, g->image, d->image);
-    if (!code) code = describe_image(op, g->out, d->out);
+    if (!code) code = describe_tensor(op, g->image, d->image);
+    if (!code) code = describe_tensor(op, g->out, d->out);
     if (!code) code = describe_window(op, g, d);
     return ls_cuda_dnn_check(op, code);
 }
@@ -117,7 +118,7 @@ void ls_cuda_dnn_discard(struct ls_op *op) {
     handle->own = NULL;
 }
 
-static ls_status build_dnn(struct ls_op *op, cudnnHandle_t handle, bool squared) {
+static ls_status build_convolution(struct ls_op *op, cudnnHandle_t handle, bool squared) {
     LS_NEW(struct ls_cuda_dnn, made, "a convolution");
     ((struct ls_cuda_op *)op->handle)->own = made;
     made->squared = squared;
@@ -127,7 +128,7 @@ static ls_status build_dnn(struct ls_op *op, cudnnHandle_t handle, bool squared)
         made->layout = lay_out(op);
     const struct geometry g = geometry_of(op, made);
     ls_status status = check_sizes(op, &g);
-    if (!status) status = make_dnn(op, &g, made);
+    if (!status) status = make_descriptors(op, &g, made);
     if (!status) status = ls_cuda_dnn_choose(op, handle, made);
     if (status)
         ls_cuda_dnn_discard(op);
@@ -141,13 +142,13 @@ ls_status ls_cuda_dnn_build(struct ls_cuda_device *device, struct ls_op *op) {
     cudnnHandle_t handle;
     ls_status status = ls_cuda_dnn_handle(device, &handle);
     if (status) return status;
-    if (ls_cuda_squares_fit(op) && !build_dnn(op, handle, true)) return LS_OK;
-    return build_dnn(op, handle, false);
+    if (ls_cuda_squares_fit(op) && !build_convolution(op, handle, true)) return LS_OK;
+    return build_convolution(op, handle, false);
 }
 
 /* ---- run ---- */
 
-static char *filter_of(const struct ls_op *op, const struct ls_cuda_dnn *d) {
+static char *filter_memory(const struct ls_op *op, const struct ls_cuda_dnn *d) {
     return ls_cuda_workspace(op) + d->image_size;
 }
 
@@ -159,7 +160,7 @@ static ls_status square(const struct ls_op *op, const struct ls_cuda_dnn *d) {
 
 static ls_status pack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
     const struct ls_tensor *w = &op->tensors[LS_ARG_W];
-    void *to = filter_of(op, d);
+    void *to = filter_memory(op, d);
     cudaStream_t stream = ls_cuda_stream(op);
     return ls_cuda_launched(op, d->squared ? ls_cuda_square_filter(&d->squares, to, w->data, w->dtype, stream)
                                            : ls_cuda_pack_filter(&d->layout, to, w->data, w->dtype, stream));
@@ -167,7 +168,7 @@ static ls_status pack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
 
 static ls_status unpack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
     float *dw = op->tensors[LS_ARG_DW].data;
-    const void *from = filter_of(op, d);
+    const void *from = filter_memory(op, d);
     ls_dtype dtype = op->tensors[LS_ARG_DY].dtype;
     cudaStream_t stream = ls_cuda_stream(op);
     return ls_cuda_launched(op, d->squared ? ls_cuda_unsquare_filter(&d->squares, dw, from, dtype, stream)
@@ -177,8 +178,8 @@ static ls_status unpack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
 static cudnnStatus_t convolve(const struct ls_op *op, cudnnHandle_t handle, const struct ls_cuda_dnn *d) {
     const float one = 1, zero = 0;
     void *image = d->squared ? ls_cuda_workspace(op) : op->tensors[ls_op_image(op)].data;
-    void *out = op->tensors[ls_op_out(op)].data, *filter = filter_of(op, d);
-    void *scratch = d->scratch ? filter_of(op, d) + d->filter_size : NULL;
+    void *out = op->tensors[ls_op_out(op)].data, *filter = filter_memory(op, d);
+    void *scratch = d->scratch ? filter_memory(op, d) + d->filter_size : NULL;
     if (op->kind == LS_OP_CONVOLUTION_FORWARD)
         return cudnnConvolutionForward(handle, &one, d->image, image, d->filter, filter, d->convolution,
                                        (cudnnConvolutionFwdAlgo_t)d->algorithm, scratch, d->scratch, &zero, d->out,

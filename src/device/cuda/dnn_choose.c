@@ -82,8 +82,8 @@ static cudnnStatus_t ask_scratch(enum ls_op_kind kind, cudnnHandle_t handle, str
 }
 
 /* True if cuDNN can run the candidate; d has its settings then. */
-static bool settle_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d,
-                              const struct candidate *one, bool proper) {
+static bool settle_candidate(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d,
+                             const struct candidate *one, bool proper) {
     if (!one->possible || !(one->deterministic || op->nondeterministic)) return false;
     d->algorithm = one->algorithm;
     if (!proper && cudnnSetConvolutionMathType(d->convolution, one->math)) return false;
@@ -104,6 +104,6 @@ ls_status ls_cuda_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struc
     if (!code) code = list(op->kind, handle, d, found, &count);
     for (int plain = 1; !code && plain >= 0; plain--)
         for (int i = 0; i < count; i++)
-            if (found[i].plain == (plain == 1) && settle_dnn_choose(op, handle, d, &found[i], proper)) return LS_OK;
+            if (found[i].plain == (plain == 1) && settle_candidate(op, handle, d, &found[i], proper)) return LS_OK;
     return ls_cuda_dnn_check(op, code ? code : CUDNN_STATUS_NOT_SUPPORTED);
 }

@@ -10,7 +10,7 @@
  * algorithm must not depend on the address of memory. */
 #define ALIGNMENT 16
 
-static cudaDataType type_of(ls_dtype dtype) {
+static cudaDataType cublas_type(ls_dtype dtype) {
     return dtype == LS_BFLOAT16 ? CUDA_R_16BF : dtype == LS_FLOAT16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
@@ -22,11 +22,12 @@ static uint32_t alignment_of(const void *place) {
 /* Describes memory that holds rows x columns by rows. */
 static cublasStatus_t describe_matrix(cublasLtMatrixLayoutOpaque_t *made, ls_dtype dtype, int64_t rows, int64_t columns,
                                       int64_t pitch) {
-    return cublasLtMatrixLayoutInit(made, type_of(dtype), (uint64_t)columns, (uint64_t)rows, pitch ? pitch : columns);
+    return cublasLtMatrixLayoutInit(made, cublas_type(dtype), (uint64_t)columns, (uint64_t)rows,
+                                    pitch ? pitch : columns);
 }
 
-static cublasStatus_t describe_gemm(const struct ls_op *op, const struct ls_cuda_matrices *m,
-                                    struct ls_cuda_product *made) {
+static cublasStatus_t describe_product(const struct ls_op *op, const struct ls_cuda_matrices *m,
+                                       struct ls_cuda_product *made) {
     bool a = m->transpose_a, b = m->transpose_b;
     const cublasOperation_t first = b ? CUBLAS_OP_T : CUBLAS_OP_N, second = a ? CUBLAS_OP_T : CUBLAS_OP_N;
     bool tf32 = op->tf32 && m->dtype == LS_FLOAT32;
@@ -93,8 +94,8 @@ static cublasStatus_t prefer(const struct ls_op *op, cublasLtMatmulPreferenceOpa
 }
 
 /* The first that the library's heuristic has; it measures nothing, so it always has the same. */
-static cublasStatus_t choose_gemm(cublasLtHandle_t handle, struct ls_cuda_product *product,
-                                  cublasLtMatmulPreferenceOpaque_t *preference) {
+static cublasStatus_t choose_algorithm(cublasLtHandle_t handle, struct ls_cuda_product *product,
+                                       cublasLtMatmulPreferenceOpaque_t *preference) {
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(handle, &product->description, &product->b, &product->a,
@@ -113,15 +114,15 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
     cublasLtHandle_t handle;
     ls_status status = ls_cuda_blas_handle(ls_cuda_op_of(op)->device, &handle);
     if (status) return status;
-    cublasStatus_t code = describe_gemm(op, m, made);
+    cublasStatus_t code = describe_product(op, m, made);
     if (!code) code = prefer(op, &preference, m);
     /* the preferences do not speak of the bias' alignment */
     bool biased = m->bias && alignment_of(m->bias) == ALIGNMENT;
     if (!code) code = set_epilogue(made, m, biased);
-    if (!code) code = choose_gemm(handle, made, &preference);
+    if (!code) code = choose_algorithm(handle, made, &preference);
     if (code && biased) { /* for any code: without the epilogue the caller adds the bias */
         code = set_epilogue(made, m, false);
-        if (!code) code = choose_gemm(handle, made, &preference);
+        if (!code) code = choose_algorithm(handle, made, &preference);
     }
     return ls_cuda_blas_check(op, code);
 }

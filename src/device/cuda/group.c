@@ -37,7 +37,7 @@ struct ls_device_group {
 
 /* ---- errors and names ---- */
 
-static ls_status check_group(const struct member *member, ncclResult_t result, const char *what) {
+static ls_status check_result(const struct member *member, ncclResult_t result, const char *what) {
     const char *name = member->device->device.name;
     if (result == ncclSuccess || result == ncclInProgress) return LS_OK;
     const char *more = member->communicator ? ncclGetLastError(member->communicator) : NULL;
@@ -46,7 +46,7 @@ static ls_status check_group(const struct member *member, ncclResult_t result, c
                    ncclGetErrorString(result), more && *more ? ": " : "", more ? more : "");
 }
 
-static ncclDataType_t type_of(ls_dtype dtype) {
+static ncclDataType_t nccl_type(ls_dtype dtype) {
     static const ncclDataType_t types[] = {
         [LS_FLOAT32] = ncclFloat32,   [LS_FLOAT64] = ncclFloat64, [LS_FLOAT16] = ncclFloat16,
         [LS_BFLOAT16] = ncclBfloat16, [LS_INT32] = ncclInt32,     [LS_INT64] = ncclInt64,
@@ -94,10 +94,10 @@ static ls_status open_communicators(struct ls_device_group *group) {
         status = ls_cuda_enter(member->device);
         if (status) break;
         result = ncclCommInitRankConfig(&member->communicator, group->total, id, group->rank + i, &options);
-        status = check_group(member, result, "beginning to connect");
+        status = check_result(member, result, "beginning to connect");
     }
     result = ncclGroupEnd();
-    return status ? status : check_group(&group->members[0], result, "beginning to connect");
+    return status ? status : check_result(&group->members[0], result, "beginning to connect");
 }
 
 /* NCCL's kernels on one of the GPUs may reach for the memory of another. */
@@ -141,8 +141,8 @@ static ls_status is_idle(const struct ls_device_group *group, bool *idle) {
         const struct member *member = &group->members[i];
         ncclResult_t state = ncclSuccess;
         ncclResult_t result = ncclCommGetAsyncError(member->communicator, &state);
-        ls_status status = check_group(member, result, "asking for errors");
-        if (!status) status = check_group(member, state, "between the GPUs");
+        ls_status status = check_result(member, result, "asking for errors");
+        if (!status) status = check_result(member, state, "between the GPUs");
         if (status) return status;
         all = all && state == ncclSuccess;
     }
@@ -255,10 +255,10 @@ static ls_status hand_on(struct ls_device_group *group, const struct request *re
     ncclResult_t result = ncclGroupStart();
     for (int i = 0; !status && i < group->count; i++) {
         result = call_nccl(request, i, &group->members[i]);
-        status = check_group(&group->members[i], result, "a collective");
+        status = check_result(&group->members[i], result, "a collective");
     }
     result = ncclGroupEnd();
-    return status ? status : check_group(&group->members[0], result, "a collective");
+    return status ? status : check_result(&group->members[0], result, "a collective");
 }
 
 /* Hands as many requests to NCCL as it takes now. */
@@ -309,7 +309,7 @@ static ls_status group_all_reduce(struct ls_device_group *group, ls_reduce_op op
                                   size_t count) {
     struct request request = request_of(group, ALL_REDUCE, NULL, arrays);
     request.op = op_of(op, dtype);
-    request.dtype = type_of(dtype);
+    request.dtype = nccl_type(dtype);
     request.count = count;
     return ask_for(group, &request);
 }
@@ -318,7 +318,7 @@ static ls_status group_broadcast(struct ls_device_group *group, int root, ls_dty
                                  size_t count) {
     struct request request = request_of(group, BROADCAST, NULL, arrays);
     request.root = root;
-    request.dtype = type_of(dtype);
+    request.dtype = nccl_type(dtype);
     request.count = count;
     return ask_for(group, &request);
 }
@@ -326,7 +326,7 @@ static ls_status group_broadcast(struct ls_device_group *group, int root, ls_dty
 static ls_status group_all_gather(struct ls_device_group *group, ls_dtype dtype, const void *const *inputs,
                                   void *const *outputs, size_t count) {
     struct request request = request_of(group, ALL_GATHER, inputs, outputs);
-    request.dtype = type_of(dtype);
+    request.dtype = nccl_type(dtype);
     request.count = count;
     return ask_for(group, &request);
 }
@@ -335,7 +335,7 @@ static ls_status group_reduce_scatter(struct ls_device_group *group, ls_reduce_o
                                       const void *const *inputs, void *const *outputs, size_t count) {
     struct request request = request_of(group, REDUCE_SCATTER, inputs, outputs);
     request.op = op_of(op, dtype);
-    request.dtype = type_of(dtype);
+    request.dtype = nccl_type(dtype);
     request.count = count;
     return ask_for(group, &request);
 }

@@ -46,7 +46,7 @@ static ls_status pool_backward(const struct ls_op *op) {
 
 /* ---- padding ---- */
 
-static ls_status place_image(const struct ls_op *op, int sign) {
+static ls_status place_pixels(const struct ls_op *op, int sign) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, -1};
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
     struct ls_cuda_place c = {.images = (int)x->shape.dims[0], .channels = (int)x->shape.dims[3], .dtype = x->dtype};
@@ -63,11 +63,11 @@ static ls_status place_image(const struct ls_op *op, int sign) {
 }
 
 static ls_status pad(const struct ls_op *op) {
-    return place_image(op, 1);
+    return place_pixels(op, 1);
 }
 
 static ls_status crop(const struct ls_op *op) {
-    return place_image(op, -1);
+    return place_pixels(op, -1);
 }
 
 /* ---- activations ---- */

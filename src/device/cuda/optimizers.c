@@ -76,7 +76,7 @@ static size_t scratch_size(const struct table *table) {
            (size_t)table->part_count * (sizeof(double) + 2 * sizeof(float)) + sizeof(struct ls_cuda_rule);
 }
 
-static void divide_optimizers(struct optimizer *made, const struct table *table) {
+static void divide_chunks(struct optimizer *made, const struct table *table) {
     struct ls_cuda_update *u = &made->update;
     u->part_count = table->part_count, u->chunk_count = table->chunk_count;
     struct ls_cuda_part *parts = made->memory;
@@ -156,7 +156,7 @@ ls_status ls_cuda_optimizer_build(struct ls_cuda_device *device, struct ls_op *o
     if (status)
         ls_cuda_optimizer_discard(op);
     else
-        divide_optimizers(made, &sizes);
+        divide_chunks(made, &sizes);
     return status;
 }
 

@@ -33,7 +33,7 @@ void ls_cuda_products_close(struct ls_cuda_device *device) {
     device->dnn = device->blas = NULL;
 }
 
-static ls_status fail(const struct ls_op *op, ls_status status, const char *library, const char *words) {
+static ls_status fail_product(const struct ls_op *op, ls_status status, const char *library, const char *words) {
     return ls_fail(status, "%s: %s: %s: %s", ls_cuda_op_of(op)->device->device.name, ls_op_name(op->kind), library,
                    words);
 }
@@ -43,7 +43,7 @@ ls_status ls_cuda_blas_check(const struct ls_op *op, cublasStatus_t code) {
     ls_status status = code == CUBLAS_STATUS_NOT_SUPPORTED  ? LS_UNIMPLEMENTED
                        : code == CUBLAS_STATUS_ALLOC_FAILED ? LS_RESOURCE_EXHAUSTED
                                                             : LS_INTERNAL;
-    return fail(op, status, "cublasLt", cublasLtGetStatusString(code));
+    return fail_product(op, status, "cublasLt", cublasLtGetStatusString(code));
 }
 
 ls_status ls_cuda_dnn_check(const struct ls_op *op, cudnnStatus_t code) {
@@ -53,7 +53,7 @@ ls_status ls_cuda_dnn_check(const struct ls_op *op, cudnnStatus_t code) {
     ls_status status = CUDNN_STATUS_CATEGORY(code) == CUDNN_STATUS_NOT_SUPPORTED ? LS_UNIMPLEMENTED
                        : memory                                                  ? LS_RESOURCE_EXHAUSTED
                                                                                  : LS_INTERNAL;
-    return fail(op, status, "cuDNN", cudnnGetErrorString(code));
+    return fail_product(op, status, "cuDNN", cudnnGetErrorString(code));
 }
 
 void ls_cuda_products_discard(struct ls_op *op) {

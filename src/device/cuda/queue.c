@@ -191,7 +191,7 @@ static ls_status begin_receive(struct ls_device *base, void *to, const void *hos
     return ls_cuda_check(device, error, "copying to the device");
 }
 
-static ls_status settle_queue(struct ls_device *base) {
+static ls_status settle_receives(struct ls_device *base) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = ls_cuda_enter(device);
     return status ? status : ls_cuda_join(device, device->receives, device->stream);
@@ -234,6 +234,6 @@ const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize
                                                       .fetch = ls_cuda_fetch,
                                                       .add = ls_cuda_add_beside,
                                                       .forward = begin_forward,
-                                                      .settle = settle_queue,
+                                                      .settle = settle_receives,
                                                       .stamp = stamp,
                                                       .elapsed = elapsed};

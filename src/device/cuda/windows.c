@@ -17,7 +17,7 @@ struct windows {
 static size_t size_of(ls_dtype dtype) {
     return dtype == LS_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
 }
-static bool does_forward(const struct ls_op *op) {
+static bool goes_forward(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_FORWARD;
 }
 static bool does_data(const struct ls_op *op) {
@@ -30,7 +30,7 @@ static const struct ls_tensor *out_of(const struct ls_op *op) {
     return &op->tensors[ls_op_out(op)];
 }
 
-static void measure_windows(const struct ls_op *op, struct windows *made) {
+static void measure_geometry(const struct ls_op *op, struct windows *made) {
     const struct ls_window *w = &op->window;
     const int64_t *image = image_of(op)->shape.dims, *out = out_of(op)->shape.dims;
     struct ls_cuda_gathered_windows *g = &made->geometry;
@@ -72,7 +72,7 @@ static struct ls_cuda_matrices matrices_of(const struct ls_op *op, const struct 
     m.b = in_group(&op->tensors[LS_ARG_W], d->filters, group);
     m.c = out;
     m.b_pitch = m.c_pitch = all;
-    if (does_forward(op)) return m;
+    if (goes_forward(op)) return m;
     if (does_data(op)) {
         m.columns = d->taps, m.depth = d->filters;
         m.transpose_b = true;
@@ -100,10 +100,10 @@ bool ls_cuda_windows_are_faster(const struct ls_op *op) {
     const struct ls_window *w = &op->window;
     struct windows d = {0};
     if (op->tf32 || w->groups > 1 || image_of(op)->dtype != LS_FLOAT32) return false;
-    measure_windows(op, &d);
+    measure_geometry(op, &d);
     bool single = w->kernel[0] * w->kernel[1] == 1; /* the copy is small: what the stride leaves of the image */
     bool few = d.geometry.channels <= FEW_CHANNELS && !does_data(op);
-    bool many = d.filters >= (does_forward(op) ? FILTERS_FORWARD : FILTERS_GRADIENT);
+    bool many = d.filters >= (goes_forward(op) ? FILTERS_FORWARD : FILTERS_GRADIENT);
     return d.size <= MOST_WINDOWS && (single || few || many);
 }
 
@@ -111,7 +111,7 @@ ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op)
     (void)device;
     LS_NEW(struct windows, made, "a convolution");
     ((struct ls_cuda_op *)op->handle)->own = made;
-    measure_windows(op, made);
+    measure_geometry(op, made);
     const struct ls_cuda_matrices matrices =
         matrices_of(op, made, (void *)(uintptr_t)LS_CUDA_PIECE, op->window.groups > 1 ? ANY_GROUP : 0);
     ls_status status = ls_cuda_product_build(op, &matrices, &made->product);
@@ -139,5 +139,5 @@ ls_status ls_cuda_windows_run(const struct ls_op *op) {
     bool weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
     ls_status status = weights ? ls_cuda_convolution_sum_bias(op) : LS_OK;
     for (int64_t group = 0; !status && group < op->window.groups; group++) status = run_group(op, d, group);
-    return status || !does_forward(op) ? status : ls_cuda_convolution_add_bias(op);
+    return status || !goes_forward(op) ? status : ls_cuda_convolution_add_bias(op);
 }

@@ -133,7 +133,7 @@ static ls_status send_order(const struct run *run, int worker, int64_t ticket, f
     return status;
 }
 
-static void ask(struct run *run, int worker) {
+static void ask_for_ticket(struct run *run, int worker) {
     ls_session_waits_note(run->waits, worker);
     ls_tickets_ask(run->tickets, worker);
 }
@@ -149,7 +149,7 @@ static ls_status decide(struct run *run, int worker, float factor) {
     run->staged[worker] = 0;
     memset(run->told + (size_t)worker * (size_t)run->servers, 0, (size_t)run->servers * sizeof(*run->told));
     ls_tickets_finish(run->tickets, worker);
-    ask(run, worker);
+    ask_for_ticket(run, worker);
     return LS_OK;
 }
 
@@ -188,7 +188,7 @@ static ls_status give_recorded(struct run *run) {
     return status;
 }
 
-static int find_staged(const struct run *run, int64_t ticket) {
+static int find_staged_worker(const struct run *run, int64_t ticket) {
     for (int w = 0; w < run->workers; w++)
         if (run->staged[w] == run->servers && run->server->staged[w].ticket == ticket) return w;
     return -1;
@@ -201,7 +201,7 @@ static ls_status follow_record(struct run *run) {
         float factor = 0;
         status = give_recorded(run);
         bool may = !status && ls_session_replay_may(run->replay, run->server->state.version, &ticket, &factor);
-        worker = may ? find_staged(run, ticket) : -1;
+        worker = may ? find_staged_worker(run, ticket) : -1;
         if (worker >= 0) status = decide(run, worker, factor);
     }
     return status;
@@ -246,7 +246,7 @@ static ls_status count_staged(struct run *run, int server, const struct ls_sessi
 static ls_status take_ask(struct run *run, int from, const struct ls_session_head *head) {
     bool asks = is_first(run) && ls_tickets_of(run->tickets, from) == LS_NO_TICKET;
     if (!asks || ls_tickets_asks(run->tickets, from)) return refuse_letter(run, from, head);
-    ask(run, from);
+    ask_for_ticket(run, from);
     return go_on(run);
 }
 

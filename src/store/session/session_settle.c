@@ -95,8 +95,8 @@ static void write_decisions(const struct ls_session_pushes *server, int64_t behi
     }
 }
 
-static ls_status tell_all(struct ls_group *group, struct ls_session_pushes *server,
-                          const struct ls_session_target *target, int64_t *told) {
+static ls_status tell_sessions(struct ls_group *group, struct ls_session_pushes *server,
+                               const struct ls_session_target *target, int64_t *told) {
     size_t size = (size_t)ls_group_size(group);
     const int64_t own[TELL] = {server ? server->last : -1, server && target->holding ? target->holding->version[0] : -1,
                                server && server->open ? server->session.begin : -1, server ? server->joined : 0,
@@ -115,8 +115,8 @@ static ls_status hear_decisions(struct ls_session_pushes *server, struct ls_grou
         group, LS_BROADCAST("decisions on pushes", decisions, DECISION * (size_t)behind, LS_INT64, furthest));
 }
 
-static void take_session(struct ls_session_pushes *server, const struct ls_session *session,
-                         struct ls_session_state *state) {
+static void adopt_session(struct ls_session_pushes *server, const struct ls_session *session,
+                          struct ls_session_state *state) {
     ls_session_pushes_close(server);
     server->session = *session;
     server->state = *state;
@@ -141,7 +141,7 @@ static ls_status share_session(struct ls_session_pushes *server, struct ls_group
     bool has = gives || (same && server->state.version == version), takes = server && !has;
     if (takes) status = ls_session_state_new(&session, &state);
     if (!status) status = ls_session_state_share(group, &session, has, has ? &server->state : &state);
-    if (!status && takes) take_session(server, &session, &state);
+    if (!status && takes) adopt_session(server, &session, &state);
     ls_session_state_free(&state);
     return status;
 }
@@ -151,7 +151,7 @@ ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_grou
     int size = ls_group_size(group), workers = size - ls_group_serving(group), furthest = -1;
     int64_t behind = 0;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, told, (size_t)size * TELL, "versions of parameter servers");
-    ls_status status = tell_all(group, server, target, told);
+    ls_status status = tell_sessions(group, server, target, told);
     if (!status) forget_absent(told, workers, size);
     if (!status) furthest = find_furthest(told, workers, size, &behind);
     LS_CLEANUP(ls_free_pointer) int64_t *decisions = ls_alloc_array(DECISION * (size_t)behind + 1, sizeof(*decisions));

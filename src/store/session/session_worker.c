@@ -23,7 +23,7 @@ struct ls_session_worker {
 };
 
 /* Tells the servers of the session, and gives them the statistics where none of them knows it. */
-static ls_status open_session(const struct ls_session_worker *worker) {
+static ls_status tell_session(const struct ls_session_worker *worker) {
     const struct ls_session *session = worker->config.session;
     int64_t words[LS_SESSION_WORDS];
     struct ls_session told;
@@ -60,7 +60,7 @@ ls_status ls_session_worker_new(const struct ls_session_worker_config *config, s
     ls_status status = made->versions && made->pins
                            ? LS_OK
                            : ls_fail_memory("asynchronous training", (size_t)servers * sizeof(*made->pins));
-    if (!status) status = open_session(made);
+    if (!status) status = tell_session(made);
     if (!status) status = ls_post_new(config->group, "asynchronous training", &made->post);
     return LS_HAND_OVER(status, worker, made, ls_session_worker_free(made));
 }
@@ -104,8 +104,8 @@ static ls_status receive(const struct ls_session_worker *worker, const char *wha
     return ls_group_fail(worker->config.group, status);
 }
 
-static ls_status refuse_letter(const struct ls_session_worker *worker, const struct ls_letter *letter,
-                               const struct ls_session_head *head) {
+static ls_status fail_letter(const struct ls_session_worker *worker, const struct ls_letter *letter,
+                             const struct ls_session_head *head) {
     return ls_group_fail(worker->config.group,
                          ls_fail(LS_DATA_LOSS, "a letter of kind %d with %zu bytes came from rank %d, for ticket %lld",
                                  head->kind, letter->size, letter->from, (long long)head->ticket));
@@ -126,7 +126,7 @@ static size_t copy_ranges(const struct ls_session_worker *worker, int owner, con
     return floats;
 }
 
-static ls_status take_variables(const struct ls_session_worker *worker, const struct ls_letter *letter,
+static ls_status copy_variables(const struct ls_session_worker *worker, const struct ls_letter *letter,
                                 const struct ls_session_head *head) {
     const struct ls_terms_model *terms = worker->config.terms;
     int server = letter->from - worker->workers;
@@ -134,7 +134,7 @@ static ls_status take_variables(const struct ls_session_worker *worker, const st
     const unsigned char *at = letter->bytes + LS_POST_HEAD;
     size_t statistics = server ? 0 : (size_t)worker->config.session->statistics;
     size_t floats = copy_ranges(worker, server, NULL, NULL) + statistics;
-    if (letter->size != LS_POST_HEAD + floats * sizeof(float)) return refuse_letter(worker, letter, head);
+    if (letter->size != LS_POST_HEAD + floats * sizeof(float)) return fail_letter(worker, letter, head);
     for (size_t b = 0; b < terms->bucket_count; b++) {
         struct ls_range range = ls_layout_range(&worker->layout, b, server);
         size_t size = (range.end - range.begin) * sizeof(float);
@@ -177,8 +177,8 @@ static ls_status pull(struct ls_session_worker *worker, int first, int64_t versi
         int server = letter.from - worker->workers;
         if (head.kind != LS_SESSION_RESULT || head.ticket != ticket || head.version < version ||
             worker->versions[server] != LS_NO_TICKET)
-            status = refuse_letter(worker, &letter, &head);
-        if (!status) status = take_variables(worker, &letter, &head);
+            status = fail_letter(worker, &letter, &head);
+        if (!status) status = copy_variables(worker, &letter, &head);
         worker->versions[server] = head.version;
         if (!status) status = tell_read(worker, server);
         ls_free(letter.bytes);
@@ -188,10 +188,10 @@ static ls_status pull(struct ls_session_worker *worker, int first, int64_t versi
 
 /* ---- tickets ---- */
 
-static ls_status take_end(struct ls_session_worker *worker, const struct ls_letter *letter,
-                          const struct ls_session_head *head) {
+static ls_status take_totals(struct ls_session_worker *worker, const struct ls_letter *letter,
+                             const struct ls_session_head *head) {
     if (letter->size != LS_POST_HEAD + sizeof(worker->totals) || head->ticket < 0)
-        return refuse_letter(worker, letter, head);
+        return fail_letter(worker, letter, head);
     memcpy(&worker->totals, letter->bytes + LS_POST_HEAD, sizeof(worker->totals));
     worker->ended = head->ticket;
     worker->ticket = LS_NO_TICKET;
@@ -201,8 +201,8 @@ static ls_status take_end(struct ls_session_worker *worker, const struct ls_lett
 
 static ls_status take_grant(struct ls_session_worker *worker, const struct ls_letter *letter,
                             const struct ls_session_head *head) {
-    if (head->ticket < 0 || head->ticket >= worker->config.session->tickets) return refuse_letter(worker, letter, head);
-    ls_status status = take_variables(worker, letter, head);
+    if (head->ticket < 0 || head->ticket >= worker->config.session->tickets) return fail_letter(worker, letter, head);
+    ls_status status = copy_variables(worker, letter, head);
     worker->ticket = head->ticket;
     worker->versions[0] = head->version;
     if (!status) status = pull(worker, 1, head->version);
@@ -213,20 +213,20 @@ static ls_status take_grant(struct ls_session_worker *worker, const struct ls_le
 static ls_status take_pin(struct ls_session_worker *worker, const struct ls_letter *letter,
                           const struct ls_session_head *head) {
     size_t size = (size_t)worker->servers * sizeof(*worker->pins);
-    if (letter->size != LS_POST_HEAD + size) return refuse_letter(worker, letter, head);
+    if (letter->size != LS_POST_HEAD + size) return fail_letter(worker, letter, head);
     memcpy(worker->pins, letter->bytes + LS_POST_HEAD, size);
     worker->pinned = true;
     return LS_OK;
 }
 
 /* *more: another letter of the first server follows. */
-static ls_status take_letter(struct ls_session_worker *worker, const struct ls_letter *letter,
-                             const struct ls_session_head *head, bool *more) {
+static ls_status take_reply(struct ls_session_worker *worker, const struct ls_letter *letter,
+                            const struct ls_session_head *head, bool *more) {
     *more = head->kind == LS_SESSION_PIN;
-    if (letter->from != worker->workers) return refuse_letter(worker, letter, head);
+    if (letter->from != worker->workers) return fail_letter(worker, letter, head);
     if (head->kind == LS_SESSION_PIN) return take_pin(worker, letter, head);
     if (head->kind == LS_SESSION_GRANT) return take_grant(worker, letter, head);
-    return head->kind == LS_SESSION_END ? take_end(worker, letter, head) : refuse_letter(worker, letter, head);
+    return head->kind == LS_SESSION_END ? take_totals(worker, letter, head) : fail_letter(worker, letter, head);
 }
 
 ls_status ls_session_worker_take(struct ls_session_worker *worker, int64_t *ticket) {
@@ -240,7 +240,7 @@ ls_status ls_session_worker_take(struct ls_session_worker *worker, int64_t *tick
         struct ls_letter letter = {0};
         struct ls_session_head head;
         status = receive(worker, what, &letter, &head);
-        if (!status) status = take_letter(worker, &letter, &head, &more);
+        if (!status) status = take_reply(worker, &letter, &head, &more);
         ls_free(letter.bytes);
     }
     if (!status) *ticket = worker->ticket;
