@@ -10,8 +10,15 @@ def run(folder, names, times, *options, log="testlog.json", **environment):
     log = os.path.join(folder, "meson-logs", log)
     with contextlib.suppress(FileNotFoundError):
         os.remove(log)
-    subprocess.run(["env", "--default-signal", "meson", "test", "-C", folder, "--no-rebuild", "--timeout-multiplier",
-                    "%.1f" % times, *options, *names], check=False, env={**os.environ, **environment})
+    command = ["env", "--default-signal", "meson", "test", "-C", folder, "--no-rebuild", "--timeout-multiplier",
+               "%.1f" % times, *options, *names]
+    meson = subprocess.Popen(command, env={**os.environ, **environment})
+    try:
+        meson.wait()
+    finally:
+        if meson.poll() is None:  # stopped: it ends its tests
+            meson.terminate()
+            meson.wait()
     return entries(log)
 
 

@@ -1,6 +1,7 @@
 /* Terms are words of 8 bytes: a head, buckets, variables, tables. Floats go as their bits. */
 #include "shard/terms.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "base/float_bits.h"
@@ -166,12 +167,14 @@ static ls_status read_parts(const int64_t *at, struct ls_terms_model *terms) {
         if (!is_between(at[0], before, count)) return refuse_number("variable's begin", at[0]);
         if (!is_between(at[1], 0, count - at[0])) return refuse_number("variable's size", at[1]);
         if (!is_between(at[2], 0, 1)) return refuse_number("variable's decay", at[2]);
+        float rate = float_of(at[5]);
+        if (!(rate >= 0 && rate <= FLT_MAX)) return refuse_number("variable's rate", at[5]);
         terms->parts[i] = (struct ls_blob_part){.offset = (size_t)at[0],
                                                 .count = (size_t)at[1],
                                                 .decays = at[2],
                                                 .l1 = float_of(at[3]),
                                                 .l2 = float_of(at[4]),
-                                                .rate = float_of(at[5])};
+                                                .rate = rate};
         before = at[0] + at[1];
     }
     return LS_OK;

@@ -41,8 +41,7 @@ struct ls_checkpointing {
     int64_t saved, saved_epochs;          /* of the newest that was copied: its position, -1: none; epochs done */
     bool waits;                           /* it is not submitted yet, as it is not settled */
     int64_t seen;                         /* the position of the call before; -1: there was none */
-    float *state;                         /* the model's parts in blobs, the callbacks' states, tables; the writer's
-                                             while it is not idle */
+    float *state;                         /* parts in blobs, callbacks' states, tables; a busy writer's */
     size_t floats, model_floats;          /* without tables; of the parts in blobs */
     struct ls_callback_list *callbacks;   /* borrowed; NULL without callbacks */
     struct ls_training_progress progress; /* the checkpoint's */
@@ -77,8 +76,7 @@ static ls_status allocate_state(struct ls_checkpointing *checkpointing) {
     return checkpointing->state ? LS_OK : ls_fail_memory("a checkpoint's state", floats * sizeof(float));
 }
 
-/* Of all parts with such owners, which lie at that place. Returns how many; where there are no tensors yet it only
- * counts. */
+/* Of the parts with such owners, which lie at that place. Returns how many; without tensors it only counts. */
 static size_t describe_parts(struct ls_checkpointing *checkpointing, unsigned owners, const float *at, size_t made) {
     struct ls_model_state_place place = {0};
     for (; ls_model_state_next(checkpointing->model, owners, &place); made++) {
@@ -413,10 +411,8 @@ static ls_status wait_until(struct ls_checkpointing *checkpointing, int64_t paus
         int64_t report = ls_deadline_in(settings->report_interval), until = report < deadline ? report : deadline;
         if (ls_writer_wait(checkpointing->writer, until < pause ? until : pause)) return LS_OK;
         int64_t now = ls_now();
-        if (now < deadline && now >= pause) {
-            *done = false;
-            return LS_OK;
-        }
+        *done = now < pause;
+        if (now < deadline && !*done) return LS_OK;
         if (now >= deadline)
             return ls_fail(LS_DEADLINE_EXCEEDED,
                            "the checkpoint of step %lld is still being written to '%s' after "

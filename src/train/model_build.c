@@ -251,7 +251,10 @@ ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {
     model->built.input = ls_dataset_shape(data);
     ls_status status = ls_sparse_network(model, data, &model->built.network);
     if (!status) status = ls_network_take_integers(model->built.network, data->source->integers);
-    if (status) return status;
+    if (status) {
+        ls_network_free(ls_steal(model->built.network));
+        return status;
+    }
     model->built.blob_count = ls_network_blob_count(model->built.network);
     model->built.summed_count = ls_network_summed_count(model->built.network);
     return ls_model_state_list(model);

@@ -30,7 +30,7 @@ static struct blobs blobs_of(const struct ls_op *op, size_t begin, size_t end) {
     return blobs;
 }
 
-static size_t elements_of(const struct ls_op *op) {
+static size_t parameters_of(const struct ls_op *op) {
     return (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0];
 }
 
@@ -38,10 +38,10 @@ static size_t elements_of(const struct ls_op *op) {
  * together, with the gaps behind them. */
 static ls_status update(const struct ls_op *op, update_fn *rule) {
     ls_status status = ls_cpu_prepare_update(op);
-    for (size_t begin = 0, end, v = 0; !status && begin < elements_of(op); begin = end) {
+    for (size_t begin = 0, end, v = 0; !status && begin < parameters_of(op); begin = end) {
         float multiplier = v < op->variable_count ? ls_rule_part_rate(&op->variables[v]) : 1;
         while (v < op->variable_count && ls_rule_part_rate(&op->variables[v]) == multiplier) v++;
-        end = v < op->variable_count ? op->variables[v].offset : elements_of(op);
+        end = v < op->variable_count ? op->variables[v].offset : parameters_of(op);
         const struct blobs blobs = blobs_of(op, begin, end);
         rule(op->step, &blobs, multiplier);
     }
@@ -269,7 +269,7 @@ ls_status ls_cpu_lamb(const struct ls_op *op) {
                                  .epsilon = rule->epsilon,
                                  .correction_1 = ls_rule_correction(rule->beta_1, iteration),
                                  .correction_2 = ls_rule_correction(rule->beta_2, iteration)};
-    struct blobs b = blobs_of(op, 0, elements_of(op));
+    struct blobs b = blobs_of(op, 0, parameters_of(op));
     ls_status status = ls_cpu_prepare_update(op);
     return status ? status : lamb(op, &(struct lamb_step){&b, &numbers});
 }
