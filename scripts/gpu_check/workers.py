@@ -88,9 +88,9 @@ def check_kill(machine):
     need("gradients of 2 GPUs are added by NCCL" in said, "NCCL adds no gradients")
     need(loss.words, "nobody was lost, or nobody noticed")
     need(loss.seconds <= 2, f"the survivor gave up {loss.seconds:.2f} s after the kill: more than 2 s")
-    need(back, "the survivor did not see both workers again")
     need(again == whole, "the weights are not those of the undisturbed training")
     back = re.search(r"all 2 workers are there after ([0-9.]+) s", said)
+    need(back, "the survivor did not see both workers again")
     left = ", NCCL left behind in an abort" if "NCCL has not aborted" in said else ""
     unnamed = "" if "worker:1 " in loss.words[1] else f" without its name ({loss.words[1]})"
     return (f"given up {loss.seconds:.2f} s after the kill{unnamed}, formed anew {back[1]} s after (the start of the process "
