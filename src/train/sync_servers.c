@@ -203,7 +203,8 @@ static ls_status pull(struct lanes *lanes, const struct lane *lane, float *blob)
  * the last pull is forgotten where a later step fails: detach_lanes puts it back. */
 static ls_status end_lane(void *context, int index, bool failed) {
     struct lanes *lanes = context;
-    struct lane lane = lanes->each[index];
+    const struct lane *from = &lanes->each[index]; /* the caller's thread writes its penalty meanwhile */
+    struct lane lane = {.step = from->step, .keep = from->keep, .writes = from->writes, .fetch = from->fetch};
     float *blob = blob_of(lanes, index);
     ls_status status = failed ? LS_OK : prepare(lanes, &lane, blob);
     if (failed || status) {
