@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 """Limits of tests are multiples of how much longer this machine takes than a quiet one of two slow cores. scripts/test
-measures that as it begins, scripts/flaky beside its load. Prints it."""
+measures that as it begins, scripts/flaky beside its load."""
 import hashlib
 import os
 import subprocess
@@ -30,7 +29,3 @@ def measure():
 def settings(pace):
     """The variables that say it to all tests, as in scripts/test; CK_TIMEOUT_MULTIPLIER is Check's."""
     return {"LOCKSTEP_TEST_PACE": "%.1f" % pace, "CK_TIMEOUT_MULTIPLIER": "%.1f" % pace}
-
-
-if __name__ == "__main__":
-    print("%.1f" % measure())

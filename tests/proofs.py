@@ -1,13 +1,9 @@
-#!/usr/bin/env python3
 """Tests that take long, have one outcome for the same sources, and prove something about few files: models, large fleets, arithmetic of
-all numbers. scripts/test leaves one out in a build while tests/proved has the digest of the files that it guards. A change of these runs it at once.
-
-usage: tests/proofs.py LOG...  writes to tests/proved which of them passed, by these testlogs of meson, with the sources of now"""
+all numbers. scripts/test leaves one out in a build while tests/proved has the digest of the files that it guards. A change of these runs it at once."""
 import functools
 import glob
 import hashlib
 import os
-import sys
 
 import testlog
 
@@ -28,7 +24,7 @@ GUARDS = {
                            "tests/end_to_end/learned_test.py", "tests/end_to_end/images_test.py"),
     "house/plugin": GPU,
     "cli/gpu_check": (*GPU, "src/model/**", "src/gradients/*", "src/train/*", "scripts/gpu-check", "scripts/gpu_check/*",
-                      "tests/cli/gpu_check.py", "tests/recovery/job.py"),
+                      "tests/cli/gpu_check.py", "tests/recovery/job.py", "tests/builds.py"),
     **{"device/%s-gpu" % subject: GPU for subject in ("queue", "device", "loss", "dense", "products", "optimizer", "report", "image", "half",
                                                       "batch_norm", "elements", "conformance")},
     **{"cluster/%s_star" % subject: CONTROL for subject in ("exchange", "leave", "heartbeat", "lost", "missing", "refusal")},
@@ -60,22 +56,17 @@ def read():
         return {(folder, name): proved for folder, name, proved in (line.split() for line in file)}
 
 
+def name_of(folder):
+    return os.path.basename(os.path.realpath(folder))
+
+
 def stands(folder, name):
-    return name in GUARDS and read().get((os.path.basename(os.path.realpath(folder)), name)) == digest(name)
+    return name in GUARDS and read().get((name_of(folder), name)) == digest(name)
 
 
-def passed_in(path):
-    """(build folder, name) of each proof that passed."""
-    folder = os.path.basename(os.path.dirname(os.path.dirname(os.path.realpath(path))))
-    names = [testlog.name_of(entry) for entry in testlog.entries(path) if entry["result"] == "OK"]
-    return [(folder, name) for name in names if name in GUARDS]
-
-
-def write(paths):
-    proved = {**read(), **{key: digest(key[1]) for path in paths for key in passed_in(path)}}
+def write(folder, entries):
+    """To tests/proved which of the folder's proofs passed, with the sources of now."""
+    passed = [testlog.name_of(entry) for entry in entries if entry["result"] == "OK"]
+    proved = {**read(), **{(name_of(folder), name): digest(name) for name in passed if name in GUARDS}}
     with open(PROVED, "w", encoding="ascii") as file:
         file.writelines("%s %s %s\n" % (*key, proved[key]) for key in sorted(proved) if key[1] in GUARDS)
-
-
-if __name__ == "__main__":
-    write(sys.argv[1:])

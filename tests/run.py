@@ -48,7 +48,7 @@ import proofs  # noqa: E402
 import testlog  # noqa: E402
 
 # What has no floats, and little more than bytes that it reads or processes that it starts.
-PARSERS = """base/accept base/difference base/digest base/options base/read_file base/settings base/whole_file 
+PARSERS = """base/accept base/difference base/digest base/options base/read_file base/settings base/whole_file
   checkpoint/* cli/classes cli/diverged cli/early cli/environment cli/metrics cli/regression cli/run_hosts cli/run_output
   cli/run_workers cli/usage cli/watch cluster/certificate cluster/http2_frames cluster/message cluster/proof
   cluster/rate_limit data/cifar10 data/idx data/mnist data/numpy data/open data/reading data/tfrecord data/write
@@ -172,7 +172,7 @@ class Run:
         how.update({"stdout": log, "stderr": log, "preexec_fn": lower} if log else {})
         stamp = os.path.join(folder, ".options")
         if not os.path.exists(os.path.join(folder, "build.ninja")):
-            subprocess.run(["meson", "setup", folder, "-Dwerror=true", *options], check=True, **how)
+            builds.configure(folder, "-Dwerror=true", *options, **how)
         elif not os.path.exists(stamp) or open(stamp, encoding="utf-8").read() != " ".join(options):
             subprocess.run(["meson", "configure", folder, "-Dwerror=true", *options], check=True, **how)
         with open(stamp, "w", encoding="utf-8") as file:
@@ -232,7 +232,7 @@ class Run:
                  for entry in entries]
         self.stages.append(("tests", folder, time.monotonic() - begun, sum(test[0] for test in tests), len(tests)))
         self.tests += tests
-        proofs.write([os.path.join(folder, "meson-logs", LOG)])
+        proofs.write(folder, entries)
 
     def gcc(self):
         """Begins the other builds."""

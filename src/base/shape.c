@@ -12,6 +12,12 @@ int64_t ls_shape_count(const ls_shape *shape) {
     return count;
 }
 
+ls_shape ls_shape_of_rows(int64_t rows, const ls_shape *example) {
+    ls_shape shape = {.rank = example->rank + 1, .dims = {rows}};
+    memcpy(shape.dims + 1, example->dims, (size_t)example->rank * sizeof(example->dims[0]));
+    return shape;
+}
+
 bool ls_shape_equal(const ls_shape *a, const ls_shape *b) {
     if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)

@@ -31,6 +31,7 @@ struct ls_network {
     struct ls_node *nodes;
     size_t node_count;
     struct table made;      /* the variables in the layers' order; offsets are those of no blob */
+    int counts[GROUPS];     /* of made */
     struct table variables; /* in the blob's order */
     int *places;            /* [made.count] there */
     size_t ends[GROUPS];    /* in the blob, of the trained, the moved and the frozen */
@@ -59,9 +60,7 @@ void ls_network_free(struct ls_network *network) {
     ls_free(network);
 }
 
-static void free_network(struct ls_network **network) {
-    ls_network_free(*network);
-}
+LS_CLEANER(free_network, struct ls_network *, ls_network_free);
 
 /* Offset and name are set; the table is the one after which it lies. A variable begins at a multiple of 16 floats, a
  * cache line. The gap behind it stays zero in every blob: gradients are zero there, and no rule changes a parameter
@@ -74,6 +73,10 @@ static ls_status add_row(struct table *table, const struct ls_network_variable *
     row->offset = table->floats;
     table->floats += (variable->count + BLOB_STEP - 1) / BLOB_STEP * BLOB_STEP;
     return LS_OK;
+}
+
+static int group_of(const struct ls_network_variable *variable) {
+    return variable->trained ? TRAINED : variable->moved ? MOVED : FROZEN;
 }
 
 ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *node,
@@ -92,21 +95,19 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .moved = spec->moved && !node->layer.frozen,
                                            .rate = node->layer.rate_multiplier > 0 ? node->layer.rate_multiplier : 1,
                                            .momentum = spec->momentum,
-                                           .before = network->made.count};
+                                           .before = network->counts[TRAINED]};
     if (!strcmp(spec->name, KERNEL)) variable.l1 = node->layer.kernel_l1, variable.l2 = node->layer.kernel_l2;
     (void)snprintf(variable.name, sizeof(variable.name), "%s/%s", node->name, spec->name);
     ls_status status = add_row(spec->sparse ? &network->tables : &network->made, &variable);
-    if (!status) ++*(spec->sparse ? &node->table_count : &node->variable_count);
-    return status;
+    if (status) return status;
+    ++*(spec->sparse ? &node->table_count : &node->variable_count);
+    if (!spec->sparse) network->counts[group_of(&variable)]++;
+    return LS_OK;
 }
 
 const ls_shape *ls_network_input_shape(const struct ls_network *network, const struct ls_node *node, int index) {
     int input = node->inputs[index];
     return input == LS_NETWORK_INPUT ? &network->input : &network->nodes[input].output;
-}
-
-static int group_of(const struct ls_network_variable *variable) {
-    return variable->trained ? TRAINED : variable->moved ? MOVED : FROZEN;
 }
 
 /* A group lies together, in the table as in the blob. So one range of the blob is trained, compressed and clipped, the
@@ -125,13 +126,6 @@ static ls_status arrange(struct ls_network *network) {
         network->ends[group] = network->variables.floats;
     }
     return status;
-}
-
-/* The table comes where its trained variable would. */
-static void place_table(const struct ls_network *network, struct ls_network_variable *table) {
-    int before = 0;
-    for (int i = 0; i < table->before; i++) before += network->made.rows[i].trained;
-    table->before = before;
 }
 
 static ls_status check_input(const ls_shape *input) {
@@ -234,7 +228,6 @@ static ls_status infer(struct ls_network *network) {
         ls_status status = node->type->infer(network, node, i);
         if (status) return status;
     }
-    for (int t = 0; t < network->tables.count; t++) place_table(network, &network->tables.rows[t]);
     return arrange(network);
 }
 
@@ -315,9 +308,7 @@ int ls_network_variable_count(const struct ls_network *network) {
 }
 
 int ls_network_summed_variables(const struct ls_network *network) {
-    int count = network->variables.count;
-    while (count && group_of(&network->variables.rows[count - 1]) == FROZEN) count--;
-    return count;
+    return network->counts[TRAINED] + network->counts[MOVED];
 }
 
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index) {
@@ -343,13 +334,6 @@ int ls_network_outputs(const struct ls_network *network) {
 
 const ls_shape *ls_network_output_shape(const struct ls_network *network) {
     return &network->nodes[network->node_count - 1].output;
-}
-
-ls_shape ls_network_shape_of_rows(const struct ls_network *network, int64_t rows) {
-    const ls_shape *output = ls_network_output_shape(network);
-    ls_shape shape = {output->rank + 1, {rows}};
-    memcpy(shape.dims + 1, output->dims, (size_t)output->rank * sizeof(*output->dims));
-    return shape;
 }
 
 const ls_shape *ls_network_input(const struct ls_network *network) {

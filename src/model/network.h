@@ -49,7 +49,6 @@ const struct ls_network_variable *ls_network_table(const struct ls_network *netw
 int ls_network_outputs(
     const struct ls_network *network); /* elements of the last layer's output: classes, of one axis */
 const ls_shape *ls_network_output_shape(const struct ls_network *network);
-ls_shape ls_network_shape_of_rows(const struct ls_network *network, int64_t rows); /* (rows, outputs...) */
 /* Says whether examples are integers, which embedding layers alone take, or floats, which hold ids of at most 2^24
  * rows. INVALID_ARGUMENT naming the layer that does not take them. */
 ls_status ls_network_take_integers(struct ls_network *network, bool integers);

@@ -37,9 +37,7 @@ void ls_plan_free(struct ls_plan *plan) {
     ls_free(plan);
 }
 
-static void free_plan(struct ls_plan **plan) {
-    ls_plan_free(*plan);
-}
+LS_CLEANER(free_plan, struct ls_plan *, ls_plan_free);
 
 static ls_status missing(const char *field) {
     return ls_fail(LS_INVALID_ARGUMENT, "plan: %s is missing", field);

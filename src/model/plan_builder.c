@@ -43,12 +43,6 @@ static struct value *value_of(const struct ls_plan_builder *builder, int node) {
     return &builder->values[node + 1];
 }
 
-static ls_shape with_rows(int64_t rows, const ls_shape *shape) {
-    ls_shape result = {.rank = shape->rank + 1, .dims = {rows}};
-    memcpy(result.dims + 1, shape->dims, (size_t)shape->rank * sizeof(shape->dims[0]));
-    return result;
-}
-
 /* The same elements under another shape. */
 static struct ls_tensor reshape(struct ls_tensor tensor, const ls_shape *shape) {
     tensor.shape = *shape;
@@ -177,7 +171,7 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
     struct ls_node_tensors at = {0};
     const struct ls_node *last = node_at(builder, (size_t)node->last);
     struct value *value = value_of(builder, node->last);
-    ls_shape shape = with_rows(builder->config->rows, &last->output);
+    ls_shape shape = ls_shape_of_rows(builder->config->rows, &last->output);
     builder->of = node->name;
     for (int i = 0; i < node->input_count; i++) {
         at.x[i] = value_of(builder, node->inputs[i])->forward;
@@ -211,7 +205,7 @@ static ls_status append_begins(struct ls_plan_builder *builder, bool backward) {
 static ls_status append_features(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     struct ls_tensor *value = &builder->values[0].forward;
-    ls_shape input = with_rows(config->rows, ls_network_input(config->network));
+    ls_shape input = ls_shape_of_rows(config->rows, ls_network_input(config->network));
     struct ls_tensor features = ls_plan_builder_given(builder, LS_GIVEN_FEATURES, LS_FLOAT32, &input);
     ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type;
     if (!config->byte_values) return convert(builder, &features, type, value);

@@ -59,8 +59,7 @@ bool ls_parts_are_new(const struct ls_shard_part *parts, size_t count) {
     return new;
 }
 
-ls_status ls_part_set(struct ls_shard_part *part, enum ls_origin origin, const float *values) {
-    if (origin > part->origin) part->origin = origin;
+ls_status ls_part_set(struct ls_shard_part *part, const float *values) {
     part->version = values ? LS_PART_NOWHERE : LS_PART_ELSEWHERE;
     if (!values) ls_free(ls_steal(part->copy));
     if (!values) return LS_OK;

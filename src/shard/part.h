@@ -51,5 +51,5 @@ bool ls_parts_are_here(const struct ls_shard_part *parts, size_t count, int64_t 
 void ls_parts_settle(struct ls_shard_part *parts, size_t count, bool keep);
 /* Returns true if the owners of a part are to take it. */
 bool ls_parts_are_new(const struct ls_shard_part *parts, size_t count);
-/* The part becomes one of that origin, with elements of values. values NULL: another worker has them. */
-ls_status ls_part_set(struct ls_shard_part *part, enum ls_origin origin, const float *values);
+/* The copy becomes one of those elements. values NULL: another worker has them. */
+ls_status ls_part_set(struct ls_shard_part *part, const float *values);

@@ -35,21 +35,21 @@ static enum ls_changed what_changed(const struct ls_store *store, const struct l
     size_t own = 1 + (size_t)store->terms.moments, count = own + own * store->terms.table_count;
     if (!parts) return LS_CHANGED_ALL;
     if (parts->origin == LS_FROM_WORKER) return LS_CHANGED_COPIED;
-    for (size_t i = 1; i < count; i++)
-        if (parts[i].origin != LS_FROM_STEPS) return LS_CHANGED_ALL;
-    return parts->origin == LS_FROM_STEPS ? LS_CHANGED_NOTHING : LS_CHANGED_VARIABLES;
+    if (ls_parts_are_new(parts + 1, count - 1)) return LS_CHANGED_ALL;
+    return ls_parts_are_new(parts, 1) ? LS_CHANGED_VARIABLES : LS_CHANGED_NOTHING;
 }
 
 static ls_status meet(const struct ls_store *store, const struct ls_store_config *config) {
     enum ls_changed changed = what_changed(store, config->parts);
     const struct ls_shard_part *given = changed == LS_CHANGED_ALL ? config->parts : NULL;
+    size_t first_table = ls_part_of_table(store->terms.moments, store->terms.table_count, 0, 0);
     struct ls_handover handover = {.group = store->group,
                                    .terms = &store->terms,
                                    .version = config->version,
                                    .changed = changed,
                                    .listed = config->listed,
                                    .awaited = config->awaits && *config->awaits,
-                                   .tables = given ? given + 1 + store->terms.moments : NULL,
+                                   .tables = given ? given + first_table : NULL,
                                    .blobs = {config->variables}};
     for (int m = 1; given && m <= store->terms.moments; m++) handover.blobs[m] = given[m].copy;
     ls_status status = ls_handover_run(&handover, config->generation);

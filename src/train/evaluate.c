@@ -50,9 +50,7 @@ ls_status ls_evaluate_serve(ls_strategy *strategy, const ls_result *empty, ls_re
     return status;
 }
 
-static void free_pipeline(struct ls_pipeline **pipeline) {
-    ls_pipeline_free(*pipeline);
-}
+LS_CLEANER(free_pipeline, struct ls_pipeline *, ls_pipeline_free);
 
 /* One attempt at a whole evaluation. */
 static ls_status evaluate_call(const struct ls_training_call *call, ls_result *result) {

@@ -108,8 +108,7 @@ static ls_status refuse_away(const ls_model *model, const struct ls_shard_part *
 static ls_status get_part(const ls_model *model, const struct ls_shard_part *part, float *values) {
     const struct ls_model_replica *first = &model->built.replicas[0];
     size_t size = part->count * sizeof(*values);
-    if (part->owners & LS_PARTS_AWAY && !ls_parts_are_here(part, 1, model->progress.step.iteration))
-        return refuse_away(model, part);
+    if (!ls_parts_are_here(part, 1, model->progress.step.iteration)) return refuse_away(model, part);
     if (ls_part_is_on_devices(part))
         return first->device->ops->copy_out(first->device, values, first->blobs[part->blob], size);
     memcpy(values, part->copy, size);
@@ -117,9 +116,9 @@ static ls_status get_part(const ls_model *model, const struct ls_shard_part *par
 }
 
 static ls_status set_part(ls_model *model, struct ls_shard_part *part, enum ls_origin origin, const float *values) {
-    if (!ls_part_is_on_devices(part)) return ls_part_set(part, origin, values);
     ls_status status = LS_OK;
     if (origin > part->origin) part->origin = origin;
+    if (!ls_part_is_on_devices(part)) return ls_part_set(part, values);
     for (int i = 0; !status && i < model->strategy->local_count; i++) {
         const struct ls_model_replica *replica = &model->built.replicas[i];
         if (replica->shares) continue;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/shape.h"
 #include "base/need.h"
 #include "base/point.h"
 #include "train/training_state.h"
@@ -178,7 +179,7 @@ ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, l
     if (!status) status = ls_model_build_network(model, data); /* who has taken what is kept may have none */
     if (!status) status = end_prediction(&prediction);
     if (status) return status;
-    *shape = ls_network_shape_of_rows(model->built.network, prediction.rows);
+    *shape = ls_shape_of_rows(prediction.rows, ls_network_output_shape(model->built.network));
     *outputs = ls_steal(prediction.outputs);
     return LS_OK;
 }

@@ -10,9 +10,7 @@
 #include "train/step.h"
 #include "train/stored.h"
 
-static void free_dataset(ls_dataset **dataset) {
-    ls_dataset_free(*dataset);
-}
+LS_CLEANER(free_dataset, ls_dataset *, ls_dataset_free);
 
 /* Rows of tables and variables on servers come in calls of all workers. */
 static bool has_variables(const ls_model *model) {
@@ -65,7 +63,7 @@ ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, 
     const struct ls_input_room room = {examples->count, 1, (size_t)ls_shape_count(&model->built.input) * sizeof(float)};
     if (!status) status = ls_inputs_reserve(model, room);
     if (status) return status;
-    const ls_shape made = ls_network_shape_of_rows(model->built.network, examples->count);
+    const ls_shape made = ls_shape_of_rows(examples->count, ls_network_output_shape(model->built.network));
     size_t size = (size_t)ls_shape_count(&made) * sizeof(float);
     LS_CLEANUP(ls_free_pointer) float *values = ls_alloc(size);
     if (!values) return ls_fail_memory("outputs", size);

@@ -96,7 +96,7 @@ ls_status ls_stored_attach(ls_model *model) {
 }
 
 /* Rank 0 wants it where a checkpoint of the step is due, or one that somebody has asked for in the step. */
-bool ls_stored_wants(const ls_model *model, const float *extras) {
+static bool wants_moments(const ls_model *model, const float *extras) {
     if (model->strategy->runtime->rank || !model->progress.keeps) return false;
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
@@ -137,7 +137,7 @@ static ls_status update_at_servers(const struct ls_op *op) {
     float *array = ls_stored_is(model) ? first->gradients : NULL;
     ls_status status =
         ls_stored_step(model, (struct ls_store_stepping){.step = &built->numbers->step, .keep = true, .array = array},
-                       ls_stored_wants(model, first->gradients + built->summed_count));
+                       wants_moments(model, first->gradients + built->summed_count));
     if (!status && array) memcpy(first->parameters, array, ls_network_trainable_count(built->network) * sizeof(*array));
     return status;
 }

@@ -24,7 +24,5 @@ void ls_stored_build(ls_model *model, struct ls_update *update);
 ls_status ls_stored_step(ls_model *model, struct ls_store_stepping stepping, bool wanted);
 /* After a session of asynchronous training, by all workers: brings the moments to rank 0 where it wants them. */
 ls_status ls_stored_fetch(ls_model *model, bool wanted);
-/* Returns true if this rank wants what is away with the step. extras: its sums. */
-bool ls_stored_wants(const ls_model *model, const float *extras);
 /* Adds what a step changes in the variables that are not trained, as the first replica would. blob: the step's sums. */
 ls_status ls_stored_add_statistics(const ls_model *model, const float *blob);

@@ -37,13 +37,16 @@
 #include "train/step.h"
 #include "train/stored.h"
 
-struct lane {
+/* The communicator's thread reads it, the caller's thread writes the penalty meanwhile. */
+struct pull {
     struct ls_optimizer_step step;
-    double penalty;
     bool keep;   /* the lanes were empty before this step */
     bool writes; /* this worker writes checkpoints */
     bool fetch;  /* it may write one behind this step */
-    bool wants;  /* it does */
+};
+struct lane {
+    struct pull pull;
+    double penalty;
 };
 struct lanes {
     ls_model *model; /* borrowed */
@@ -150,19 +153,19 @@ static void detach_lanes(ls_model *model) {
 
 /* The workers hear of a request when they take its step, behind the gradients of the last one before the lanes are
  * empty. */
-static bool fetches(struct lanes *lanes, const struct lane *lane, const float *extras) {
+static bool fetches(struct lanes *lanes, const struct pull *wanted, const float *extras) {
     int64_t step = lanes->ended++;
-    if (lane->keep) lanes->asked = -1;
+    if (wanted->keep) lanes->asked = -1;
     if (lanes->asked < 0 && (extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0)) lanes->asked = step;
     bool heard = lanes->asked >= 0 && step == lanes->asked + lanes->count - 1;
-    return lane->fetch || (heard && lane->writes);
+    return wanted->fetch || (heard && wanted->writes);
 }
 
-static ls_status prepare(struct lanes *lanes, struct lane *lane, const float *blob) {
+static ls_status prepare(struct lanes *lanes, const struct pull *wanted, const float *blob, bool *fetch) {
     ls_model *model = lanes->model;
     const float *extras = blob + model->built.summed_count;
-    ls_status status = ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
-    lane->wants = !status && fetches(lanes, lane, extras);
+    ls_status status = ls_step_report_check_rate(model, wanted->step.rule.learning_rate, extras);
+    *fetch = !status && fetches(lanes, wanted, extras);
     if (status || !lanes->in_place) return status;
     memcpy(lanes->memory, statistics_of(model), size_of_statistics(model));
     return ls_stored_add_statistics(model, blob);
@@ -182,19 +185,19 @@ static void note_arrived(void *context, struct ls_range range) {
     ls_gate_open(&lanes->gate);
 }
 
-static ls_status pull(struct lanes *lanes, const struct lane *lane, float *blob) {
-    const struct ls_store_stepping stepping = {.step = &lane->step,
-                                               .keep = lane->keep,
+static ls_status make_pull(struct lanes *lanes, const struct pull *wanted, float *blob, bool fetch) {
+    const struct ls_store_stepping stepping = {.step = &wanted->step,
+                                               .keep = wanted->keep,
                                                .array = blob,
                                                .arrived = lanes->in_place ? note_arrived : NULL,
                                                .context = lanes};
-    ls_status status = ls_stored_step(lanes->model, stepping, lane->wants);
+    ls_status status = ls_stored_step(lanes->model, stepping, fetch);
     if (status) {
         atomic_store(&lanes->failed, true);
         return status;
     }
     lanes->open = false;
-    lanes->version = lane->step.iteration;
+    lanes->version = wanted->step.iteration;
     atomic_store(&lanes->arrived, SIZE_MAX);
     return LS_OK;
 }
@@ -203,10 +206,10 @@ static ls_status pull(struct lanes *lanes, const struct lane *lane, float *blob)
  * the last pull is forgotten where a later step fails: detach_lanes puts it back. */
 static ls_status end_lane(void *context, int index, bool failed) {
     struct lanes *lanes = context;
-    const struct lane *from = &lanes->each[index]; /* the caller's thread writes its penalty meanwhile */
-    struct lane lane = {.step = from->step, .keep = from->keep, .writes = from->writes, .fetch = from->fetch};
+    const struct pull wanted = lanes->each[index].pull;
     float *blob = blob_of(lanes, index);
-    ls_status status = failed ? LS_OK : prepare(lanes, &lane, blob);
+    bool fetch = false;
+    ls_status status = failed ? LS_OK : prepare(lanes, &wanted, blob, &fetch);
     if (failed || status) {
         tell_sums(lanes, true);
         return status;
@@ -215,7 +218,7 @@ static ls_status end_lane(void *context, int index, bool failed) {
     lanes->exchanged = 0;
     atomic_store(&lanes->arrived, 0);
     tell_sums(lanes, false);
-    status = pull(lanes, &lane, blob);
+    status = make_pull(lanes, &wanted, blob, fetch);
     ls_gate_open(&lanes->gate);
     return status;
 }
@@ -249,8 +252,8 @@ static void begin_lane(ls_model *model) {
     const struct ls_model_progress *progress = &model->progress;
     if (!lanes) return;
     bool first = lanes->given == lanes->taken, writes = progress->keeps && !model->strategy->runtime->rank;
-    lanes->each[lane_of(lanes, lanes->given)] =
-        (struct lane){.step = model->built.numbers->step,
+    lanes->each[lane_of(lanes, lanes->given)].pull =
+        (struct pull){.step = model->built.numbers->step,
                       .keep = first,
                       .writes = writes,
                       .fetch = writes && progress->fetches && (progress->drains || lanes->in_place)};

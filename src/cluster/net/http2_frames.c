@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "base/memory.h"
+
 #define END_HEADERS 4 /* the flag of a header block that no CONTINUATION follows (RFC 9113, section 6.2) */
 
 enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE };
@@ -50,14 +52,10 @@ static const char *look_at_header(struct ls_http2_frames *frames) {
     }
 }
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* Compares with the connection preface and returns how many of the bytes belong to it. The listener has seen only its
  * first 14 bytes; the rest may come in any portions. */
 static size_t look_at_beginning(struct ls_http2_frames *frames, const uint8_t *bytes, size_t size) {
-    size_t part = least(size, sizeof(beginning) - 1 - frames->read);
+    size_t part = ls_smaller_size(size, sizeof(beginning) - 1 - frames->read);
     frames->other = memcmp(bytes, beginning + frames->read, part) != 0;
     frames->read += part;
     return part;
@@ -69,8 +67,8 @@ static size_t look_at_beginning(struct ls_http2_frames *frames, const uint8_t *b
 static const char *look_at_frames(struct ls_http2_frames *frames, const uint8_t *bytes, size_t size) {
     const char *why = NULL;
     while (size && !why) {
-        size_t part =
-            frames->body ? least(size, frames->body) : least(size, sizeof(frames->header) - frames->header_read);
+        size_t part = frames->body ? ls_smaller_size(size, frames->body)
+                                   : ls_smaller_size(size, sizeof(frames->header) - frames->header_read);
         if (frames->body) {
             frames->body -= part;
         } else {

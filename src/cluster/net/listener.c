@@ -424,7 +424,7 @@ static void *serve_strangers(void *argument) {
 /* ---- the whole ---- */
 
 static void release_listener(struct ls_listener *listener) {
-    for (int i = 0; i < listener->config.listening_count; i++) (void)close(listener->listening[i]);
+    ls_address_close(listener->listening, listener->config.listening_count);
     for (int i = 0; i < listener->stranger_count; i++) close_stranger(&listener->strangers[i]);
     for (int i = 0; i < 2; i++)
         if (listener->notes[i] >= 0) (void)close(listener->notes[i]);
@@ -434,7 +434,7 @@ static void release_listener(struct ls_listener *listener) {
 ls_status ls_listener_new(const struct ls_listener_config *config, struct ls_listener **made) {
     struct ls_listener *listener = ls_alloc(sizeof(*listener));
     if (!listener) {
-        for (int i = 0; i < config->listening_count; i++) (void)close(config->listening[i]);
+        ls_address_close(config->listening, config->listening_count);
         return ls_fail_memory("the listener", sizeof(*listener));
     }
     listener->config = *config;

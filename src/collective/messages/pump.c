@@ -81,10 +81,6 @@ bool ls_pump_gives_up(struct ls_pump *pump, bool trouble) {
 
 /* ---- waiting ---- */
 
-static int64_t sooner(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 static int64_t fill_outbound(struct ls_mailbox *mailbox, int rank, struct pollfd *slot) {
     struct ls_mail_to *to = &mailbox->to[rank];
     *slot = (struct pollfd){.fd = -1};
@@ -103,7 +99,7 @@ static int64_t fill_polls(const struct ls_pump *pump, int64_t until) {
         const struct ls_mail_from *from = &mailbox->from[i];
         struct ls_link *link = ls_mailbox_reads(mailbox, i, pump->wanted) ? from->link : NULL;
         if (!ls_mailbox_slot(link, from->error, POLLIN, &polls[i])) until = ls_now();
-        until = sooner(until, fill_outbound(mailbox, i, &polls[size + i]));
+        until = ls_deadline_earlier(until, fill_outbound(mailbox, i, &polls[size + i]));
     }
     (void)mailbox->source->ops->poll(mailbox->source, size + other, &polls[mailbox->rank]);
     polls[2 * size] = (struct pollfd){.fd = ls_abort_fd(pump->group->executor.abort), .events = POLLIN};
@@ -113,7 +109,7 @@ static int64_t fill_polls(const struct ls_pump *pump, int64_t until) {
 
 static void sleep_until(const struct ls_pump *pump, int64_t until) {
     struct ls_mailbox *mailbox = pump->group->mailbox;
-    int timeout = ls_poll_timeout(fill_polls(pump, sooner(until, pump->grace)), 1000);
+    int timeout = ls_poll_timeout(fill_polls(pump, ls_deadline_earlier(until, pump->grace)), 1000);
     mailbox->look = true;
     if (poll(mailbox->polls, 2 * (nfds_t)mailbox->size + 2, timeout) >= 0)
         mailbox->look = mailbox->polls[mailbox->rank].revents != 0;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/memory.h"
 #include "collective/run/failure_frame.h"
 #include "collective/run/wait.h"
 #include "collective/schedule/fold.h"
@@ -32,10 +33,6 @@ static size_t passed(const struct ls_executor *executor, const struct ls_action_
     return other->narrow ? done / LS_NARROW_ELEMENT * sizeof(float) : ls_narrow_size(done);
 }
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* The bytes up to which a receive may go without overwriting bytes that its reader has yet to read. */
 static size_t behind_reader(const struct ls_executor *executor, const struct ls_action *action) {
     size_t read = action_at(executor, action->reader)->done;
@@ -46,12 +43,12 @@ static size_t behind_reader(const struct ls_executor *executor, const struct ls_
  * 64 KiB, or the setting of the segment where that is less. A move of a few bytes would cost a system call or a call of
  * combine for each; so an action waits until a grain or its rest can go. The rest of a small action is all of it. */
 static size_t ready(const struct ls_executor *executor, const struct ls_action *action) {
-    size_t limit = action->size, grain = least(executor->segment, GRAIN);
+    size_t limit = action->size, grain = ls_smaller_size(executor->segment, GRAIN);
     for (int i = 0; i < action->gate_count; i++) {
         size_t done = passed(executor, &executor->schedule->gates[action->gates + i], action);
         if (done < limit) limit = done;
     }
-    if (action->ring) limit = least(limit, behind_reader(executor, action));
+    if (action->ring) limit = ls_smaller_size(limit, behind_reader(executor, action));
     size_t bytes = limit - action->done;
     return bytes < grain && limit < action->size ? 0 : bytes;
 }
@@ -99,7 +96,7 @@ static void fold(const struct ls_executor *executor, const struct ls_action *act
                            .conversion = executor->call->conversion};
     for (size_t at = action->done, end = at + bytes, size; at < end; at += size) {
         unsigned char *to = action->to ? action->to + at : piece;
-        size = least(end - at, FOLDED - at % FOLDED);
+        size = ls_smaller_size(end - at, FOLDED - at % FOLDED);
         fold.data = find_sources(schedule, action, at);
         ls_fold_range(&fold, to, 0, size);
         divide_action(executor, action, to, size);
@@ -300,7 +297,7 @@ static bool receive_from(struct ls_executor *executor, struct ls_executor_peer *
         pulled = receive_add(executor, peer, action, room);
     } else {
         size_t at = action->ring ? action->done % action->ring : action->done;
-        if (action->ring) room = least(room, action->ring - at);
+        if (action->ring) room = ls_smaller_size(room, action->ring - at);
         pulled = pull(executor, peer, action->to + at, room);
         action->done += pulled;
     }
@@ -407,7 +404,7 @@ static void start_peer(struct ls_executor *executor, int rank) {
 
 size_t ls_executor_awaits(const struct ls_executor *executor, const struct ls_executor_peer *peer) {
     if (!peer->heard || peer->receiving < 0) return 1;
-    size_t room = least(ready(executor, action_at(executor, peer->receiving)), GRAIN);
+    size_t room = ls_smaller_size(ready(executor, action_at(executor, peer->receiving)), GRAIN);
     return room > peer->staged ? room - peer->staged : 1;
 }
 
