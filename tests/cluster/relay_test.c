@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -231,6 +233,40 @@ TEST_EACH(a_stranger_does_not_speak_byte_by_byte, 2) {
     ck_assert_int_ge(through, _i ? 500 : 28);
     ck_assert_int_le(through, _i ? 500 : 32);
     ck_assert_uint_eq(atomic_load(&refusals.counts[LS_REFUSED_MESSAGE]) - before, _i ? 0 : 1);
+    close_relay();
+}
+
+/* Opens sockets that have something to say, and closes them: they get the numbers of others that were closed. */
+static void *reuse_numbers(void *argument) {
+    const atomic_bool *ends = argument;
+    while (!atomic_load(ends)) {
+        int pairs[8][2];
+        for (int i = 0; i < 8; i++) {
+            ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[i]), 0);
+            ck_assert_int_eq(send(pairs[i][0], "word", 4, MSG_NOSIGNAL), 4);
+            ck_assert_int_eq(send(pairs[i][1], "word", 4, MSG_NOSIGNAL), 4);
+        }
+        for (int i = 0; i < 16; i++) (void)close(pairs[i / 2][i % 2]);
+    }
+    return NULL;
+}
+
+/* The relay watches one end while it does not yet watch the other. */
+TEST(who_has_gone_while_it_is_added_is_forgotten) {
+    atomic_bool ends = false;
+    pthread_t thread;
+    open_relay(0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, reuse_numbers, &ends), 0);
+    for (int i = 0; i < MANY(20000); i++) {
+        int pair[2];
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+        (void)close(pair[1]);
+        int given = ls_relay_add(relay, pair[0], NULL, 0);
+        ck_assert_int_ge(given, 0);
+        (void)close(given);
+    }
+    atomic_store(&ends, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
     close_relay();
 }
 

@@ -4,7 +4,9 @@
  * sender waits. So a slow reader costs the relay one portion of memory. When one end has closed, its last bytes go to
  * the other end, and then both are closed.
  *
- * The mutex guards the list. The ends and flows of a connection are the thread's own, and only the thread frees one. */
+ * The mutex guards the list. The ends and flows of a connection are the thread's own, and only the thread frees one. It
+ * closes ends under the mutex: while a connection is added, the number of a closed end could become another socket's.
+ */
 #define _GNU_SOURCE
 #include "cluster/net/relay.h"
 
@@ -49,7 +51,7 @@ struct connection {
     atomic_bool trusted;
     struct ls_http2_frames frames;
     size_t said, pieces; /* bytes of the stranger, and the reads that brought them */
-    bool over, cut;      /* cut: the outer end has failed without an end */
+    bool cut;            /* the outer end has failed without an end */
     char who[LS_ADDRESS_TEXT];
 };
 
@@ -176,7 +178,6 @@ static void close_ends(struct ls_relay *relay, struct connection *connection) {
         (void)shutdown(connection->ends[end], SHUT_RDWR);
         (void)close(connection->ends[end]);
     }
-    connection->over = true;
 }
 
 /* The events are edge-triggered: epoll reports a change once, and serve_connection moves bytes until nothing moves.
@@ -193,18 +194,18 @@ static bool watch_ends(struct ls_relay *relay, struct connection *connection, in
  * the others. Returns true when the rounds ran out: the caller then asks epoll for a new event, which comes after those
  * of the other connections. */
 static bool serve_connection(struct ls_relay *relay, struct connection *connection) {
-    bool moved = !connection->over;
+    bool moved = !is_over(connection);
     for (int i = 0; moved && i < ROUNDS; i++) {
         moved = move_bytes(relay, connection, OUTER);
         moved = move_bytes(relay, connection, INNER) || moved;
     }
-    if (!connection->over && is_over(connection)) close_ends(relay, connection);
-    return moved && !connection->over;
+    return moved && !is_over(connection);
 }
 
 /* ---- all of them ---- */
 
-static void free_connection(struct connection *connection) {
+static void free_connection(struct ls_relay *relay, struct connection *connection) {
+    close_ends(relay, connection);
     ls_free(connection->certificate);
     ls_free(connection);
 }
@@ -213,9 +214,9 @@ static void forget_over(struct ls_relay *relay) {
     (void)pthread_mutex_lock(&relay->mutex);
     for (struct connection **at = &relay->connections; *at;) {
         struct connection *connection = *at;
-        if (connection->over) {
+        if (is_over(connection)) {
             *at = connection->next;
-            free_connection(connection);
+            free_connection(relay, connection);
         } else {
             at = &connection->next;
         }
@@ -229,8 +230,9 @@ static bool drain_connections(struct ls_relay *relay) {
     bool idle = true;
     (void)pthread_mutex_lock(&relay->mutex);
     for (struct connection *connection = relay->connections; connection; connection = connection->next)
-        idle = !serve_connection(relay, connection) && !connection->flows[INNER].kept && idle;
+        idle = !serve_connection(relay, connection) && (is_over(connection) || !connection->flows[INNER].kept) && idle;
     (void)pthread_mutex_unlock(&relay->mutex);
+    forget_over(relay);
     return idle;
 }
 
@@ -244,7 +246,7 @@ static void *run_relay(void *argument) {
             struct connection *connection = events[i].data.ptr;
             if (!connection) continue;
             if (serve_connection(relay, connection)) (void)watch_ends(relay, connection, EPOLL_CTL_MOD);
-            over = over || connection->over;
+            over = over || is_over(connection);
         }
         if (over) forget_over(relay);
     }
@@ -316,7 +318,7 @@ void ls_relay_describe_own(struct ls_relay *relay, int inner, char text[LS_ADDRE
     (void)pthread_mutex_lock(&relay->mutex);
     const struct connection *connection = find_connection(relay, inner);
     (void)snprintf(text, LS_ADDRESS_TEXT, "somebody");
-    if (connection && !connection->over) ls_address_describe_own(connection->ends[OUTER], text);
+    if (connection) ls_address_describe_own(connection->ends[OUTER], text);
     (void)pthread_mutex_unlock(&relay->mutex);
 }
 
@@ -334,8 +336,7 @@ static void release_relay(struct ls_relay *relay) {
     while (relay->connections) {
         struct connection *connection = relay->connections;
         relay->connections = connection->next;
-        if (!connection->over) close_ends(relay, connection);
-        free_connection(connection);
+        free_connection(relay, connection);
     }
     if (relay->epoll >= 0) (void)close(relay->epoll);
     if (relay->wake >= 0) (void)close(relay->wake);
