@@ -79,8 +79,9 @@ class Messages:
     def end(self, timeout: float = 10) -> None:
         """Sends what is to be sent; receives that wait fail. The caller has aborted the group if a send would wait."""
         with self._lock:
-            self._ended = True
-        self._wake()
+            if not self._ended:
+                self._ended = True
+                self._wake()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
@@ -89,10 +90,11 @@ class Messages:
             if self._ended:
                 raise LockstepError(Status.FAILED_PRECONDITION, f"{pending.name}: the group is closed")
             posts.append(pending)
-        self._wake()
+            self._wake()
         return pending
 
     def _wake(self) -> None:
+        """Under the lock: the thread closes the pipe when it has ended."""
         try:
             os.write(self._ring, b"x")
         except BlockingIOError:  # the thread has not read those before
@@ -113,8 +115,9 @@ class Messages:
                 self._rest()
         for pending in (*self._receives, *self._new):
             pending.fail(LockstepError(Status.FAILED_PRECONDITION, f"{pending.name}: the group is closed"))
-        os.close(self._bell)
-        os.close(self._ring)
+        with self._lock:
+            os.close(self._bell)
+            os.close(self._ring)
 
     def _silence(self) -> None:
         try:

@@ -3,9 +3,12 @@ import array
 import os
 import random
 import sys
+import time
+import types
 
 import lockstep
-from lockstep import LockstepError, Status, _arrays
+from lockstep import LockstepError, Status, _arrays, _messages
+from lockstep._messages import Messages
 from watched import first, left, watched
 
 FLAG = sys.argv[1]
@@ -14,6 +17,14 @@ group = lockstep.world()
 RANK, SIZE = group.rank, group.size
 box = group.open_messages()
 INT64 = _arrays.INT64
+
+
+class Silent:
+    """A group whose calls take a while."""
+    rank = 0
+
+    def direct(self, *arguments):
+        time.sleep(0.01)
 
 
 def send(to, name, values, then=None):
@@ -109,6 +120,21 @@ def dropped():
         send(0, "behind", [0]).wait(60)
 
 
+def closes():
+    """A group is closed while its thread, awake for a send, ends: the bell is rung before that closes it."""
+    def late(ring, byte, write=os.write):
+        time.sleep(0.02)
+        return write(ring, byte)
+    for _ in range(5):
+        messages = Messages(Silent(), 1)
+        _messages.os = types.SimpleNamespace(**{**vars(os), "write": late})
+        messages.send("sent", 0, INT64, None, 0)
+        messages.end()
+        messages.end()  # once more is nothing
+        _messages.os = os
+        assert not messages._thread.is_alive()
+
+
 def ends():
     """The end of the group sends what was begun, and is the end of a receive that waits."""
     waiting, _ = receive((RANK + 1) % SIZE, "never", 1)
@@ -122,6 +148,6 @@ def ends():
             raise AssertionError("it has ended well")
 
 
-for part in (receives_first, any_order, waits_for_none, dropped, ends):
+for part in (receives_first, any_order, waits_for_none, dropped, closes, ends):
     part()
 print("whole")
