@@ -221,9 +221,18 @@ static void signal_all(struct run *run, int signal, enum ls_signal_way way) {
     for (int i = 0; i < run->count; i++) ls_supervise_signal(run, &run->workers[i], signal, way);
 }
 
+static bool take_continue(void) {
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCONT);
+    return sigtimedwait(&set, NULL, &(struct timespec){0}) == SIGCONT;
+}
+
+/* A SIGCONT that comes while the workers are being stopped would be lost, and this process stop for ever. */
 static void suspend(struct run *run) {
+    (void)take_continue(); /* of the last time */
     signal_all(run, SIGSTOP, LS_SIGNAL_GROUP);
-    (void)raise(SIGSTOP);
+    if (!take_continue()) (void)raise(SIGSTOP);
     signal_all(run, SIGCONT, LS_SIGNAL_GROUP);
 }
 
@@ -366,7 +375,9 @@ static int open_signals(void) {
         struct sigaction action;
         if (!sigaction(passed[i], NULL, &action) && action.sa_handler != SIG_IGN) (void)sigaddset(&set, passed[i]);
     }
-    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    sigset_t blocked = set;
+    (void)sigaddset(&blocked, SIGCONT); /* it continues a process all the same, and stays pending then */
+    (void)sigprocmask(SIG_BLOCK, &blocked, NULL);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

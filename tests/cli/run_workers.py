@@ -297,15 +297,51 @@ def a_signal_that_kills_the_workers_is_the_status():
         assert not any(map(cli.alive, pids))
 
 
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 def stopping_and_going_on():
     with tempfile.NamedTemporaryFile() as file:
         launcher = cli.start("run", "-np", "1", "--", "sh", "-c", f"echo $$ >> {file.name}; exec sleep 100")
         pid = read_pids(file.name, 1)[0]
-        state = lambda: open(f"/proc/{pid}/stat", encoding="ascii").read().rpartition(")")[2].split()[0]
         launcher.send_signal(signal.SIGTSTP)
-        cli.wait_until(lambda: state() == "T", "the worker to stop")
+        cli.wait_until(lambda: state_of(pid) == "T", "the worker to stop")
         launcher.send_signal(signal.SIGCONT)
-        cli.wait_until(lambda: state() == "S", "the worker to go on")
+        cli.wait_until(lambda: state_of(pid) == "S", "the worker to go on")
+        launcher.send_signal(signal.SIGTERM)
+        cli.equal(cli.finish(launcher)[0], 143)
+
+
+# A write that says SIGSTOP takes a while.
+SLOW = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+ssize_t write(int file, const void *data, size_t size) {
+    ssize_t done = ((ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write"))(file, data, size);
+    if (memmem(data, size, "19", 3)) usleep(500000);
+    return done;
+}
+"""
+
+
+def going_on_while_the_workers_are_stopped():
+    """SIGCONT comes when the worker is stopped, and the launcher not yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, shared, pids = (os.path.join(folder, name) for name in ("slow.c", "slow.so", "pids"))
+        with open(source, "w", encoding="ascii") as file:
+            file.write(SLOW)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", shared, source, "-ldl"], check=True)
+        open(pids, "w").close()
+        launcher = cli.start("run", "-np", "1", "--", "sh", "-c", f"unset LD_PRELOAD; echo $$ >> {pids}; exec sleep 100",
+                             env=cli.environment(LD_PRELOAD=shared))
+        pid = read_pids(pids, 1)[0]
+        launcher.send_signal(signal.SIGTSTP)
+        cli.wait_until(lambda: state_of(pid) == "T", "the worker to stop")
+        launcher.send_signal(signal.SIGCONT)
+        cli.wait_until(lambda: state_of(pid) == "S", "the worker to go on")
         launcher.send_signal(signal.SIGTERM)
         cli.equal(cli.finish(launcher)[0], 143)
 
@@ -434,7 +470,8 @@ cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_
           what_is_not_restarted,
           any_status_is_a_reason_to_restart, who_all_stop_in_order_leave_no_word, a_command_that_cannot_start,
           the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, a_server_that_outlives_the_workers_is_ended, who_ignores_a_signal_to_the_launcher_is_killed, signals_are_passed_on,
-          a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,
+          a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, going_on_while_the_workers_are_stopped,
+          nobody_is_left_after_a_failure,
           nobody_is_left_after_success, nobody_is_left_when_the_launcher_is_killed,
           nobody_is_left_when_the_agent_is_killed, the_agent_ends_with_the_launcher, signals_to_all_processes_leave_the_agent,
           who_cannot_be_started_anew_has_ended_as_before, the_standard_input_is_rank_0s_alone,
