@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import HIDDEN, LIMIT, LOCKSTEP, expect_ends, last_json, start_with_servers, wait_for_line
+from cluster import HIDDEN, LIMIT, LOCKSTEP, PACE, expect_ends, last_json, start_with_servers, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *HIDDEN, "--limit", "500", "--batch-size", "20", "--no-validation",
          "--verbose", "-1", "--json"]
@@ -82,7 +82,7 @@ class Async(unittest.TestCase):
 
     def test_no_batch_is_lost_or_repeated_when_workers_and_servers_are(self):
         options = ["--epochs", str(LONG), "--optimizer", "adam", "--ps-replicas", "2"]
-        cluster = start(3, 3, options, LOCKSTEP_PS_WAIT="1", LOCKSTEP_HEARTBEAT_LIMIT="1", LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
+        cluster = start(3, 3, options, LOCKSTEP_PS_WAIT="1", LOCKSTEP_HEARTBEAT_LIMIT="%g" % PACE, LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
         for index in range(3):
             wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and 2 moments")
         cluster.wait_for_step()

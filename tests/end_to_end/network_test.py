@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import LIMIT, LOCKSTEP, drawn, last_json, run_local, train_command, wait_for_line
+from cluster import LIMIT, LOCKSTEP, PACE, drawn, last_json, run_local, train_command, wait_for_line
 
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
 sys.path.insert(0, BENCH)
@@ -116,7 +116,7 @@ class Network(unittest.TestCase):
         for transport, count in (("auto", 3), ("tcp", 2)):
             with self.subTest(transport=transport), Hosts(count, LINKS["plain"]) as hosts:
                 tasks = cluster_tasks("%s:2222" % host.address for host in hosts)
-                limits = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_TRANSPORT": transport, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
+                limits = {"LOCKSTEP_HEARTBEAT_LIMIT": "%g" % PACE, "LOCKSTEP_TRANSPORT": transport, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
                 workers = [subprocess.Popen(host.enter(train), env=environment(**task, **limits), text=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                            for host, task in zip(hosts, tasks)]

@@ -144,7 +144,7 @@ class Server(unittest.TestCase):
     def test_a_server_that_wakes_when_all_have_left_does_not_wait_for_them(self):
         """It was part of the group, and cannot know whether they have finished: status 138."""
         command = [*TRAIN[:-2], "40", "--no-validation", "--verbose", "-1"]
-        cluster = cluster_of(1, command, LOCKSTEP_HEARTBEAT_LIMIT="1", LOCKSTEP_REJOIN_TIMEOUT="600")
+        cluster = cluster_of(1, command, LOCKSTEP_HEARTBEAT_LIMIT="%g" % PACE, LOCKSTEP_REJOIN_TIMEOUT="600")
         cluster.start(0)
         cluster.start(1)
         server = cluster.start(0, "ps")

@@ -93,7 +93,7 @@ class Store(unittest.TestCase):
             cluster.tasks[("ps", 2)].send_signal(signal.SIGCONT)
             wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
         self.disturb(2, 3, ["--optimizer", "adam"], freeze_and_lose, "--ps-replicas", "2", LOCKSTEP_PS_WAIT="30",
-                     LOCKSTEP_HEARTBEAT_LIMIT="1", LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
+                     LOCKSTEP_HEARTBEAT_LIMIT="%g" % PACE, LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
 
     def test_a_worker_comes_back_to_what_the_servers_keep(self):
         def replace(cluster):

@@ -10,6 +10,7 @@
  * outputs. */
 #include <getopt.h>
 #include <lockstep/lockstep.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ struct worker {
     int pause;                   /* milliseconds between the strategy and all else, as if data were read */
     ls_checkpoint_options checkpoint;
     int stop, asked;                    /* asks that all stop before step number stop, 0: never */
+    pthread_t thread;                   /* of the fit: it asks once a step, and another one in waits */
     int save;                           /* rank 0 asks for a checkpoint, once, in that step; 0: it does not */
     const char *stop_file;              /* asks for the stop when there is such a file; NULL: it does not */
     int fits, evaluations, predictions; /* how often; evaluations and predictions come after the last fit */
@@ -171,7 +173,8 @@ static ls_status open_second(struct worker *worker) {
 
 static ls_request ask_to_stop(void *context) {
     struct worker *worker = context;
-    if (worker->stop && ++worker->asked >= worker->stop) return LS_STOP;
+    bool steps = worker->stop && pthread_equal(pthread_self(), worker->thread);
+    if (steps && ++worker->asked >= worker->stop) return LS_STOP;
     if (worker->stop_file && !access(worker->stop_file, F_OK)) return LS_STOP;
     if (!worker->save || ls_worker_rank(worker->strategy) || watch_sums() < worker->save - 1) return LS_GO_ON;
     worker->save = 0;
@@ -183,6 +186,7 @@ static ls_status fit(struct worker *worker) {
         LS_FIT(.epochs = worker->epochs, .validation_data = worker->validation, .verbose = -1, .on_epoch = count_epoch,
                .request = ask_to_stop, .context = worker,
                .checkpoint = worker->checkpoint.folder ? &worker->checkpoint : NULL);
+    worker->thread = pthread_self();
     return ls_model_fit(worker->model, worker->data, options, &worker->fitted);
 }
 

@@ -1,6 +1,7 @@
 /* Callbacks: what those that come with the library decide is what Keras' decide (golden/callbacks.txt); how a user's
  * own are told; states that go through a checkpoint; one worker's wish to stop is everybody's. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,9 +155,10 @@ static ls_status open_toy(struct toy *toy, ls_dataset **data) {
 /* The calls of a callback, a letter each, and a state that counts. */
 struct told {
     char text[256];
-    int64_t counted; /* the state */
-    int stop_after;  /* epochs; 0: never */
-    int steps_left;  /* then all stop; 0: never */
+    int64_t counted;  /* the state */
+    int stop_after;   /* epochs; 0: never */
+    int steps_left;   /* then all stop; 0: never */
+    pthread_t thread; /* of the fit: it asks once a step, and another one in waits */
 };
 
 static ls_status note(void *context, const ls_callback_call *call, char letter) {
@@ -203,6 +205,7 @@ static ls_status on_end(void *context, const ls_callback_call *call) {
 /* Asks for the stop in the last of the steps. */
 static ls_request ask(void *context) {
     struct told *told = context;
+    if (!pthread_equal(pthread_self(), told->thread)) return LS_GO_ON;
     return told->steps_left && !--told->steps_left ? LS_STOP : LS_GO_ON;
 }
 
@@ -219,6 +222,7 @@ static ls_status fit_told(ls_strategy *strategy, struct told *told, const ls_che
     ls_dataset *data = NULL;
     ls_model *model = NULL;
     ls_callback callback = telling(told);
+    told->thread = pthread_self();
     ls_status st = open_toy(&toy, &data);
     if (!st) st = make_model(strategy, &model);
     if (!st)
