@@ -244,6 +244,9 @@ typedef struct ls_fit_options {
 LS_API ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model);
 /* Sets the seed of the initial weights (default 0); before the first fit or evaluate. */
 LS_API ls_status ls_model_seed(ls_model *model, uint64_t seed);
+/* Keras' layer.trainable = !frozen, for all layers with variables whose names match: names and shell patterns with commas, such as
+ * "block_*,Conv1". Before the first fit or evaluate. INVALID_ARGUMENT names one that no such layer has. */
+LS_API ls_status ls_model_set_frozen(ls_model *model, const char *names, bool frozen);
 /* Model.load_weights: variables by Keras' names from .safetensors (checkpoints too), .npz, or Keras' .h5, .weights.h5
  * and .keras. Every worker calls it alike, between fits too: INVALID_ARGUMENT in the next fit or evaluate where some
  * have not. The chief alone reads the file. The weights take their places in the next fit, evaluate or predict; the

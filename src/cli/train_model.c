@@ -61,6 +61,13 @@ static ls_status make_application(const struct ls_train_model *choice, ls_strate
     return status;
 }
 
+static ls_status freeze(const struct ls_train_model *choice, ls_model *model) {
+    ls_status status = LS_OK;
+    if (choice->trained) status = ls_model_set_frozen(model, "*", true);
+    if (!status && choice->trained) status = ls_model_set_frozen(model, choice->trained, false);
+    return status || !choice->frozen ? status : ls_model_set_frozen(model, choice->frozen, true);
+}
+
 /* Prints the summary to stderr: the last line on stdout is the result's. */
 static ls_status print_summary(const ls_model *model, const ls_dataset *data) {
     char *text = NULL;
@@ -107,6 +114,7 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
                                  : make_application)(choice, strategy, count_outputs(choice, data), model);
     if (ls_is_chief(strategy)) tell_of_classes(choice, data);
     if (!status) status = ls_model_seed(*model, choice->seed);
+    if (!status) status = freeze(choice, *model);
     if (!status && choice->weights)
         status = ls_model_load_weights(*model, choice->weights, LS_LOAD(.skip_mismatch = choice->skip_mismatch));
     if (!status)

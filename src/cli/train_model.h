@@ -18,10 +18,11 @@ struct ls_train_model {
     struct ls_rules rules;
     const char *weights; /* a file; NULL if the weights are drawn */
     bool skip_mismatch;
-    bool synchronized, fused; /* its batch normalization */
-    bool summary;             /* the chief prints one to stderr */
-    int outputs;              /* 0: as data has classes, or numbers */
-    bool loss_implied;        /* nobody has asked for one */
+    const char *frozen, *trained; /* names of layers; NULL: all are trained */
+    bool synchronized, fused;     /* its batch normalization */
+    bool summary;                 /* the chief prints one to stderr */
+    int outputs;                  /* 0: as data has classes, or numbers */
+    bool loss_implied;            /* nobody has asked for one */
 };
 extern const struct ls_option ls_model_options[]; /* of the model: its layers */
 /* Its features are integers. */

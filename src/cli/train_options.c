@@ -80,6 +80,11 @@ static const struct ls_option model_rows[] = {
      AT(model.weights)},
     {"skip-mismatch", NULL, "variables that the file lacks or has in another shape keep their initial values",
      AT(model.skip_mismatch), true, .needs = "weights FILE"},
+    {"freeze", "NAMES",
+     "keep the variables of these layers as they are: names, or patterns such as 'block_*', with commas (--summary "
+     "prints names)",
+     AT(model.frozen)},
+    {"train-only", "NAMES", "freeze all other layers", AT(model.trained)},
     {"sync-batch-norm", NULL, "batch normalization by the statistics of all replicas' examples", AT(model.synchronized),
      true},
     {"fused-batch-norm", NULL, "its moving variance as in TensorFlow's fused kernel: n / (n - 1) of Keras 3's",

@@ -2,6 +2,7 @@
  * it. Mirrors tf.keras.Sequential and Model. */
 #include "model/network.h"
 
+#include <fnmatch.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -275,6 +276,28 @@ static ls_status new_nodes(const ls_layer *layers, size_t count, struct ls_netwo
 ls_status ls_network_check(const ls_layer *layers, size_t count) {
     LS_CLEANUP(free_network) struct ls_network *made = NULL;
     return new_nodes(layers, count, &made);
+}
+
+static ls_status find_layers(const struct ls_network *network, const char *pattern, bool *found) {
+    bool any = false;
+    for (size_t i = 0; i < network->node_count; i++) {
+        const struct ls_node *node = &network->nodes[i];
+        if (!node->type->takes.frozen || fnmatch(pattern, node->name, 0)) continue;
+        found[i] = any = true;
+    }
+    if (any) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "'%.80s' matches the name of no layer with variables; the model's summary has the names", pattern);
+}
+
+ls_status ls_network_find(const ls_layer *layers, size_t count, const char *names, bool *found) {
+    LS_CLEANUP(free_network) struct ls_network *named = NULL;
+    LS_CLEANUP(ls_free_pointer) char *copy = ls_strdup(names);
+    if (!copy) return ls_fail_memory("names of layers", strlen(names));
+    ls_status status = new_nodes(layers, count, &named);
+    char *list = copy;
+    for (char *name; !status && (name = strsep(&list, ","));) status = find_layers(named, name, found);
+    return status;
 }
 
 ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *input, struct ls_network **network) {

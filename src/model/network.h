@@ -33,6 +33,9 @@ struct ls_plan_rows {
 };
 /* Returns the errors of ls_network_new that do not depend on the input. */
 ls_status ls_network_check(const ls_layer *layers, size_t count);
+/* found [count] becomes true for layers with variables whose names match. names: names and shell patterns with commas.
+ * INVALID_ARGUMENT names one that matches none. */
+ls_status ls_network_find(const ls_layer *layers, size_t count, const char *names, bool *found);
 /* Copies layers; input is the shape of one example. INVALID_ARGUMENT naming the layer and the field. */
 ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *input, struct ls_network **network);
 void ls_network_free(struct ls_network *network);

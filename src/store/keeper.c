@@ -2,7 +2,7 @@
  * (handover.c), pushes of its buckets in order, rows of its tables (before them), and a step. A step keeps what was
  * there, applies the optimizer to all that the server holds, and sends its own ranges. A worker's step is done when it
  * has them, so the version before is what the workers go back to where none is done. Workers that go back further
- * (train/sync_servers.c) tell with which steps servers keep what was there. */
+ * (sync/servers.c) tell with which steps servers keep what was there. */
 #include "store/keeper.h"
 
 #include <string.h>

@@ -56,7 +56,7 @@ struct ls_planned {
     int64_t batch;
 };
 
-/* The way from gradients to new variables (train/sync.h). */
+/* The way from gradients to new variables (train/sync_ops.h). */
 enum ls_way { LS_WAY_MIRRORED, LS_WAY_SERVERS, LS_WAY_DELAYED, LS_WAY_LOCAL, LS_WAY_ASYNC };
 
 struct ls_training;

@@ -18,7 +18,7 @@
 #include "train/bind.h"
 #include "train/callback_list.h"
 #include "train/input.h"
-#include "train/meeting.h"
+#include "sync/meeting.h"
 #include "train/fit.h"
 #include "train/model_build.h"
 #include "train/model_state.h"
@@ -201,7 +201,7 @@ static size_t bytes_between_meetings(const ls_model *model) {
     return floats * sizeof(float);
 }
 
-/* As src/train/fragments.c allocates it. */
+/* As src/sync/fragments.c allocates it. */
 static ls_status count_fragment_bytes(const struct ls_tools_planning *planning, size_t *bytes) {
     const ls_model *model = planning->model;
     const ls_local_sgd_options *local = &planning->strategy->local;

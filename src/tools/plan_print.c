@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "store/memory_check.h"
 #include "shard/layout.h"
-#include "train/meeting.h"
+#include "sync/meeting.h"
 #include "base/plain.h"
 
 /* A server's elements of one variable, and of all. Tables come behind the variables. */

@@ -8,7 +8,7 @@
 #include "collective/group.h"
 #include "collective/tuner.h"
 #include "shard/layout.h"
-#include "train/meeting.h"
+#include "sync/meeting.h"
 #include "train/training_state.h"
 
 /* ---- one call ---- */

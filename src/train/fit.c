@@ -3,7 +3,7 @@
  *
  * A fit is a row of transactions: its beginning, each step, and after an epoch's steps its evaluation and the
  * comparison of all replicas. A transaction that fails because a worker was lost begins again, from the state of the
- * worker that is furthest. The steps of workers that train alone between meetings (sync_local.c) are one
+ * worker that is furthest. The steps of workers that train alone between meetings (sync/local.c) are one
  * transaction from one meeting to the next. Each worker does an epoch's local work (on_epoch, checkpoints) when the
  * epoch is done. */
 #include <math.h>

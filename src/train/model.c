@@ -79,6 +79,18 @@ ls_status ls_model_seed(ls_model *model, uint64_t seed) {
     return LS_OK;
 }
 
+ls_status ls_model_set_frozen(ls_model *model, const char *names, bool frozen) {
+    LS_NEED(model, names);
+    if (model->built.network)
+        return ls_fail(LS_FAILED_PRECONDITION, "layers must be frozen, or not, before the first fit or evaluate");
+    size_t count = model->spec.layer_count;
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(bool, found, count, "a list of layers");
+    ls_status status = ls_network_find(model->spec.layers, count, names, found);
+    for (size_t i = 0; !status && i < count; i++)
+        if (found[i]) model->spec.layers[i].frozen = frozen;
+    return status;
+}
+
 static ls_status copy_exclusions(ls_model *model, ls_optimizer *optimizer) {
     const char *words = optimizer->exclude_from_weight_decay;
     char *copy = words ? ls_strdup(words) : NULL;

@@ -12,7 +12,7 @@
 #include "gradients/reducer.h"
 #include "shard/part.h"
 #include "strategy/strategy.h"
-#include "train/sync.h"
+#include "train/sync_ops.h"
 #include "train/training_progress.h"
 #include "train/update.h"
 
@@ -192,10 +192,10 @@ struct ls_model_progress {
     float epoch_rate;              /* the learning rate as on_epoch finds it after the last epoch that is done */
     bool stop_training;            /* a callback wishes that fit ends after the epoch */
     ls_request request;            /* this worker's, until a step with it commits */
-    ls_request asked;            /* this worker's with the last committed step, which may be undone (sync_servers.c) */
+    ls_request asked;            /* this worker's with the last committed step, which may be undone (sync/servers.c) */
     struct ls_requests requests; /* all workers', of the last committed step */
     bool keeps, fetches;         /* this worker writes checkpoints; one is due after the present step */
-    int64_t whole; /* the step of the variables that were left when the model was unbound, as of sync_servers.c */
+    int64_t whole; /* the step of the variables that were left when the model was unbound, as of sync/servers.c */
     bool drains;   /* a checkpoint may be due after the present step, whoever writes it */
     struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
 };

@@ -1,4 +1,5 @@
-/* The promise of equal copies, checked: every replica's variables against replica 0's, here and on every worker. */
+/* The promise of equal copies, checked: all parts of every replica here against
+ * replica 0's, and the variables of every worker. */
 #include "train/fit.h"
 
 #include <string.h>
@@ -7,24 +8,25 @@
 #include "collective/collectives.h"
 #include "train/model.h"
 
-/* The parameters in host memory: where they lie, or in copy. */
-static ls_status view(const struct ls_model_replica *replica, size_t size, float *copy, const float **parameters) {
-    *parameters = copy ? copy : replica->parameters;
-    return copy ? replica->device->ops->copy_out(replica->device, copy, replica->parameters, size) : LS_OK;
+/* The part in host memory: where it lies, or in copy. */
+static ls_status view(const struct ls_model_replica *replica, const struct ls_shard_part *part, float *copy,
+                      const float **values) {
+    *values = copy ? copy : replica->blobs[part->blob];
+    size_t size = part->count * sizeof(float);
+    return copy ? replica->device->ops->copy_out(replica->device, copy, replica->blobs[part->blob], size) : LS_OK;
 }
 
-/* copies: room for two blobs, or NULL where all devices have host memory. */
-static ls_status compare_replicas(const ls_model *model, float *copies) {
-    size_t size = model->built.blob_count * sizeof(float);
+/* copies: room for two of them, or NULL where all devices have host memory. */
+static ls_status compare_part(const ls_model *model, const struct ls_shard_part *part, float *copies) {
     const float *first = NULL, *other = NULL;
-    ls_status status = view(&model->built.replicas[0], size, copies, &first);
+    ls_status status = view(&model->built.replicas[0], part, copies, &first);
     for (int i = 1; !status && i < model->strategy->local_count; i++) {
         if (model->built.replicas[i].shares) continue;
-        status = view(&model->built.replicas[i], size, copies ? copies + model->built.blob_count : NULL, &other);
-        if (!status && memcmp(first, other, size) != 0)
-            status = ls_fail(LS_DATA_LOSS, "the variables of replicas %d and %d differ after iteration %lld",
-                             model->strategy->replicas[0].id, model->strategy->replicas[i].id,
-                             (long long)model->progress.step.iteration);
+        status = view(&model->built.replicas[i], part, copies ? copies + part->count : NULL, &other);
+        if (!status && memcmp(first, other, part->count * sizeof(float)) != 0)
+            status = ls_fail(LS_DATA_LOSS, "the %s of replicas %d and %d differ after iteration %lld",
+                             part->blob ? "moments" : "variables", model->strategy->replicas[0].id,
+                             model->strategy->replicas[i].id, (long long)model->progress.step.iteration);
     }
     return status;
 }
@@ -35,8 +37,11 @@ static ls_status verify_local(const ls_model *model) {
     for (int i = 0; i < model->strategy->local_count; i++) far = far || !model->built.replicas[i].device->host_memory;
     if (model->strategy->local_count == 1) return LS_OK;
     if (far && !(copies = ls_alloc_array(2 * model->built.blob_count, sizeof(*copies))))
-        return ls_fail_memory("copies of the variables", 2 * model->built.blob_count * sizeof(*copies));
-    return compare_replicas(model, copies);
+        return ls_fail_memory("copies of a part", 2 * model->built.blob_count * sizeof(*copies));
+    ls_status status = LS_OK;
+    for (size_t i = 0; !status && i < model->built.state_count; i++)
+        if (ls_part_is_on_devices(&model->built.state[i])) status = compare_part(model, &model->built.state[i], copies);
+    return status;
 }
 
 #define HEX 64 /* digits of a digest, gathered as 8 words */

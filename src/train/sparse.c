@@ -51,7 +51,8 @@ ls_status ls_sparse_network(const ls_model *model, const ls_dataset *data, struc
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(ls_layer, layers, count, "layers");
     memcpy(layers, model->spec.layers, count * sizeof(*layers));
     bool may = model->strategy->copies_on_servers || model->strategy->planned.workers;
-    for (size_t i = 0; i < count; i++) layers[i].sparse = layers[i].sparse && may && decide(model, data, &layers[i]);
+    for (size_t i = 0; i < count; i++)
+        if (layers[i].sparse) layers[i].sparse = may && !layers[i].frozen && decide(model, data, &layers[i]);
     return ls_network_new(layers, count, &model->built.input, network);
 }
 

@@ -4,7 +4,7 @@
 #include "train/model.h"
 
 /* The pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
- * receives loss (not divided), correct and rows over all replicas. Of delayed steps (sync_servers.c) sums are those of
+ * receives loss (not divided), correct and rows over all replicas. Of delayed steps (sync/servers.c) sums are those of
  * an earlier one, or zero, and a transaction has several. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums);
 /* Before it, where a step takes several batches: one of them but the last. batch counts from 0. It commits nothing, so
@@ -48,6 +48,8 @@ ls_status ls_accumulate_keep(const ls_model *model, struct ls_model_replica *rep
 
 /* Sums over all replicas in the middle of a step. */
 
+/* The first layer whose statistics are exchanged: a frozen one has none. layer_count: no layer. */
+size_t ls_sync_batch_norm_first(const ls_model *model);
 /* UNIMPLEMENTED for a layer of the kind: "<subject>: layer 1 is a synchronized batch normalization, <why>". */
 ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, const char *why);
 /* For the present generation. */

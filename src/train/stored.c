@@ -54,7 +54,7 @@ struct ls_terms_model ls_stored_terms(const ls_model *model, int copies, struct 
                                    .bucket_count = clip_buckets(model, trained, ranges),
                                    .parts = built->parts,
                                    .part_count = trained ? built->part_count : 0,
-                                   .asynchronous = ls_strategy_is_async(model->strategy)};
+                                   .asynchronous = model->sync->leaves};
 }
 
 static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_terms_table *tables) {
@@ -154,5 +154,5 @@ void ls_stored_build(ls_model *model, struct ls_update *update) {
     if (!ls_stored_has(model)) return;
     update->op =
         (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_at_servers, .handle = model};
-    update->built = !model->sync->leaves; /* sync_async.c gives the gradients to the servers */
+    update->built = !model->sync->leaves; /* sync/async.c gives the gradients to the servers */
 }

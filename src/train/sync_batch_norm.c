@@ -11,12 +11,16 @@
 #include "strategy/strategy.h"
 #include "train/model.h"
 
+size_t ls_sync_batch_norm_first(const ls_model *model) {
+    size_t i = 0;
+    while (i < model->spec.layer_count && (!model->spec.layers[i].synchronized || model->spec.layers[i].frozen)) i++;
+    return i;
+}
+
 ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, const char *why) {
-    for (size_t i = 0; i < model->spec.layer_count; i++)
-        if (model->spec.layers[i].synchronized)
-            return ls_fail(LS_UNIMPLEMENTED, "%s: layer %zu is a synchronized batch normalization, %s", subject, i,
-                           why);
-    return LS_OK;
+    size_t first = ls_sync_batch_norm_first(model);
+    if (first == model->spec.layer_count) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "%s: layer %zu is a synchronized batch normalization, %s", subject, first, why);
 }
 
 /* Other workers hear the cause, and not that their peers have given up. */
@@ -78,9 +82,7 @@ static ls_status end_exchanges(ls_model *model, int local, ls_status status) {
 
 void ls_sync_batch_norm_attach(ls_model *model) {
     ls_strategy *strategy = model->strategy;
-    bool synchronized = false;
-    for (size_t i = 0; i < model->spec.layer_count; i++) synchronized |= model->spec.layers[i].synchronized;
-    model->bound.synchronized = synchronized && strategy->total_count > 1;
+    model->bound.synchronized = ls_sync_batch_norm_first(model) < model->spec.layer_count && strategy->total_count > 1;
     if (!model->bound.synchronized) return;
     model->bound.computed = end_exchanges;
     for (int i = 0; i < strategy->local_count; i++) {

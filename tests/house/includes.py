@@ -26,8 +26,9 @@ ROOMS = {
     "gradients": ["strategy", "runtime", "store", "collective", "device", "observe", "base"],
     "train": ["gradients", "strategy", "runtime", "store", "shard", "cluster", "collective", "model", "data", "observe", "checkpoint",
               "weights", "device", "base"],
+    "sync": ["train", "gradients", "strategy", "runtime", "store", "collective", "base"],
     "callbacks": ["train", "model", "data", "observe", "weights", "base"],
-    "tools": ["train", "store", "shard", "model", "data", "gradients", "strategy", "runtime", "cluster", "resolver", "collective", "observe", "checkpoint",
+    "tools": ["sync", "train", "store", "shard", "model", "data", "gradients", "strategy", "runtime", "cluster", "resolver", "collective", "observe", "checkpoint",
               "weights", "device", "base"],
     "launch": [],
     "cli": ["launch"],
@@ -61,7 +62,7 @@ HOMES = [
 
 # Which way leads from gradients to variables: the files of the ways ask, and those that choose, name or plan one.
 WAY = re.compile(r"\bLS_WAY_|\bls_strategy_is_async\(|strategy->(delay|consistency)\b|->sync_every\b|local\.sync_every\b")
-WAYS = r"src/(base|cli|strategy)/.*|src/train/(sync|sync_\w+|fragments|meeting|stored)\.[ch]|src/tools/plan\w*\.[ch]"
+WAYS = r"src/(base|cli|strategy|sync)/.*|src/tools/plan\w*\.[ch]"
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 

@@ -58,6 +58,8 @@ OPTIONS = {
     "--config": row(HARMLESS, [CONFIG]),
     "--weights": row("initial_weights", [WEIGHTS]),
     "--skip-mismatch": row(HARMLESS, [], ["--weights", WEIGHTS]),
+    "--freeze": row("model", ["dense"]),
+    "--train-only": row("model", ["dense_1"]),
     "--sync-batch-norm": row("model", [], SHAPES),
     "--fused-batch-norm": row("model", [], SHAPES),
     "--hidden": row("model", ["16"]),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "property/draw.h"
 #include "strategy/placement.h"
 #include "train/bind.h"
 #include "train/model.h"
@@ -49,7 +50,7 @@ static void start(struct job *job) {
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &job->strategy));
     assert_ok(ls_dataset_digits(LS_DATASET(.batch_size = 20, .limit = 40), &job->data));
     assert_ok(ls_model_new(job->strategy, LS_LAYERS(ls_dense(7, LS_RELU), ls_dense(10)), &job->model));
-    assert_ok(ls_model_compile(job->model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY));
+    assert_ok(ls_model_compile(job->model, ls_adam(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY));
     assert_ok(
         ls_variable_new(job->strategy, "v", LS_VARIABLE(.shape = LS_SHAPE(3), .initial = initial), &job->variable));
     train(job);
@@ -112,6 +113,29 @@ TEST(without_memory) {
     } while (status);
     ck_assert_int_gt(failed, 20); /* replicas, devices, variables, the model's blobs and buffers */
     train(&job);
+    end(&job);
+}
+
+/* One bit of any element of any blob of any replica but the first one. */
+TEST(a_difference_is_named) {
+    struct draw draw = draw_from(first_seed(), 0);
+    struct job job = {0};
+    start(&job);
+    assert_ok(take_over(&job, 3));
+    for (int k = 0; k < 50; k++) {
+        const struct ls_shard_part *part = &job.model->built.state[draw_below(&draw, job.model->built.state_count)];
+        int replica = 1 + (int)draw_below(&draw, 2);
+        uint32_t *words = (uint32_t *)job.model->built.replicas[replica].blobs[part->blob];
+        uint32_t *word = &words[draw_below(&draw, part->count)], bit = 1U << draw_below(&draw, 32);
+        char named[80];
+        (void)snprintf(named, sizeof(named), "the %s of replicas 0 and %d differ after",
+                       part->blob ? "moments" : "variables", replica);
+        *word ^= bit;
+        ck_assert_int_eq(ls_replica_check(job.model), LS_DATA_LOSS);
+        ck_assert_ptr_nonnull(strstr(ls_error(), named));
+        *word ^= bit;
+        assert_ok(ls_replica_check(job.model));
+    }
     end(&job);
 }
 

@@ -19,7 +19,7 @@
  * checkpoint may be due, and where somebody asks for a checkpoint or to stop. The first step after that is told to the
  * servers as one before which they keep what is there: all go back to that version where a step fails. Host memory: the
  * model's variables once. */
-#include "train/sync.h"
+#include "sync/sync.h"
 
 #include <string.h>
 
@@ -88,9 +88,7 @@ static bool is_possible(const ls_model *model) {
     if (model->strategy->delay) return true;
     if (ls_network_table_count(model->built.network) || model->bound.bucket_count < 2) return false;
     if (ls_update_has(&model->built.replicas[0], LS_UPDATE_PENALTY)) return false;
-    for (size_t i = 0; i < model->spec.layer_count; i++)
-        if (model->spec.layers[i].synchronized) return false;
-    return true;
+    return ls_sync_batch_norm_first(model) == model->spec.layer_count;
 }
 
 static ls_status fill_lanes(struct lanes *lanes) {

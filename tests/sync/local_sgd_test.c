@@ -2,6 +2,7 @@
  * alone on that worker's rows, and a meeting is what this file computes. Equal bits, for random models, optimizers,
  * workers, replicas and options. */
 #define _GNU_SOURCE /* nftw */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "property/draw.h"
 #include "strategy/workers.h"
 #include "train/draw_optimizer.h"
-#include "train/local_simulation.h"
+#include "sync/local_simulation.h"
 
 enum { CASES = 16 };
 
@@ -20,6 +21,7 @@ struct one {
     struct draft *draft;
     ls_model *model;
     int rank, asked;
+    pthread_t thread; /* of the worker: it asks once a step, and another one in waits */
 };
 
 /* Dense layers have two, and so have batch normalizations. */
@@ -55,6 +57,7 @@ static void draw_draft(struct draw *draw, struct draft *draft) {
 
 static ls_request ask(void *context) {
     struct one *one = context;
+    if (!pthread_equal(pthread_self(), one->thread)) return LS_GO_ON;
     return one->rank == one->draft->stopper && ++one->asked == one->draft->stop_at ? LS_STOP : LS_GO_ON;
 }
 
@@ -68,7 +71,7 @@ static ls_status change_rate(void *context, int epoch, const ls_result *result) 
 
 static ls_status train(struct worker *worker) {
     struct draft *draft = worker->context;
-    struct one one = {.draft = draft, .rank = worker->rank};
+    struct one one = {.draft = draft, .rank = worker->rank, .thread = pthread_self()};
     struct outcome *outcome = &draft->outcome;
     struct toy toy;
     ls_dataset *data = NULL;
@@ -263,6 +266,15 @@ TEST(what_cannot_be_is_named) {
     expect_refused(&draft, LS_INVALID_ARGUMENT, "the learning rate on rank 1 is another one than on rank 0");
 }
 
+TEST(a_frozen_normalization_exchanges_nothing) {
+    static struct draft draft;
+    draft = fixed_draft();
+    draft.layers[1] = (ls_layer)ls_batch_normalization(.synchronized = true, .frozen = true);
+    struct worker_cluster cluster = cluster_of(&draft);
+    run_workers_ok(&cluster);
+    for (int w = 1; w < draft.workers; w++) ck_assert_str_eq(draft.outcome.sha256[w], draft.outcome.sha256[0]);
+}
+
 TEST(options_are_checked) {
     static const struct {
         ls_local_sgd_options local;
@@ -296,4 +308,4 @@ TEST(options_are_checked) {
     }
 }
 
-TESTS("train/local_sgd", .seconds = 120)
+TESTS("sync/local_sgd", .seconds = 120)

@@ -1,5 +1,5 @@
 /* An exchange: the fragment's variables, or their changes, are copied, and added up with those of the other workers. */
-#include "train/meeting.h"
+#include "sync/meeting.h"
 
 #include <string.h>
 

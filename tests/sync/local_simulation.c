@@ -1,5 +1,5 @@
 /* Sums are those of the tree over two or three workers. */
-#include "train/local_simulation.h"
+#include "sync/local_simulation.h"
 
 #include <stdio.h>
 #include <string.h>

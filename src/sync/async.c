@@ -2,7 +2,7 @@
  * session: of an epoch, where a checkpoint is due, and where somebody has asked to save or to stop. A session is one
  * transaction of a fit; the servers know which of its tickets are done, so that a worker that is lost, or comes back,
  * repeats none. */
-#include "train/sync.h"
+#include "sync/sync.h"
 
 #include <string.h>
 

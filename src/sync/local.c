@@ -6,7 +6,7 @@
  *
  * A meeting: the workers add up their losses and requests, compare their learning rates, and add up their variables and
  * moments. Nothing changes before all of it has come. */
-#include "train/sync.h"
+#include "sync/sync.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "base/point.h"
 #include "strategy/iterator.h"
 #include "train/fit.h"
-#include "train/meeting.h"
+#include "sync/meeting.h"
 #include "train/model_state.h"
 #include "train/training_state.h"
 #include "train/step.h"

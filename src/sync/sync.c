@@ -1,5 +1,5 @@
 /* The table of ways, and mirrored training, in which every step adds up gradients and nothing is kept for later. */
-#include "train/sync.h"
+#include "sync/sync.h"
 
 #include "strategy/iterator.h"
 #include "train/model.h"

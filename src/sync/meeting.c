@@ -1,5 +1,5 @@
 /* The mean goes by one all-reduce of the variables, and one of each moment. */
-#include "train/meeting.h"
+#include "sync/meeting.h"
 
 #include "collective/collectives.h"
 #include "strategy/strategy.h"

@@ -53,7 +53,5 @@ struct ls_sync_ops {
     ls_status (*go_back)(struct ls_fitting *fitting, ls_status status);
 };
 
-extern const struct ls_sync_ops ls_sync_servers, ls_sync_delayed, ls_sync_local, ls_sync_async;
+/* The strategy's way. They stand in the room sync, above this one. */
 const struct ls_sync_ops *ls_sync_of(const ls_strategy *strategy);
-/* A commit of a step whose sums and requests are those of all workers. */
-ls_status ls_sync_commit(ls_model *model, struct ls_loss_sums *sums);
