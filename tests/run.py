@@ -12,7 +12,8 @@ usage: scripts/test [--all | --full]
 
 A proof (tests/proofs.py) runs where the files that it guards have changed since it passed; tests/proved has that.
 Nothing is shown twice. What only reads bytes runs under AddressSanitizer alone; the emulated GPU in build/ alone. Of
-the other programs that run under a sanitizer, a third runs in build/ too.
+the other programs that run under a sanitizer, a third runs in build/ too; of most of those of ThreadSanitizer, half
+under AddressSanitizer.
 Under the sanitizers everything takes many times as long, so they leave out what cannot show them anything: the tests of
 the house and of the protocol's model (suite house), which run none of this code; arithmetic, which is long, and has
 one thread and little memory; the scripts that start the same code in more processes (scripts); a test once more with
@@ -66,6 +67,8 @@ LONG = """cli/bench cli/gpu_check cli/launchers cli/run_hosts cli/run_output clu
   simulation/scenarios strategy/placement""".split()
 # What the sanitizers would show nothing of, or take too long for.
 UNSANITIZED, EMULATED = "house arithmetic scripts variant".split(), "*/*-gpu* cuda/* recovery/precision".split()
+UNTHREADED = ["processes", "alone"]  # nothing for ThreadSanitizer
+THREADED = "cluster/* collective/* gradients/* property/* runtime/* store/* strategy/* sync/* train/*".split()
 LOG = "testlog-timed.json"  # named by the wrapper
 SLOWEST = 20  # tests that the table of times has
 
@@ -84,10 +87,10 @@ def program_of(test, folder):
     return None if path.startswith("..") else path
 
 
-def is_drawn(test, folder, always):
-    if not program_of(test, folder) or test["name"] in proofs.GUARDS or is_one_of(test, always):
+def is_drawn(test, folder, parts):
+    if not program_of(test, folder) or test["name"] in proofs.GUARDS:
         return True
-    return zlib.crc32(("%s %s" % (os.environ["LOCKSTEP_TEST_SEED"], test["name"])).encode()) % 3 == 0
+    return zlib.crc32(" ".join((os.environ["LOCKSTEP_TEST_SEED"], folder, test["name"])).encode()) % parts == 0
 
 
 def starts_threads(test, folder, other):
@@ -148,13 +151,13 @@ class Run:
         self.ahead = ThreadPoolExecutor(1)  # builds of later stages, one after the other
         self.building = None
 
-    def choose(self, folder, rest=False, without=(), third_but=(), threads_of=None):
-        """The names of the tests, and the targets that they need. rest: also all targets that are no tests';
-        third_but: of the programs that are none of these, and no proofs, a third; threads_of: of programs only those that
+    def choose(self, folder, rest=False, without=(), parts=1, draws=None, threads_of=None):
+        """The names of the tests, and the targets that they need. rest: also all targets that are no tests'; parts: of the
+        programs for which draws is true, and that are no proofs, one in so many; threads_of: of programs only those that
         can start a thread, as their counterparts in that folder show."""
         tests = [test for test in builds.introspect(folder, "tests") if not is_one_of(test, without)]
-        if third_but:
-            tests = [test for test in tests if is_drawn(test, folder, third_but)]
+        if parts > 1 and not self.full:
+            tests = [test for test in tests if not draws(test) or is_drawn(test, folder, parts)]
         standing = [] if self.full else [test["name"] for test in tests if proofs.stands(folder, test["name"])]
         tests = [test for test in tests if test["name"] not in standing]
         if threads_of:
@@ -200,11 +203,12 @@ class Run:
         options = ["-Db_sanitize=address,undefined",
                    "-Dc_args=-g1 -Wno-pass-failed -D__SANITIZE_ADDRESS__ -fno-sanitize-recover=all",
                    "-Dc_link_args=-shared-libasan -Wl,-rpath," + runtime]
-        return self.sanitizer("build-asan", options, log, environment={"CC": "clang"})
+        return self.sanitizer("build-asan", options, log, environment={"CC": "clang"}, parts=2,
+                              draws=lambda test: is_one_of(test, THREADED) and not is_one_of(test, PARSERS + UNTHREADED))
 
     def thread_build(self, log):
         """At -O1 gcc sees less, and warns of what it guesses."""
-        without = ["processes", "alone", *(() if self.full else PARSERS)]
+        without = [*UNTHREADED, *(() if self.full else PARSERS)]
         options = ["-Dwerror=false", "-Dc_args=-g1", "-Db_sanitize=thread"]
         return self.sanitizer("build-tsan", options, log, without, threads_of="build-asan")
 
@@ -243,9 +247,9 @@ class Run:
             driver = b"libcuda.so.1" in subprocess.check_output(["/sbin/ldconfig", "-p"])
             if not driver and proofs.stands("build", "house/plugin"):
                 options = ["-Dcuda=disabled"]
-        always = () if self.full else UNSANITIZED + EMULATED
         try:
-            names = self.build("build", options, rest=True, without=without, third_but=always)
+            names = self.build("build", options, rest=True, without=without, parts=3,
+                               draws=lambda test: not is_one_of(test, UNSANITIZED + EMULATED))
         finally:
             if self.everything:
                 self.builds = self.begin(self.address_build), self.begin(self.thread_build)
