@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "collective/collectives.h"
-#include "collective/link/socket.h"
+#include "collective/link/tcp.h"
 #include "collective/world.h"
 #include "harness.h"
 

@@ -3,9 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "collective/link/tcp.h"
 #include "harness.h"
 
 struct given {
@@ -55,4 +57,10 @@ struct ls_link_source *given_links(struct ls_link *const *links, int size) {
         if (links[i]) given->source.name = links[i]->ops->name;
     }
     return &given->source;
+}
+
+void local_pair(struct ls_link *ends[2]) {
+    int fds[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    for (int i = 0; i < 2; i++) assert_ok(ls_tcp_link_new(fds[i], &ends[i]));
 }

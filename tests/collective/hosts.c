@@ -18,12 +18,12 @@ struct layout {
     int first[9]; /* uneven devices */
 };
 static const struct layout layouts[] = {
-    {"shared memory in 2 hosts of 2 and local between them", 4, 1, {0, 0, 1, 1}, {0, 1, 3, 4, 8}},
-    {"shared memory in 2 hosts of 2 and local between them", 4, 2, {0, 1, 0, 1}, {0, 3, 4, 6, 7}},
-    {"shared memory in 3 hosts of 1 to 3 and local between them", 6, 2, {0, 1, 1, 2, 2, 2}, {0, 1, 2, 3, 6, 7, 9}},
-    {"shared memory in 2 hosts of 1 to 4 and local between them", 5, 3, {1, 0, 0, 0, 0}, {0, 5, 6, 8, 9, 10}},
-    {"shared memory in 3 hosts of 1 to 2 and local between them", 5, 2, {0, 1, 0, 2, 1}, {0, 2, 3, 4, 9, 10}},
-    {"shared memory in 3 hosts of 2 to 3 and local between them",
+    {"shared memory in 2 hosts of 2 and tcp between them", 4, 1, {0, 0, 1, 1}, {0, 1, 3, 4, 8}},
+    {"shared memory in 2 hosts of 2 and tcp between them", 4, 2, {0, 1, 0, 1}, {0, 3, 4, 6, 7}},
+    {"shared memory in 3 hosts of 1 to 3 and tcp between them", 6, 2, {0, 1, 1, 2, 2, 2}, {0, 1, 2, 3, 6, 7, 9}},
+    {"shared memory in 2 hosts of 1 to 4 and tcp between them", 5, 3, {1, 0, 0, 0, 0}, {0, 5, 6, 8, 9, 10}},
+    {"shared memory in 3 hosts of 1 to 2 and tcp between them", 5, 2, {0, 1, 0, 2, 1}, {0, 2, 3, 4, 9, 10}},
+    {"shared memory in 3 hosts of 2 to 3 and tcp between them",
      8,
      3,
      {0, 1, 2, 0, 1, 2, 0, 1},
@@ -41,8 +41,8 @@ static ls_status find(struct rank *rank) {
     const struct layout *layout = rank->context;
     const struct ls_group *group = rank->group;
     ck_assert_str_eq(ls_group_describe(group), layout->described);
-    ck_assert_str_eq(ls_group_transport(group), "shm+local");
-    ck_assert_int_eq(ls_group_factor(group), layout->factor);
+    ck_assert_str_eq(ls_group_transport(group), "shm+tcp");
+    ck_assert_int_eq(group->factor, layout->factor);
     for (int i = 0; i < layout->size; i++)
         for (int j = 0; j < layout->size; j++)
             ck_assert_int_eq(group->hosts.host[i] == group->hosts.host[j], layout->hosts[i] == layout->hosts[j]);

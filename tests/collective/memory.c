@@ -9,7 +9,6 @@
 
 #include "collective/collectives.h"
 #include "collective/given.h"
-#include "collective/link/socket.h"
 #include "collective/shm/shared.h"
 #include "harness.h"
 
@@ -126,7 +125,7 @@ TEST(a_worker_of_many_maps_little_of_the_others) {
     for (int a = 0; a < WORKERS; a++)
         for (int b = a + 1; b < WORKERS; b++) {
             struct ls_link *ends[2];
-            assert_ok(ls_local_link_pair(ends));
+            local_pair(ends);
             links[a][b] = ends[0];
             links[b][a] = ends[1];
         }

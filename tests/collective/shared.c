@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "collective/collectives.h"
-#include "collective/link/socket.h"
 #include "collective/shm/segment.h"
 #include "collective/given.h"
 #include "collective/world.h"
@@ -85,7 +84,7 @@ static ls_status find(struct rank *rank) {
 TEST_EACH(it_is_found_where_all_can_map_it, 3) {
     struct finding finding = {"shared memory", 6};
     struct world_options options = {.size = 3, .wire = WIRE_SHARED, .transport = (enum ls_transport)_i};
-    if (_i == LS_TRANSPORT_TCP) finding.described = "local";
+    if (_i == LS_TRANSPORT_TCP) finding.described = "tcp";
     struct world world;
     world_run(&options, find, &finding, &world);
     world_expect_ok(&world, 3);
@@ -109,7 +108,7 @@ static void keep_line(void *context, ls_log_level level, const char *line) {
 TEST(a_rank_without_it_is_a_host_of_its_own) {
     struct line line = NO_LINE;
     struct ls_log log = {.sink = keep_line, .context = &line, .level = LS_LOG_INFO};
-    struct finding finding = {"shared memory in 2 hosts of 1 to 2 and local between them", 6};
+    struct finding finding = {"shared memory in 2 hosts of 1 to 2 and tcp between them", 6};
     struct world_options options = {
         .size = 3, .wire = WIRE_SHARED, .log = &log, .stray_rank = 1, .stray_transport = LS_TRANSPORT_TCP};
     struct world world;
@@ -345,7 +344,7 @@ static void start_processes(const struct way *way, pid_t pids[PROCESSES], int st
     for (int a = 0; a < PROCESSES; a++)
         for (int b = a + 1; b < PROCESSES; b++) {
             struct ls_link *ends[2];
-            assert_ok(ls_local_link_pair(ends));
+            local_pair(ends);
             links[a][b] = ends[0];
             links[b][a] = ends[1];
         }

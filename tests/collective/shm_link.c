@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "collective/link/socket.h"
+#include "collective/given.h"
 #include "collective/link/shm.h"
 #include "harness.h"
 
@@ -40,7 +40,7 @@ static struct ls_link *meet(void) {
     unsigned char address[LS_SHM_LINK_ADDRESS];
     int opened[2];
     char byte = 0;
-    assert_ok(ls_local_link_pair(ends));
+    local_pair(ends);
     ck_assert_int_eq(pipe(opened), 0);
     struct ls_shm_link *offered = ls_shm_link_offer(address);
     ck_assert_ptr_nonnull(offered);
@@ -254,7 +254,7 @@ static int descriptor_of(const unsigned char address[LS_SHM_LINK_ADDRESS]) {
 TEST_EACH(a_wrong_count_ends_the_link, 4) {
     unsigned char address[LS_SHM_LINK_ADDRESS], bytes[64];
     struct ls_link *ends[2];
-    assert_ok(ls_local_link_pair(ends));
+    local_pair(ends);
     struct ls_shm_link *mine = ls_shm_link_offer(address);
     int fd = descriptor_of(address);
     const uint64_t wrong = UINT64_MAX / 3 + (uint64_t)_i;

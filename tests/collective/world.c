@@ -17,7 +17,7 @@
 #include "collective/given.h"
 #include "collective/servers/assist.h"
 #include "collective/servers/serve.h"
-#include "collective/link/socket.h"
+#include "collective/link/tcp.h"
 #include "collective/link/shm.h"
 
 /* ---- a link that moves few bytes, or breaks ---- */
@@ -122,7 +122,7 @@ static void join_pair(const struct world_options *options, struct ls_link *links
     if (options->wire == WIRE_TCP)
         tcp_pair(ends);
     else
-        assert_ok(ls_local_link_pair(ends));
+        local_pair(ends);
     if (options->wire == WIRE_RING) share_rings(ends);
     int ranks[2] = {a, b};
     for (int i = 0; i < 2; i++) {

@@ -35,7 +35,7 @@ ROOMS = {
 }
 # single headers of another room
 HEADERS = {"cluster": ["collective/link/link_source.h", "collective/link/transport.h", "collective/link/abort.h", "collective/link/shm.h",
-                       "collective/link/socket.h"]}
+                       "collective/link/tcp.h"]}
 # what the command shares with the tests
 ORACLE = ("src/cli/bench_check.c", "bench/oracle.h")
 # rooms below which folders are private to the room

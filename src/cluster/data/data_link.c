@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "cluster/net/address.h"
 #include "cluster/security/certificate.h"
-#include "collective/link/socket.h"
+#include "collective/link/tcp.h"
 #include "resolver/cluster_view.h"
 
 static bool is_server(const struct ls_data_links *links, int rank) {

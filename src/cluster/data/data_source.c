@@ -10,7 +10,6 @@
 #include "base/deadlines.h"
 #include "base/new.h"
 #include "base/point.h"
-#include "collective/link/socket.h"
 #include "resolver/cluster_view.h"
 
 /* ---- opening ---- */

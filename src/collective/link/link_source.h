@@ -24,5 +24,5 @@ struct ls_link_source_ops {
 };
 struct ls_link_source {
     const struct ls_link_source_ops *ops;
-    const char *name; /* of the links' transport: "tcp", "local" */
+    const char *name; /* of the links' transport: "tcp" */
 };

@@ -1,6 +1,5 @@
 /* The interface of a transport between two workers. A link is one ordered, reliable stream of bytes in both directions.
- * Collective owns the interface. tcp.c, shm.c (processes of one host) and local.c (threads of one process) implement it
- * here; cluster may add more. */
+ * Collective owns the interface. tcp.c and shm.c (processes of one host) implement it here; cluster may add more. */
 #pragma once
 #include <lockstep/lockstep.h>
 #include <poll.h>
@@ -9,7 +8,7 @@
 
 struct ls_link;
 struct ls_link_ops {
-    const char *name; /* of the transport: "tcp", "shm", "local" */
+    const char *name; /* of the transport: "tcp", "shm" */
     /* Never block. Bytes moved, 0 when it would block, -1 when the link is dead (errno says why; end of stream is
      * ECONNRESET). Called by one thread at a time. */
     ssize_t (*send)(struct ls_link *link, const struct iovec *pieces, int count);
