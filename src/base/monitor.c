@@ -17,10 +17,12 @@ ls_status ls_monitor_init(struct ls_monitor *monitor) {
         (void)pthread_condattr_destroy(&attributes);
     }
     if (!error && (error = pthread_mutex_init(&monitor->mutex, NULL))) (void)pthread_cond_destroy(&monitor->changed);
+    monitor->made = !error;
     return error ? ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make a monitor: %s", strerror(error)) : LS_OK;
 }
 
 void ls_monitor_destroy(struct ls_monitor *monitor) {
+    if (!monitor->made) return;
     (void)pthread_cond_destroy(&monitor->changed);
     (void)pthread_mutex_destroy(&monitor->mutex);
 }

@@ -9,9 +9,10 @@
 struct ls_monitor {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
+    bool made;
 };
 ls_status ls_monitor_init(struct ls_monitor *monitor);
-void ls_monitor_destroy(struct ls_monitor *monitor);
+void ls_monitor_destroy(struct ls_monitor *monitor); /* also one of zeros, or whose init has failed */
 void ls_monitor_lock(struct ls_monitor *monitor);
 void ls_monitor_unlock(struct ls_monitor *monitor);
 /* Holds the monitor to the end of the block. */

@@ -15,3 +15,6 @@ FILE *ls_text_open(struct ls_text *text, size_t bytes);
 /* Closes the stream, and gives *output the text, of malloc. An error leaves *output alone: status, or
  * RESOURCE_EXHAUSTED that names what. */
 ls_status ls_text_close(struct ls_text *text, ls_status status, const char *what, char **output);
+
+/* Appends to a list of numbers, such as "2, 1"; ", ..." where no more fit. */
+void ls_text_list(char *list, size_t size, int number);

@@ -51,11 +51,7 @@ static bool start_ending(const struct ls_device_group_ops *ops, struct ls_device
     if (!made) return false;
     made->ops = ops;
     made->group = group;
-    if (ls_monitor_init(&made->monitor)) {
-        ls_free(made);
-        return false;
-    }
-    bool started = !ls_thread_start(thread, "ls-abort", ending_thread, made);
+    bool started = !ls_monitor_init(&made->monitor) && !ls_thread_start(thread, "ls-abort", ending_thread, made);
     if (started)
         *ending = made;
     else

@@ -28,23 +28,26 @@ ls_status ls_host_staging_send(const struct ls_host_staging *route, size_t numbe
 }
 
 struct sending {
-    const struct ls_host_staging *route;
+    struct ls_device *device;
     int mark;
 };
 
-static ls_status ask_host_staging(void *context, bool *done) {
+static ls_status ask_sent(void *context, bool *done) {
     const struct sending *sending = context;
-    struct ls_device *device = sending->route->device;
-    return device->ops->queue->sent(device, sending->mark, done);
+    return sending->device->ops->queue->sent(sending->device, sending->mark, done);
+}
+
+ls_status ls_host_staging_await(const struct ls_runtime *runtime, struct ls_device *device, int mark, const char *doing,
+                                size_t number) {
+    struct sending sending = {device, mark};
+    struct ls_wait_for_device await = {.ask = ask_sent, .context = &sending};
+    (void)snprintf(await.what, sizeof(await.what), "%s to %s gradient bucket %zu", device->name, doing, number);
+    return ls_wait_for_device(runtime, &await);
 }
 
 ls_status ls_host_staging_arrive(const struct ls_host_staging *route, size_t number, const struct ls_runtime *runtime) {
     if (is_direct(route)) return LS_OK;
-    struct sending sending = {route, mark_of_host_staging(number)};
-    struct ls_wait_for_device await = {.ask = ask_host_staging, .context = &sending};
-    (void)snprintf(await.what, sizeof(await.what), "%s to compute and copy gradient bucket %zu", route->device->name,
-                   number);
-    return ls_wait_for_device(runtime, &await);
+    return ls_host_staging_await(runtime, route->device, mark_of_host_staging(number), "compute and copy", number);
 }
 
 ls_status ls_host_staging_return(const struct ls_host_staging *route, const struct ls_bucket *range) {

@@ -3,12 +3,9 @@
  * others take the sum from there. All of it is queued beside the ops, behind marks. Only the host waits. */
 #include "gradients/intra_node.h"
 
-#include <stdio.h>
-
 #include "base/new.h"
 #include "collective/schedule/tree.h"
 #include "gradients/adder.h"
-#include "runtime/wait_for_device.h"
 #include "strategy/strategy.h"
 
 #define LINE 16 /* elements: parts begin on cache lines */
@@ -192,22 +189,9 @@ static ls_status receive_part(struct ls_intra_node *node, const struct part *par
                   : owner->ops->queue->forward(owner, mark_of_intra_node(part->bucket, RETURNED), NULL, NULL, 0);
 }
 
-struct arriving {
-    struct ls_device *device;
-    int mark;
-};
-
-static ls_status ask_intra_node(void *context, bool *done) {
-    const struct arriving *arriving = context;
-    return arriving->device->ops->queue->sent(arriving->device, arriving->mark, done);
-}
-
 static ls_status await_part(struct ls_intra_node *node, const struct part *part) {
-    struct arriving arriving = {device_of(node, part->owner), mark_of_intra_node(part->bucket, SUMMED)};
-    struct ls_wait_for_device await = {.ask = ask_intra_node, .context = &arriving};
-    (void)snprintf(await.what, sizeof(await.what), "%s to add and copy gradient bucket %zu", arriving.device->name,
-                   part->bucket);
-    return ls_wait_for_device(node->strategy->runtime, &await);
+    return ls_host_staging_await(node->strategy->runtime, device_of(node, part->owner),
+                                 mark_of_intra_node(part->bucket, SUMMED), "add and copy", part->bucket);
 }
 
 /* ---- a step ---- */

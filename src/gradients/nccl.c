@@ -208,10 +208,6 @@ static int mark_of_nccl(size_t bucket) {
     return (int)(bucket % LS_DEVICE_MARKS);
 }
 
-ls_status ls_nccl_give(struct ls_nccl *nccl, int local, size_t bucket) {
-    return nccl->ops->after(nccl->group, local, mark_of_nccl(bucket));
-}
-
 /* Tells an error that NCCL blames on others as a loss, like a broken connection. */
 static ls_status note_others(const struct ls_nccl *nccl, ls_status status) {
     if (status == LS_UNAVAILABLE) ls_group_sever(nccl->runtime->group);
@@ -230,7 +226,8 @@ static ls_status name_the_lost(const struct ls_nccl *nccl, ls_status status) {
 }
 
 static ls_status give_nccl(const struct ls_adder *adder, int local, size_t bucket) {
-    return ls_nccl_give(adder->by, local, bucket);
+    const struct ls_nccl *nccl = adder->by;
+    return nccl->ops->after(nccl->group, local, mark_of_nccl(bucket));
 }
 
 /* In place on the devices. */

@@ -11,9 +11,6 @@ struct ls_nccl;
 ls_status ls_nccl_open(ls_strategy *strategy, struct ls_nccl **nccl);
 void ls_nccl_free(struct ls_nccl *nccl); /* after abort */
 
-/* Gives a local replica's part of the bucket: the results of all ops queued up to now. Buckets are numbered in their
- * order. The thread that computes on the replica's device calls it. */
-ls_status ls_nccl_give(struct ls_nccl *nccl, int local, size_t bucket);
 /* Adds any vector in place and waits for the sums. It is no part of a step. arrays has one a local replica. */
 ls_status ls_nccl_all_reduce(struct ls_nccl *nccl, ls_reduce_op op, ls_dtype dtype, void *const *arrays, size_t count);
 /* Ops that are queued from now on see the sums. The thread that computes calls it. */

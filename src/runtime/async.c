@@ -31,18 +31,15 @@ static void end_request(struct ls_async *async, struct ls_operation *operation, 
 }
 
 void ls_async_end(struct ls_async *async, struct ls_operation *operation, ls_status status) {
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     end_request(async, operation, status);
     ls_monitor_broadcast(&async->monitor);
-    ls_monitor_unlock(&async->monitor);
 }
 
 struct ls_call_part *ls_async_find(struct ls_async *async, const struct ls_frame *frame) {
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     struct ls_call_part **node = tfind(frame, &async->by_name, ls_negotiation_compare_names);
-    struct ls_call_part *part = node ? *node : NULL;
-    ls_monitor_unlock(&async->monitor);
-    return part;
+    return node ? *node : NULL;
 }
 
 static void note_call(struct ls_async *async, const struct ls_operation *operation, int64_t begun) {
@@ -107,29 +104,24 @@ static ls_status take_in(struct ls_async *async, struct ls_operation *operation)
 }
 
 ls_status ls_async_begin(struct ls_async *async, struct ls_operation *operation) {
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     const struct ls_group *group = async->ranks->group; /* NULL after a recovery that failed */
     ls_status status = group ? ls_operation_check(operation, group) : LS_OK;
     if (!status) status = take_in(async, operation);
     ls_monitor_broadcast(&async->monitor);
-    ls_monitor_unlock(&async->monitor);
     return status;
 }
 
 bool ls_async_has_ended(struct ls_async *async, const struct ls_operation *operation) {
-    ls_monitor_lock(&async->monitor);
-    bool ended = operation->progress.ended;
-    ls_monitor_unlock(&async->monitor);
-    return ended;
+    LS_HOLD(&async->monitor);
+    return operation->progress.ended;
 }
 
 ls_status ls_async_wait(struct ls_async *async, const struct ls_operation *operation, int64_t deadline) {
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     bool in_time = true;
     while (!operation->progress.ended && in_time) in_time = ls_monitor_wait(&async->monitor, deadline);
-    bool ended = operation->progress.ended;
-    ls_monitor_unlock(&async->monitor);
-    if (!ended)
+    if (!operation->progress.ended)
         return ls_fail(LS_DEADLINE_EXCEEDED, "%s '%s' has not ended yet, %.3g s after it was begun",
                        ls_operation_span(operation), operation->name, ls_seconds_since(operation->progress.begun));
     return ls_kept_error_raise(&operation->progress.result);
@@ -139,13 +131,12 @@ ls_status ls_async_wait(struct ls_async *async, const struct ls_operation *opera
 
 /* With this thread's error every call that was begun ends, and those to come. */
 static void fail_all(struct ls_async *async, ls_status status) {
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     ls_kept_error_set(&async->failed, status);
     struct ls_operation *operation;
     while ((operation = TAILQ_FIRST(&async->begun))) end_request(async, operation, status);
     async->joined = false;
     ls_monitor_broadcast(&async->monitor);
-    ls_monitor_unlock(&async->monitor);
 }
 
 /* A line for each call that some ranks have begun long ago and others have not; an error after the limit of a
@@ -233,20 +224,15 @@ ls_status ls_async_new(struct ls_ranks *ranks, struct ls_track *track, struct ls
     made->track = track;
     TAILQ_INIT(&made->begun);
     made->references = 1;
-    ls_status status = ls_monitor_init(&made->monitor);
-    if (status) {
-        ls_free(made);
-        return status;
-    }
-    status = ls_negotiation_init(&made->negotiation, ranks->size);
+    ls_status status = ls_negotiation_init(&made->negotiation, ranks->size);
+    if (!status) status = ls_monitor_init(&made->monitor);
     if (!status) status = ls_thread_start(&made->thread, "ls-async", run_begun, made);
     return LS_HAND_OVER(status, async, made, free_async(made));
 }
 
 void ls_async_hold(struct ls_async *async) {
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     async->references++;
-    ls_monitor_unlock(&async->monitor);
 }
 
 void ls_async_release(struct ls_async *async) {
@@ -273,32 +259,28 @@ void ls_async_close(struct ls_async *async, ls_status status) {
 
 void ls_async_rest(struct ls_async *async) {
     if (!async) return;
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     while (async->busy) (void)ls_monitor_wait(&async->monitor, LS_NEVER);
-    ls_monitor_unlock(&async->monitor);
 }
 
 ls_status ls_async_trace(struct ls_async *async, struct ls_track *track) {
     if (!async) return LS_OK;
-    ls_monitor_lock(&async->monitor);
-    ls_status status = LS_OK;
+    LS_HOLD(&async->monitor);
     const struct ls_operation *first = TAILQ_FIRST(&async->begun);
     if (first)
-        status = ls_fail(LS_FAILED_PRECONDITION, "%s '%s' has not ended: wait for it before the timeline changes",
-                         ls_operation_span(first), first->name);
-    while (!status && async->busy) (void)ls_monitor_wait(&async->monitor, LS_NEVER);
-    if (!status) async->track = track;
-    ls_monitor_unlock(&async->monitor);
-    return status;
+        return ls_fail(LS_FAILED_PRECONDITION, "%s '%s' has not ended: wait for it before the timeline changes",
+                       ls_operation_span(first), first->name);
+    while (async->busy) (void)ls_monitor_wait(&async->monitor, LS_NEVER);
+    async->track = track;
+    return LS_OK;
 }
 
 ls_status ls_async_resume(struct ls_async *async) {
     if (!async) return LS_OK;
     ls_negotiation_free(&async->negotiation);
     ls_status status = ls_negotiation_init(&async->negotiation, async->ranks->size);
-    ls_monitor_lock(&async->monitor);
+    LS_HOLD(&async->monitor);
     ls_kept_error_set(&async->failed, status);
     async->joined = false;
-    ls_monitor_unlock(&async->monitor);
     return status;
 }

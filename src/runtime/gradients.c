@@ -106,7 +106,8 @@ static ls_status check_array(const ls_gradients_options *options, size_t index) 
 
 /* ---- the life ---- */
 
-static void free_gradients(struct ls_gradients *gradients) {
+void ls_gradients_free(ls_gradients *gradients) {
+    if (!gradients) return;
     for (size_t i = 0; gradients->packs && i < gradients->pack_count; i++) {
         ls_pending_free(gradients->packs[i].pending);
         ls_free(gradients->packs[i].arrays);
@@ -116,6 +117,7 @@ static void free_gradients(struct ls_gradients *gradients) {
     ls_free(gradients->pack_of);
     ls_free(gradients->local);
     ls_free(gradients->passes);
+    ls_monitor_destroy(&gradients->monitor);
     ls_free(gradients);
 }
 
@@ -153,19 +155,8 @@ ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_opt
     made->count = copy.array_count;
     status = fill_packs(made);
     if (!status) status = ls_monitor_init(&made->monitor);
-    if (status) {
-        free_gradients(made);
-        return status;
-    }
-    made->number = communicator->gradients++;
-    *gradients = made;
-    return LS_OK;
-}
-
-void ls_gradients_free(ls_gradients *gradients) {
-    if (!gradients) return;
-    ls_monitor_destroy(&gradients->monitor);
-    free_gradients(gradients);
+    if (!status) made->number = communicator->gradients++;
+    return LS_HAND_OVER(status, gradients, made, ls_gradients_free(made));
 }
 
 /* ---- a step ---- */
@@ -186,19 +177,15 @@ ls_status ls_gradients_ready(ls_gradients *gradients, size_t index) {
     LS_NEED(gradients);
     if (index >= gradients->count)
         return ls_fail(LS_INVALID_ARGUMENT, "gradient %zu is none of %zu", index, gradients->count);
-    ls_monitor_lock(&gradients->monitor);
-    ls_status status = note_ready(gradients, index);
-    ls_monitor_unlock(&gradients->monitor);
-    return status;
+    LS_HOLD(&gradients->monitor);
+    return note_ready(gradients, index);
 }
 
 /* A pack that has not been begun, as not all of its arrays are ready, is begun as it is: the other ranks wait for it.
  */
 static ls_status finish_pack(struct ls_gradients *gradients, struct pack *pack) {
-    ls_monitor_lock(&gradients->monitor);
-    ls_status status = pack->pending ? LS_OK : begin_pack(gradients, pack);
-    ls_monitor_unlock(&gradients->monitor);
-    return status;
+    LS_HOLD(&gradients->monitor);
+    return pack->pending ? LS_OK : begin_pack(gradients, pack);
 }
 
 ls_status ls_gradients_wait(ls_gradients *gradients) {
@@ -207,12 +194,11 @@ ls_status ls_gradients_wait(ls_gradients *gradients) {
     for (size_t i = 0; i < gradients->pack_count && !status; i++) status = finish_pack(gradients, &gradients->packs[i]);
     for (size_t i = 0; i < gradients->pack_count && !status; i++)
         status = ls_pending_wait(gradients->packs[i].pending, 0);
-    ls_monitor_lock(&gradients->monitor);
+    LS_HOLD(&gradients->monitor);
     for (size_t i = 0; i < gradients->pack_count; i++) {
         if (gradients->packs[i].pending) ls_pending_free(ls_steal(gradients->packs[i].pending));
         gradients->packs[i].missing = gradients->packs[i].count;
     }
     memset(gradients->passes, 0, gradients->count * sizeof(int));
-    ls_monitor_unlock(&gradients->monitor);
     return status;
 }

@@ -39,10 +39,9 @@ struct ls_http_server {
 /* ---- answers ---- */
 
 static void print_state(FILE *out, struct ls_http_server *server, bool *ready) {
-    ls_monitor_lock(&server->monitor);
+    LS_HOLD(&server->monitor);
     *ready = server->ready;
     (void)fprintf(out, "%s%s\n", server->ready ? "" : "not ready: ", server->text);
-    ls_monitor_unlock(&server->monitor);
 }
 
 static void print_metrics(FILE *out, struct ls_http_server *server) {
@@ -260,20 +259,15 @@ ls_status ls_http_server_new(const struct ls_runtime *runtime, struct ls_http_se
     *made = (struct ls_http_server){.runtime = runtime, .fd = -1, .wake = -1, .text = "joins the others"};
     name_task(made);
     ls_status status = ls_monitor_init(&made->monitor);
-    if (status) {
-        ls_free(made);
-        return status;
-    }
-    status = start_http(made);
+    if (!status) status = start_http(made);
     return LS_HAND_OVER(status, server, made, ls_http_server_free(made));
 }
 
 void ls_http_server_say(struct ls_http_server *server, bool ready, const char *text) {
     if (!server) return;
-    ls_monitor_lock(&server->monitor);
+    LS_HOLD(&server->monitor);
     server->ready = ready;
     (void)snprintf(server->text, sizeof(server->text), "%s", text);
-    ls_monitor_unlock(&server->monitor);
 }
 
 void ls_http_server_tell_wait(void *context, const char *missing) {

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "collective/algorithm.h"
 
 ls_status ls_negotiation_init(struct ls_negotiation *negotiation, int size) {
@@ -141,14 +141,10 @@ void ls_negotiation_remove(struct ls_negotiation *negotiation, struct ls_negotia
 /* "ranks 0, 2", of whom begun is value; "..." where there are more than fit. */
 static void list_ranks(const struct ls_negotiation *negotiation, const struct ls_negotiated *call, bool value,
                        char *text, size_t size) {
-    int found = 0;
-    size_t used = 0;
     text[0] = 0;
-    for (int rank = 0; rank < negotiation->size && used + 16 < size; rank++) {
-        if (value ? !call->begun[rank] : call->begun[rank] || negotiation->joined[rank]) continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%d", found++ ? ", " : "", rank);
-    }
-    if (used + 16 >= size) (void)snprintf(text + used, size - used, ", ...");
+    for (int rank = 0; rank < negotiation->size; rank++)
+        if (value ? call->begun[rank] : !call->begun[rank] && !negotiation->joined[rank])
+            ls_text_list(text, size, rank);
 }
 
 void ls_negotiation_describe(const struct ls_negotiation *negotiation, const struct ls_negotiated *call, char *text,

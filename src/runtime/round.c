@@ -28,10 +28,8 @@ static void free_telling(struct telling *telling) {
 }
 
 bool ls_round_is_due(struct ls_async *async) {
-    ls_monitor_lock(&async->monitor);
-    bool due = !TAILQ_EMPTY(&async->begun);
-    ls_monitor_unlock(&async->monitor);
-    return due;
+    LS_HOLD(&async->monitor);
+    return !TAILQ_EMPTY(&async->begun);
 }
 
 static void take_untold(struct ls_async *async, struct telling *telling) {
@@ -45,13 +43,13 @@ static void take_untold(struct ls_async *async, struct telling *telling) {
 
 static ls_status collect_own(struct telling *telling) {
     struct ls_async *async = telling->async;
-    ls_monitor_lock(&async->monitor);
-    telling->count = async->untold_parts < LS_ROUND_MOST ? async->untold_parts : LS_ROUND_MOST;
+    LS_HOLD(&async->monitor);
+    telling->count = ls_smaller_size(async->untold_parts, LS_ROUND_MOST);
     telling->joined = async->joined;
     telling->own = ls_alloc_array(telling->count + 1, LS_FRAME_SIZE);
-    if (telling->own) take_untold(async, telling);
-    ls_monitor_unlock(&async->monitor);
-    return telling->own ? LS_OK : ls_fail_memory("a round", telling->count * LS_FRAME_SIZE);
+    if (!telling->own) return ls_fail_memory("a round", telling->count * LS_FRAME_SIZE);
+    take_untold(async, telling);
+    return LS_OK;
 }
 
 static ls_status gather_records(struct telling *telling) {

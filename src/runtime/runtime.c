@@ -427,26 +427,24 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     return status;
 }
 
-static ls_status read_values(const struct ls_bytes *received, int count, int64_t *values) {
-    for (int i = 0; i < count; i++) {
-        if (received[i].size != sizeof(int64_t))
-            return ls_fail(LS_INTERNAL, "rank %d sent %zu bytes where a number of 8 was expected", i, received[i].size);
-        memcpy(&values[i], received[i].data, sizeof(int64_t));
+ls_status ls_runtime_exchange_rows(struct ls_runtime *runtime, const char *name, struct ls_bytes own, void *rows) {
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)runtime->size, "an exchange");
+    ls_status status = ls_cluster_exchange(runtime->cluster, name, own, runtime->settings.collective_timeout, received);
+    if (status) return status;
+    for (int i = 0; i < runtime->size; i++) {
+        if (!status && received[i].size != own.size)
+            status = ls_fail(LS_INTERNAL, "rank %d sent %zu bytes where a row of %zu was expected", i, received[i].size,
+                             own.size);
+        if (!status) memcpy((char *)rows + (size_t)i * own.size, received[i].data, own.size);
+        ls_free(received[i].data);
     }
-    return LS_OK;
+    return status;
 }
 
 ls_status ls_runtime_exchange(struct ls_runtime *runtime, const char *name, int64_t value, int64_t *values) {
     values[0] = value;
     if (!runtime->cluster) return LS_OK;
-    size_t count = (size_t)runtime->size;
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, count, "an exchange");
-    ls_status status = ls_cluster_exchange(runtime->cluster, name, (struct ls_bytes){&value, sizeof(value)},
-                                           runtime->settings.collective_timeout, received);
-    if (status) return status;
-    status = read_values(received, runtime->size, values);
-    for (size_t i = 0; i < count; i++) ls_free(received[i].data);
-    return status;
+    return ls_runtime_exchange_rows(runtime, name, (struct ls_bytes){&value, sizeof(value)}, values);
 }
 
 ls_status ls_runtime_draw(struct ls_runtime *runtime, const char *name, uint64_t *number) {

@@ -130,6 +130,8 @@ bool ls_runtime_is_scaled(const struct ls_runtime *runtime);
 /* Leaves the cluster and frees the runtime. It leaves in order with LS_OK, or with LS_CANCELLED when all have stopped.
  * Otherwise it tells the cause. Returns status or the error of leaving. */
 ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status);
+/* Exchanges a row of own.size bytes a worker into rows, [size] of them. In a cluster. */
+ls_status ls_runtime_exchange_rows(struct ls_runtime *runtime, const char *name, struct ls_bytes own, void *rows);
 /* Exchanges one int64 a worker into values[size]. A worker alone gets its own. */
 ls_status ls_runtime_exchange(struct ls_runtime *runtime, const char *name, int64_t value, int64_t *values);
 /* Collective: a random number of rank 0's, the same on all workers. */

@@ -7,6 +7,7 @@
 #include "base/need.h"
 #include "base/new.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "resolver/resolver.h"
 #include "runtime/runtime.h"
 #include "runtime/serving.h"
@@ -44,15 +45,11 @@ static ls_status write_config(const ls_cluster_spec *spec, const char *job, int 
                     job, index);
     if (!status) status = ls_cluster_spec_json(spec, &cluster);
     if (status) return status;
-    size_t size = strlen(cluster) + 96;
-    char *text = ls_alloc(size);
-    if (text)
-        (void)snprintf(text, size, "{\"cluster\": %s, \"task\": {\"type\": \"ps\", \"index\": %d}}", cluster, index);
-    else
-        status = ls_fail_memory("a TF_CONFIG", size);
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, strlen(cluster));
+    if (out) (void)fprintf(out, "{\"cluster\": %s, \"task\": {\"type\": \"ps\", \"index\": %d}}", cluster, index);
     ls_memory_free(cluster);
-    if (!status) *config = text;
-    return status;
+    return ls_text_close(&text, LS_OK, "a TF_CONFIG", config);
 }
 
 /* Before a runtime would join the cluster as a worker. */
@@ -69,12 +66,10 @@ static ls_status check_task(const char *config) {
 
 static ls_status note_target(struct ls_server *server) {
     const struct ls_cluster_view *view = server->runtime->config;
-    const char *address = ls_cluster_view_task(view, view->type, view->index)->address;
-    size_t size = strlen(address) + sizeof("grpc://");
-    server->target = ls_alloc(size);
-    if (!server->target) return ls_fail_memory("a target", size);
-    (void)snprintf(server->target, size, "grpc://%s", address);
-    return LS_OK;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 1);
+    if (out) (void)fprintf(out, "grpc://%s", ls_cluster_view_task(view, view->type, view->index)->address);
+    return ls_text_close(&text, LS_OK, "a target", &server->target);
 }
 
 static ls_status start_server(struct ls_server *server, const ls_strategy_options *options) {

@@ -32,13 +32,12 @@ static void send_line(const struct ls_service_notify *notify, const char *text) 
 
 static void *watch_service(void *argument) {
     struct ls_service_notify *notify = argument;
-    ls_monitor_lock(&notify->monitor);
+    LS_HOLD(&notify->monitor);
     while (!notify->stopping) {
         send_line(notify, "WATCHDOG=1");
         int64_t until = ls_now() + notify->interval;
         while (!notify->stopping && ls_monitor_wait(&notify->monitor, until)) continue;
     }
-    ls_monitor_unlock(&notify->monitor);
     return NULL;
 }
 

@@ -99,10 +99,8 @@ ls_status ls_serving_assist(struct ls_runtime *runtime) {
 }
 
 static ls_status fail_stopped(struct ls_serving *server) {
-    ls_monitor_lock(&server->monitor);
-    ls_status status = ls_fail(LS_CANCELLED, "%s", server->why);
-    ls_monitor_unlock(&server->monitor);
-    return status;
+    LS_HOLD(&server->monitor);
+    return ls_fail(LS_CANCELLED, "%s", server->why);
 }
 
 static ls_status watch_workers(void *context) {
@@ -192,10 +190,9 @@ static void *serve_workers(void *argument) {
     ls_kept_error_set(&server->result, status);
     leave_workers(server, status);
     ls_group_free(ls_steal(server->group));
-    ls_monitor_lock(&server->monitor);
+    LS_HOLD(&server->monitor);
     server->ended = true;
     ls_monitor_broadcast(&server->monitor);
-    ls_monitor_unlock(&server->monitor);
     return NULL;
 }
 
@@ -209,11 +206,7 @@ static ls_status make_serving(struct ls_runtime *runtime, struct ls_cluster *clu
     LS_NEW(struct ls_serving, made, "a parameter server");
     *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
     ls_status status = ls_monitor_init(&made->monitor);
-    if (status) {
-        ls_free(made);
-        return status;
-    }
-    status = ls_keeper_new(&runtime->log, &made->keeper);
+    if (!status) status = ls_keeper_new(&runtime->log, &made->keeper);
     if (!status) {
         ls_keeper_set_files(made->keeper, runtime->settings.record, runtime->settings.replay);
         ls_keeper_limit(made->keeper, ls_memory_limit_find(runtime->settings.memory_limit, ""));
@@ -229,9 +222,8 @@ ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluste
 }
 
 ls_status ls_serving_wait(struct ls_serving *server) {
-    ls_monitor_lock(&server->monitor);
+    LS_HOLD(&server->monitor);
     while (!server->ended) (void)ls_monitor_wait(&server->monitor, LS_NEVER);
-    ls_monitor_unlock(&server->monitor);
     return ls_kept_error_raise(&server->result);
 }
 

@@ -74,7 +74,7 @@ static int64_t pause_request(int64_t waiting) {
  * generation forms. */
 static void *watch_requests(void *argument) {
     struct ls_user_request *user_request = argument;
-    ls_monitor_lock(&user_request->monitor);
+    LS_HOLD(&user_request->monitor);
     struct ls_serving *server = user_request->server;
     while (!user_request->ending) {
         int64_t waiting = server ? 0 : waiting_since(&user_request->runtime->activity);
@@ -83,7 +83,6 @@ static void *watch_requests(void *argument) {
         if (is_overdue(user_request, waiting)) give_up_waits(user_request->runtime);
         (void)ls_monitor_wait(&user_request->monitor, ls_now() + pause_request(waiting));
     }
-    ls_monitor_unlock(&user_request->monitor);
     return NULL;
 }
 
@@ -101,12 +100,8 @@ ls_status ls_user_request_new(struct ls_runtime *runtime, ls_request_fn *request
     made->runtime = runtime;
     made->asked = (struct asked){request, context};
     ls_status status = ls_monitor_init(&made->monitor);
-    if (status) {
-        ls_free(made);
-        return status;
-    }
-    if (runtime->cluster || runtime->server) ask_user(made); /* from now on others are to be told */
-    status = start_watching(made);
+    if (!status && (runtime->cluster || runtime->server)) ask_user(made); /* from now on others are to be told */
+    if (!status) status = start_watching(made);
     return LS_HAND_OVER(status, user_request, made, ls_user_request_free(made));
 }
 
@@ -122,58 +117,51 @@ void ls_user_request_free(struct ls_user_request *user_request) {
 }
 
 ls_status ls_user_request_begin(struct ls_user_request *user_request, ls_request_fn *request, void *context) {
-    ls_monitor_lock(&user_request->monitor);
+    LS_HOLD(&user_request->monitor);
     user_request->outer = user_request->asked;
     if (request) user_request->asked = (struct asked){request, context};
     user_request->fitting = true;
-    ls_status status = start_watching(user_request);
-    ls_monitor_unlock(&user_request->monitor);
-    return status;
+    return start_watching(user_request);
 }
 
 /* A fit's request ends with the fit. The strategy's own request asks again. */
 void ls_user_request_end(struct ls_user_request *user_request) {
-    ls_monitor_lock(&user_request->monitor);
+    LS_HOLD(&user_request->monitor);
     user_request->asked = user_request->outer;
     user_request->heard = LS_GO_ON;
     user_request->stop_since = 0;
     user_request->fitting = false;
-    ls_monitor_unlock(&user_request->monitor);
 }
 
 ls_request ls_user_request_take(struct ls_user_request *user_request) {
-    ls_monitor_lock(&user_request->monitor);
+    LS_HOLD(&user_request->monitor);
     ask_user(user_request);
     ls_request heard = user_request->heard;
     if (heard != LS_STOP) user_request->heard = LS_GO_ON;
-    ls_monitor_unlock(&user_request->monitor);
     return heard;
 }
 
 void ls_user_request_agree(struct ls_user_request *user_request, bool agreed) {
-    ls_monitor_lock(&user_request->monitor);
+    LS_HOLD(&user_request->monitor);
     user_request->agreed = agreed;
     if (!user_request->stop_since) user_request->stop_since = ls_now();
-    ls_monitor_unlock(&user_request->monitor);
 }
 
 ls_status ls_user_request_end_loss(struct ls_user_request *user_request, ls_status status) {
     if (status != LS_UNAVAILABLE) return status;
-    ls_monitor_lock(&user_request->monitor);
+    LS_HOLD(&user_request->monitor);
     ask_user(user_request);
-    bool stop = user_request->stop_since;
-    if (stop) give_up_waits(user_request->runtime);
-    ls_monitor_unlock(&user_request->monitor);
-    return stop ? LS_CANCELLED : status;
+    if (!user_request->stop_since) return status;
+    give_up_waits(user_request->runtime);
+    return LS_CANCELLED;
 }
 
 ls_status ls_user_request_check(struct ls_user_request *user_request) {
     if (user_request->runtime->server) return LS_OK; /* its thread ends, and who waits for that hears it */
     if (ls_abort_raised(user_request->runtime->abort)) return ls_abort_status(user_request->runtime->abort);
-    ls_monitor_lock(&user_request->monitor);
+    LS_HOLD(&user_request->monitor);
     if (!user_request->fitting) ask_user(user_request);
-    bool stop = user_request->stop_since && !user_request->fitting;
-    if (stop) give_up_waits(user_request->runtime);
-    ls_monitor_unlock(&user_request->monitor);
-    return stop ? ls_abort_status(user_request->runtime->abort) : LS_OK;
+    if (!user_request->stop_since || user_request->fitting) return LS_OK;
+    give_up_waits(user_request->runtime);
+    return ls_abort_status(user_request->runtime->abort);
 }

@@ -5,8 +5,9 @@
 
 #include "base/status.h"
 #include "far/far.h"
-#include "harness.h"
+#include "gradients/adder.h"
 #include "gradients/nccl.h"
+#include "harness.h"
 #include "strategy/strategy.h"
 
 /* The plugin's own: memory that was given back while a group could still use it. */
@@ -37,7 +38,8 @@ TEST(ops_end_first) {
     ck_assert_ptr_nonnull(nccl);
     assert_ok(device->ops->allocate(device, sizeof(one), &memory));
     assert_ok(device->ops->copy_in(device, memory, &one, sizeof(one)));
-    for (int i = 0; i < 2; i++) assert_ok(ls_nccl_give(nccl, i, 0));
+    const struct ls_adder adder = {.by = nccl};
+    for (int i = 0; i < 2; i++) assert_ok(ls_nccl_adds.give(&adder, i, 0));
     (void)ls_fail(LS_UNKNOWN, "why the step is given up");
     ls_nccl_abort(nccl);
     ck_assert_str_eq(ls_error(), "why the step is given up");

@@ -1,10 +1,9 @@
-/* The abort flag: a status and a message under a mutex, an atomic for the quick test and an eventfd for poll(). Once
+/* The abort flag: a status and a message under a monitor, an atomic for the quick test and an eventfd for poll(). Once
  * raised it stays so, and the message is the same, until it is reset. Any thread may raise and read it. The counterpart
  * of TensorFlow's CollectiveExecutor::StartAbort. */
 #include "collective/link/abort.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,10 +12,11 @@
 #include <unistd.h>
 
 #include "base/kept_error.h"
+#include "base/monitor.h"
 #include "base/new.h"
 
 struct ls_abort {
-    pthread_mutex_t mutex; /* guards error until raised */
+    struct ls_monitor monitor; /* guards error until raised */
     struct ls_kept_error error;
     atomic_bool raised;
     atomic_uint_fast64_t begun, most; /* collectives: of this process, of the first that has left */
@@ -28,42 +28,35 @@ ls_status ls_abort_new(struct ls_abort **abort) {
     LS_NEW(struct ls_abort, made, "an abort flag");
     atomic_init(&made->left, -1);
     made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = made->fd < 0 ? errno : pthread_mutex_init(&made->mutex, NULL);
-    if (!error) {
-        *abort = made;
-        return LS_OK;
-    }
-    if (made->fd >= 0) (void)close(made->fd);
-    ls_free(made);
-    return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an abort flag: %s", strerror(error));
+    ls_status status = ls_monitor_init(&made->monitor);
+    if (!status && made->fd < 0)
+        status = ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an abort flag: %s", strerror(errno));
+    return LS_HAND_OVER(status, abort, made, ls_abort_free(made));
 }
 
 void ls_abort_free(struct ls_abort *abort) {
     if (!abort) return;
-    (void)pthread_mutex_destroy(&abort->mutex);
-    (void)close(abort->fd);
+    ls_monitor_destroy(&abort->monitor);
+    if (abort->fd >= 0) (void)close(abort->fd);
     ls_free(abort);
 }
 
 void ls_abort_raise(struct ls_abort *abort, ls_status status, const char *message) {
-    (void)pthread_mutex_lock(&abort->mutex);
-    if (!atomic_load(&abort->raised)) {
-        abort->error.status = status ? status : LS_UNKNOWN;
-        (void)snprintf(abort->error.message, sizeof(abort->error.message), "%s", message);
-        atomic_store(&abort->raised, true);
-        (void)eventfd_write(abort->fd, 1);
-    }
-    (void)pthread_mutex_unlock(&abort->mutex);
+    LS_HOLD(&abort->monitor);
+    if (atomic_load(&abort->raised)) return;
+    abort->error.status = status ? status : LS_UNKNOWN;
+    (void)snprintf(abort->error.message, sizeof(abort->error.message), "%s", message);
+    atomic_store(&abort->raised, true);
+    (void)eventfd_write(abort->fd, 1);
 }
 
 void ls_abort_reset(struct ls_abort *abort) {
     eventfd_t events;
-    (void)pthread_mutex_lock(&abort->mutex);
+    LS_HOLD(&abort->monitor);
     atomic_store(&abort->raised, false);
     atomic_store(&abort->left, -1);
     atomic_store(&abort->begun, 0);
     (void)eventfd_read(abort->fd, &events);
-    (void)pthread_mutex_unlock(&abort->mutex);
 }
 
 bool ls_abort_raised(const struct ls_abort *abort) {
@@ -71,10 +64,8 @@ bool ls_abort_raised(const struct ls_abort *abort) {
 }
 
 bool ls_abort_is_cancelled(struct ls_abort *abort) {
-    (void)pthread_mutex_lock(&abort->mutex);
-    bool cancelled = ls_abort_raised(abort) && abort->error.status == LS_CANCELLED;
-    (void)pthread_mutex_unlock(&abort->mutex);
-    return cancelled;
+    LS_HOLD(&abort->monitor);
+    return ls_abort_raised(abort) && abort->error.status == LS_CANCELLED;
 }
 
 void ls_abort_count(struct ls_abort *abort, uint64_t begun) {
@@ -86,12 +77,10 @@ uint64_t ls_abort_counted(const struct ls_abort *abort) {
 }
 
 void ls_abort_limit(struct ls_abort *abort, int rank, uint64_t calls) {
-    (void)pthread_mutex_lock(&abort->mutex);
-    if (atomic_load(&abort->left) < 0 || calls < atomic_load(&abort->most)) {
-        atomic_store(&abort->most, calls);
-        atomic_store(&abort->left, rank);
-    }
-    (void)pthread_mutex_unlock(&abort->mutex);
+    LS_HOLD(&abort->monitor);
+    if (atomic_load(&abort->left) >= 0 && calls >= atomic_load(&abort->most)) return;
+    atomic_store(&abort->most, calls);
+    atomic_store(&abort->left, rank);
 }
 
 int ls_abort_left_before(const struct ls_abort *abort, uint64_t sequence) {
@@ -104,8 +93,6 @@ int ls_abort_fd(const struct ls_abort *abort) {
 }
 
 ls_status ls_abort_status(struct ls_abort *abort) {
-    (void)pthread_mutex_lock(&abort->mutex);
-    ls_status status = ls_fail(abort->error.status, "%s", abort->error.message);
-    (void)pthread_mutex_unlock(&abort->mutex);
-    return status;
+    LS_HOLD(&abort->monitor);
+    return ls_kept_error_raise(&abort->error);
 }

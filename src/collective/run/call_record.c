@@ -17,9 +17,8 @@ static struct ls_frame *slot_of(struct ls_call_record *record, uint64_t sequence
 }
 
 void ls_call_record_note(struct ls_call_record *record, const struct ls_frame *frame) {
-    ls_monitor_lock(&record->monitor);
+    LS_HOLD(&record->monitor);
     *slot_of(record, frame->sequence) = *frame;
-    ls_monitor_unlock(&record->monitor);
 }
 
 /* The frame that the other rank would send in the own call. The fields that may be unlike on two ranks are its. The
