@@ -1,10 +1,9 @@
 /* The table of all-reduces. One over links is a schedule and a row here; any other brings run and offers of its own. */
 #include "collective/algorithm.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "base/text.h"
 #include "collective/call.h"
 #include "collective/hierarchical.h"
 #include "collective/schedule/schedules.h"
@@ -96,27 +95,14 @@ enum ls_algorithm ls_algorithm_find(const char *name) {
     return (enum ls_algorithm)found;
 }
 
-/* "2, 1, 1" of how many leaves each worker holds; "..." where there are more than fit. */
-static void write_layout(const struct ls_reduction *reduction, char *text, size_t size) {
-    size_t used = 0;
-    for (int i = 0; i < reduction->size; i++) {
-        if (used + 24 > size) {
-            (void)snprintf(text + used, size - used, ", ...");
-            return;
-        }
-        used += (size_t)snprintf(text + used, size - used, "%s%d", i ? ", " : "",
-                                 reduction->first[i + 1] - reduction->first[i]);
-    }
-}
-
 ls_status ls_algorithm_refuse(enum ls_algorithm algorithm, const char *name, const struct ls_reduction *reduction) {
-    char layout[128];
+    char layout[128] = ""; /* how many leaves each worker holds */
     if (reduction->compression && !table[algorithm].compresses)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "all_reduce '%s': algorithm %s cannot compress; set LOCKSTEP_ALGORITHM to auto, exchange or "
                        "direct, or leave the compression out",
                        name, table[algorithm].name);
-    write_layout(reduction, layout, sizeof(layout));
+    for (int i = 0; i < reduction->size; i++) ls_text_list(layout, sizeof(layout), ls_reduction_leaves(reduction, i));
     return ls_fail(
         LS_INVALID_ARGUMENT,
         "all_reduce '%s': algorithm %s is for %s; here are %d workers on %d hosts that hold %s replicas: set "
@@ -126,8 +112,7 @@ ls_status ls_algorithm_refuse(enum ls_algorithm algorithm, const char *name, con
 
 void ls_algorithm_schedule(enum ls_algorithm algorithm, struct ls_schedule *schedule,
                            const struct ls_reduction *reduction) {
-    const int *first = reduction->first;
-    int local = first[reduction->rank + 1] - first[reduction->rank];
-    ls_schedule_reset(schedule, table[algorithm].in_tree_order ? first[reduction->size] : local);
+    ls_schedule_reset(schedule, table[algorithm].in_tree_order ? reduction->first[reduction->size]
+                                                               : ls_reduction_leaves(reduction, reduction->rank));
     table[algorithm].schedule(schedule, reduction);
 }

@@ -38,17 +38,13 @@ static ls_status check_arrays(const struct ls_all_reduce *call, int local) {
     return LS_OK;
 }
 
-static ls_status check_compression(const struct ls_all_reduce *call) {
+static ls_status check_rounding(const struct ls_all_reduce *call) {
     ls_status status = ls_option_names_check_compression(call->compression);
     if (!status && call->compression && (call->dtype != LS_FLOAT32 || (call->op != LS_SUM && call->op != LS_MEAN)))
         status = ls_fail(LS_INVALID_ARGUMENT, "compression %s is for sum and mean of float32, not for %s of %s",
                          ls_option_names_compression(call->compression), ls_option_names_reduce_op(call->op),
                          ls_dtype_name(call->dtype));
-    return status ? ls_fail_context(status, "all_reduce '%s'", call->name) : LS_OK;
-}
-
-static ls_status check_scales(const struct ls_all_reduce *call) {
-    ls_status status = ls_scale_check("prescale", call->prescale, call->dtype);
+    if (!status) status = ls_scale_check("prescale", call->prescale, call->dtype);
     if (!status) status = ls_scale_check("postscale", call->postscale, call->dtype);
     return status ? ls_fail_context(status, "all_reduce '%s'", call->name) : LS_OK;
 }
@@ -59,8 +55,7 @@ ls_status ls_group_all_reduce_check(const struct ls_all_reduce *call) {
         status = ls_adasum_check(call->name, call->dtype);
     else if (!status)
         status = ls_call_check_op(call->name, call->op, call->dtype);
-    if (!status) status = check_compression(call);
-    if (!status) status = check_scales(call);
+    if (!status) status = check_rounding(call);
     return status ? status : ls_call_check_communication(call->name, call->communication);
 }
 

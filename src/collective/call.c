@@ -6,7 +6,7 @@
 
 #include "base/shape.h"
 #include "base/options.h"
-#include "base/status.h"
+#include "base/text.h"
 #include "collective/group_private.h"
 #include "collective/run/failure_frame.h"
 #include "collective/run/wait.h"
@@ -156,12 +156,7 @@ static void tell_host(const struct ls_group *group, ls_status status) {
 /* The ranks that an error of a set names are the set's own. */
 static ls_status name_set(const struct ls_executor *executor, ls_status status) {
     char ranks[128] = "";
-    for (int i = 0; i < executor->size; i++) {
-        size_t used = strlen(ranks);
-        if (used > sizeof(ranks) - 20) break;
-        (void)snprintf(ranks + used, sizeof(ranks) - used, "%s%d", i ? ", " : "", executor->members[i]);
-        if (strlen(ranks) > sizeof(ranks) - 20) (void)snprintf(ranks + used, sizeof(ranks) - used, ", ...");
-    }
+    for (int i = 0; i < executor->size; i++) ls_text_list(ranks, sizeof(ranks), executor->members[i]);
     return ls_fail_context(status, "process set of ranks %s", ranks);
 }
 

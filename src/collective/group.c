@@ -85,13 +85,8 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
                                        .source = config->mail,
                                        .limit = config->mail_limit};
     status = ls_mailbox_new(&mailbox, &made->mailbox);
-    if (status) {
-        ls_group_free(made);
-        return status;
-    }
-    made->executor.source = config->source;
-    *group = made;
-    return LS_OK;
+    if (!status) made->executor.source = config->source;
+    return LS_HAND_OVER(status, group, made, ls_group_free(made));
 }
 
 ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist, const struct ls_assist_ops *ops) {
@@ -186,10 +181,6 @@ const char *ls_group_describe(const struct ls_group *group) {
 
 const char *ls_group_transport(const struct ls_group *group) {
     return *group->transport_name ? group->transport_name : ls_group_links(group);
-}
-
-int ls_group_factor(const struct ls_group *group) {
-    return group->factor;
 }
 
 static ls_status find_factor(struct ls_group *group) {

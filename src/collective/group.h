@@ -91,9 +91,6 @@ const char *ls_group_describe(const struct ls_group *group);
 const char *ls_group_transport(const struct ls_group *group);
 /* The links' "tcp"; "none" for one rank. */
 const char *ls_group_links(const struct ls_group *group);
-/* The number of partial results of equal size that a host sends; it is 1 if the host's leaves are an aligned range of
- * the tree. The value is the largest number of maximal subtrees that a host's ranks make up, with one leaf a rank. */
-int ls_group_factor(const struct ls_group *group);
 /* True if all ranks share memory. */
 bool ls_group_is_one_host(const struct ls_group *group);
 /* The number of rank's host: ranks of one share memory. */

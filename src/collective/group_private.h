@@ -16,12 +16,14 @@ struct ls_group {
     size_t fusion_size;
     unsigned char *roles;                     /* [size], of the call in progress */
     char description[96], transport_name[32]; /* empty: as the links */
-    int factor;                               /* 1 or more once connected */
-    bool told;                                /* the other ranks know the cause of this rank's failure */
-    struct ls_group *assist;                  /* owned: the same workers with parameter servers; NULL: there are none */
-    const struct ls_assist_ops *assisting;    /* of assist */
-    int *leaves_told;                         /* [size + 1] of a group with servers: the leaves that they know */
-    struct ls_mailbox *mailbox;               /* of its messages between two ranks */
-    struct ls_shared *shared;             /* the memory shared with this host's other ranks; NULL if there are none */
-    const struct ls_tuner_choice *choice; /* NULL if the default rule holds */
+    /* The largest number of maximal subtrees that a host's ranks make up, with one leaf a rank: so many partial results
+     * of equal size a host sends. 1 if the leaves are an aligned range of the tree, 0 before the group is connected. */
+    int factor;
+    bool told;                             /* the other ranks know the cause of this rank's failure */
+    struct ls_group *assist;               /* owned: the same workers with parameter servers; NULL: there are none */
+    const struct ls_assist_ops *assisting; /* of assist */
+    int *leaves_told;                      /* [size + 1] of a group with servers: the leaves that they know */
+    struct ls_mailbox *mailbox;            /* of its messages between two ranks */
+    struct ls_shared *shared;              /* the memory shared with this host's other ranks; NULL if there are none */
+    const struct ls_tuner_choice *choice;  /* NULL if the default rule holds */
 };

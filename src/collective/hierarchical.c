@@ -235,8 +235,8 @@ ls_status ls_hierarchical(struct ls_group *group, const struct ls_call *call, co
                             .shared = group->shared,
                             .call = *call,
                             .reduction = *reduction,
-                            .bytes = ls_leaf_bytes(reduction),
-                            .local = ls_leaves_of(reduction, reduction->rank)};
+                            .bytes = ls_reduction_bytes(reduction),
+                            .local = ls_reduction_leaves(reduction, reduction->rank)};
     two.reduction.hosts = &group->hosts;
     ls_schedule_reset(&group->schedule, reduction->first[reduction->size]);
     if (two.shared) return reduce_in_host(&two);

@@ -20,9 +20,8 @@ static void check_frame(const struct ls_frame *frame, const uint8_t *bytes) {
     struct ls_frame other = *frame;
     other.sequence++;
     require(ls_frame_compare(&other, frame, 0, 1, NULL) == LS_INVALID_ARGUMENT && strstr(ls_error(), " differs: "));
-    char text[32];
-    ls_frame_describe(frame, text, sizeof(text));
-    require(strlen(text) < sizeof(text));
+    const struct ls_frame_text call = ls_frame_describe(frame);
+    require(strlen(call.text) < sizeof(call.text));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -139,7 +139,7 @@ static ls_status move_until_done(struct mail *mail) {
         if (status || is_complete(mail)) return status;
         status = find_verdict(mail);
         if (status || gives_way(mail)) return status;
-        ls_pump_wait(&mail->pump, moved, mail->deadline < mail->next_report ? mail->deadline : mail->next_report);
+        ls_pump_wait(&mail->pump, moved, ls_deadline_earlier(mail->deadline, mail->next_report));
     }
 }
 

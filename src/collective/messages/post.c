@@ -5,8 +5,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "collective/call.h"
 #include "collective/messages/pump.h"
 
@@ -24,8 +23,7 @@ struct ls_post {
 };
 
 ls_status ls_post_new(struct ls_group *group, const char *name, struct ls_post **post) {
-    struct ls_post *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("letters", sizeof(*made));
+    LS_NEW(struct ls_post, made, "letters");
     *made = (struct ls_post){.pump = ls_pump_of(group), .mailbox = group->mailbox, .lost = -1};
     (void)snprintf(made->name, sizeof(made->name), "%s", name);
     *post = made;
@@ -148,7 +146,7 @@ ls_status ls_post_await(struct ls_post *post, const char *what, struct ls_letter
     int64_t started = ls_now(), deadline = ls_deadline_after(started, executor->timeout);
     int64_t report = ls_deadline_after(started, executor->report_interval);
     for (bool found = false;;) {
-        ls_status status = ls_post_next(post, report < deadline ? report : deadline, letter, &found);
+        ls_status status = ls_post_next(post, ls_deadline_earlier(report, deadline), letter, &found);
         if (status || found) return status;
         if (ls_now() >= deadline)
             return ls_call_finish(post->pump.group, ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s for %s, the limit",

@@ -25,21 +25,14 @@ const char *ls_frame_collective_name(int kind) {
     return kind >= LS_KIND_ALL_REDUCE && kind <= LS_KIND_PULL ? names[kind - 1] : "unknown";
 }
 
-static const char *communication_name(int communication) {
-    return ls_option_names_communication((ls_communication)communication);
-}
-
-static const char *op_name(int op) {
-    return ls_option_names_reduce_op((ls_reduce_op)op);
-}
-
-static const char *compression_name(int compression) {
-    return ls_option_names_compression((ls_compression)compression);
-}
-
-static const char *dtype_name(int dtype) {
-    return ls_dtype_name((ls_dtype)dtype);
-}
+#define NAMER(name, type, name_of)                                                                                     \
+    static const char *name(int value) {                                                                               \
+        return name_of((type)value);                                                                                   \
+    }
+NAMER(communication_name, ls_communication, ls_option_names_communication)
+NAMER(op_name, ls_reduce_op, ls_option_names_reduce_op)
+NAMER(compression_name, ls_compression, ls_option_names_compression)
+NAMER(dtype_name, ls_dtype, ls_dtype_name)
 
 /* The place of each field in the struct and on the wire (a double as its bits), in the order in which differences are
  * reported. */
@@ -206,23 +199,24 @@ static void field_text(const struct ls_frame *frame, const struct field *field, 
 
 ls_status ls_frame_compare(const struct ls_frame *expected, const struct ls_frame *got, int own, int peer,
                            ls_frame_name_fn *algorithm_name) {
-    char call[LS_FRAME_NAME + 64], ours[LS_FRAME_NAME + 2], theirs[LS_FRAME_NAME + 2];
+    char ours[LS_FRAME_NAME + 2], theirs[LS_FRAME_NAME + 2];
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         if (field_value(expected, &fields[i]) == field_value(got, &fields[i])) continue;
-        ls_frame_describe(expected, call, sizeof(call));
         field_text(expected, &fields[i], algorithm_name, ours);
         field_text(got, &fields[i], algorithm_name, theirs);
         return ls_fail(LS_INVALID_ARGUMENT,
                        "%s: %s differs: %s on rank %d, %s on rank %d; every rank must make the same calls in the same "
                        "order",
-                       call, fields[i].label, ours, own, theirs, peer);
+                       ls_frame_describe(expected).text, fields[i].label, ours, own, theirs, peer);
     }
     return LS_OK;
 }
 
-void ls_frame_describe(const struct ls_frame *frame, char *text, size_t size) {
-    (void)snprintf(text, size, "%s '%s' (sequence %llu)", ls_frame_collective_name(frame->kind), frame->name,
-                   (unsigned long long)frame->sequence);
+struct ls_frame_text ls_frame_describe(const struct ls_frame *frame) {
+    struct ls_frame_text call;
+    (void)snprintf(call.text, sizeof(call.text), "%s '%s' (sequence %llu)", ls_frame_collective_name(frame->kind),
+                   frame->name, (unsigned long long)frame->sequence);
+    return call;
 }
 
 uint64_t ls_frame_digest(uint64_t digest, uint64_t value) {

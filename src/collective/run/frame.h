@@ -46,8 +46,10 @@ typedef const char *ls_frame_name_fn(int value);
  * collective, the field, both values and both ranks. algorithm_name gives the names of algorithms. */
 ls_status ls_frame_compare(const struct ls_frame *expected, const struct ls_frame *got, int own, int peer,
                            ls_frame_name_fn *algorithm_name);
-/* "all_reduce 'name' (sequence 7)" */
-void ls_frame_describe(const struct ls_frame *frame, char *text, size_t size);
+struct ls_frame_text {
+    char text[LS_FRAME_NAME + 64]; /* "all_reduce 'name' (sequence 7)" */
+};
+struct ls_frame_text ls_frame_describe(const struct ls_frame *frame);
 /* "all_reduce" of an enum ls_collective_kind; "unknown" for any other value. */
 const char *ls_frame_collective_name(int kind);
 /* Continues a digest as FNV-1a does, but by whole values; start with 0. */

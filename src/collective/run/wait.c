@@ -91,27 +91,24 @@ static void whom(const struct ls_executor *executor, char *text, size_t size) {
 /* ---- giving up ---- */
 
 static ls_status lost_link(struct ls_executor *executor) {
-    char call[LS_FRAME_NAME + 64];
-    ls_frame_describe(&executor->call->frame, call, sizeof(call));
     const struct ls_executor_peer *peer = &executor->peers[executor->lost];
     int error = peer->read_error ? peer->read_error : peer->write_error;
     atomic_store(&executor->severed, true);
-    return ls_fail(LS_UNAVAILABLE, "%s: lost the connection to rank %d: %s", call, executor->lost, strerror(error));
+    return ls_fail(LS_UNAVAILABLE, "%s: lost the connection to rank %d: %s",
+                   ls_frame_describe(&executor->call->frame).text, executor->lost, strerror(error));
 }
 
 static ls_status too_late(const struct ls_executor *executor) {
-    char call[LS_FRAME_NAME + 64], ranks[640];
-    ls_frame_describe(&executor->call->frame, call, sizeof(call));
+    char ranks[640];
     whom(executor, ranks, sizeof(ranks));
-    return ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s, the limit, for %s", call, executor->timeout, ranks);
+    return ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s, the limit, for %s",
+                   ls_frame_describe(&executor->call->frame).text, executor->timeout, ranks);
 }
 
 static ls_status fail_without(const struct ls_executor *executor, int rank) {
-    char call[LS_FRAME_NAME + 64];
-    ls_frame_describe(&executor->call->frame, call, sizeof(call));
     return ls_fail(LS_FAILED_PRECONDITION,
                    "%s: rank %d has finished, and takes no part in it: its program makes fewer calls than this one's",
-                   call, rank);
+                   ls_frame_describe(&executor->call->frame).text, rank);
 }
 
 /* Of many ranks the first one speaks. When all wait for that one, the first of those who wait for it does. A rank that
@@ -128,11 +125,10 @@ static bool speaks(const struct ls_executor *executor) {
 }
 
 static void report_awaited(struct ls_executor *executor) {
-    char call[LS_FRAME_NAME + 64], ranks[640];
-    ls_frame_describe(&executor->call->frame, call, sizeof(call));
+    char ranks[640];
     whom(executor, ranks, sizeof(ranks));
-    ls_log_shared(executor->log, speaks(executor), LS_LOG_INFO, "waiting for %s in %s for %.1f s", ranks, call,
-                  ls_seconds_since(executor->started));
+    ls_log_shared(executor->log, speaks(executor), LS_LOG_INFO, "waiting for %s in %s for %.1f s", ranks,
+                  ls_frame_describe(&executor->call->frame).text, ls_seconds_since(executor->started));
     executor->next_report = ls_deadline_in(executor->report_interval);
 }
 
@@ -276,12 +272,6 @@ ls_status ls_wait_look(struct ls_executor *executor, int rank, struct ls_frame *
 
 /* ---- sleeping ---- */
 
-static int64_t earliest(const struct ls_executor *executor) {
-    int64_t at = executor->deadline < executor->next_report ? executor->deadline : executor->next_report;
-    if (executor->stall_at < at) at = executor->stall_at;
-    return at < executor->grace ? at : executor->grace;
-}
-
 /* wake_at tells the kernel how many bytes are worth a wake (SO_RCVLOWAT of a socket). Without it a receiver of a large
  * block would wake for every packet. */
 static bool fill_poll(struct pollfd *poll, const struct ls_executor *executor, const struct ls_executor_peer *peer) {
@@ -292,24 +282,20 @@ static bool fill_poll(struct pollfd *poll, const struct ls_executor *executor, c
     return link->ops->poll(link, (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0)), poll);
 }
 
-static void unblock(struct ls_executor_peer *peer) {
-    peer->read_blocked = peer->write_blocked = false;
-}
-
 /* Fills a slot for each heeded peer, and one for the abort flag. Returns until when to wait at most. */
 static int64_t fill_all(const struct ls_executor *executor) {
-    int64_t until = earliest(executor);
+    int64_t until = ls_deadline_earlier(ls_deadline_earlier(executor->deadline, executor->next_report),
+                                        ls_deadline_earlier(executor->stall_at, executor->grace));
     for (int i = 0; i < executor->heeded_count; i++) {
         struct ls_executor_peer *peer = heeded(executor, i);
         struct pollfd *slot = &executor->polls[i];
         *slot = (struct pollfd){.fd = -1};
         if (peer->link && !fill_poll(slot, executor, peer)) {
-            unblock(peer);
+            peer->read_blocked = peer->write_blocked = false;
             until = executor->now;
         }
         if (peer->link || !ls_role_is_linked(peer->role)) continue;
-        int64_t at = executor->source->ops->poll(executor->source, executor->heeded[i], slot);
-        if (at < until) until = at;
+        until = ls_deadline_earlier(until, executor->source->ops->poll(executor->source, executor->heeded[i], slot));
     }
     executor->polls[executor->heeded_count] = (struct pollfd){.fd = ls_abort_fd(executor->abort), .events = POLLIN};
     return until;

@@ -8,6 +8,7 @@
 #include "base/clones.h"
 #include "base/float_bits.h"
 #include "base/half.h"
+#include "collective/schedule/convert.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,11 +18,8 @@ static inline float widen(uint16_t value) {
     return ls_float_bits_value((uint32_t)value << 16);
 }
 
-/* Equal to ls_half_bfloat16_from_float, without a branch. */
 static inline uint16_t bfloat16_of(float value) {
-    uint32_t bits = ls_float_bits_of(value);
-    uint32_t rounded = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16, quiet = bits >> 16 | 0x40U;
-    return (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded);
+    return ls_convert_bfloat16(ls_float_bits_of(value));
 }
 
 #define LOOP(linkage, name, expression)                                                                                \
@@ -50,14 +48,8 @@ __attribute__((target("avx,f16c"))) static void sum_float16_f16c(void *out, cons
     }
     sum_float16(o + i, x + i, y + i, count - i);
 }
-
-static ls_combine_fn *choose_sum_float16(void) {
-    return __builtin_cpu_supports("avx2") ? sum_float16_f16c : sum_float16; /* every AVX2 processor has F16C */
-}
 #else
-static ls_combine_fn *choose_sum_float16(void) {
-    return sum_float16;
-}
+#define sum_float16_f16c sum_float16
 #endif
 
 /* NaN wins; of equals the first is kept. */
@@ -80,7 +72,8 @@ ls_combine_fn *ls_combine16(ls_reduce_op op, ls_dtype dtype) {
     if (op == LS_MIN) return half ? min_float16 : min_bfloat16;
     if (op == LS_MAX) return half ? max_float16 : max_bfloat16;
     if (op == LS_PRODUCT) return half ? product_float16 : product_bfloat16;
-    return half ? choose_sum_float16() : sum_bfloat16;
+    if (!half) return sum_bfloat16;
+    return ls_convert_has_f16c() ? sum_float16_f16c : sum_float16;
 }
 
 void ls_combine16_divide(ls_dtype dtype, void *data, size_t count, int n) {

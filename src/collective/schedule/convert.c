@@ -15,17 +15,11 @@
 
 /* ---- bfloat16 ---- */
 
-/* Equal to ls_half_bfloat16_from_float, without a branch. Adding 0x7FFF and the lowest bit that stays carries into bit
- * 16 exactly when the value rounds up, to even on a tie. The carry may run into the exponent, which is right: the next
- * binade, or infinity. A NaN would become infinity by it, so a NaN keeps its top bits and gets the quiet bit 0x40. */
 LS_CLONES static void narrow_bfloat16(void *to, const void *from, size_t count) {
     uint16_t *out = to;
     const uint32_t *in = from; /* floats as bits */
     LS_VECTORIZE
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = in[i], rounded = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16, quiet = bits >> 16 | 0x40U;
-        out[i] = (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded);
-    }
+    for (size_t i = 0; i < count; i++) out[i] = ls_convert_bfloat16(in[i]);
 }
 
 LS_CLONES static void widen_bfloat16(void *to, const void *from, size_t count) {
@@ -68,16 +62,9 @@ __attribute__((target("avx,f16c"))) static void widen_float16_f16c(void *to, con
         _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(in + i))));
     widen_float16(out + i, in + i, count - i);
 }
-
-static bool has_f16c(void) {
-    return __builtin_cpu_supports("avx2"); /* every AVX2 processor has F16C */
-}
 #else
 #define narrow_float16_f16c narrow_float16
 #define widen_float16_f16c  widen_float16
-static bool has_f16c(void) {
-    return false;
-}
 #endif
 
 /* ---- the whole ---- */
@@ -87,6 +74,6 @@ const struct ls_conversion *ls_convert_find(ls_compression compression) {
     static const struct ls_conversion software = {narrow_float16, widen_float16};
     static const struct ls_conversion f16c = {narrow_float16_f16c, widen_float16_f16c};
     if (compression == LS_COMPRESS_BF16) return &bfloat16;
-    if (compression == LS_COMPRESS_FP16) return has_f16c() ? &f16c : &software;
+    if (compression == LS_COMPRESS_FP16) return ls_convert_has_f16c() ? &f16c : &software;
     return NULL;
 }

@@ -22,23 +22,20 @@
 
 enum { MAX_LEVELS = 31 };
 
-struct span {
-    size_t offset, size; /* bytes */
-};
 struct team {
     int start, levels; /* ranks [start, start + 2^levels) */
 };
 /* A part of the result; it is complete as far as the cursor of action. */
 struct segment {
-    struct span span;
+    struct ls_stripe span;
     int action;
 };
 struct halving {
     struct ls_schedule *schedule;
     const struct ls_reduction *reduction;
-    struct team team, before, after;  /* start is -1 if there is none */
-    int index;                        /* of this rank in its team */
-    struct span kept[MAX_LEVELS + 1]; /* the span held after each level; kept[0] is the whole vector */
+    struct team team, before, after;       /* start is -1 if there is none */
+    int index;                             /* of this rank in its team */
+    struct ls_stripe kept[MAX_LEVELS + 1]; /* the span held after each level; kept[0] is the whole vector */
     /* The sum that the partner of each level sent for kept[level]. slots[0] is the sum that the team after this one
      * handed over, for kept[levels]. NULL if there is none. */
     unsigned char *slots[MAX_LEVELS + 1];
@@ -74,13 +71,13 @@ static bool is_upper(int index, int level) {
 }
 
 /* The lower half is the longer one. */
-static struct span half_of(const struct halving *halving, struct span span, bool upper) {
+static struct ls_stripe half_of(const struct halving *halving, struct ls_stripe span, bool upper) {
     size_t element = halving->reduction->element, lower = (span.size / element + 1) / 2 * element;
-    return upper ? (struct span){span.offset + lower, span.size - lower} : (struct span){span.offset, lower};
+    return upper ? (struct ls_stripe){span.offset + lower, span.size - lower} : (struct ls_stripe){span.offset, lower};
 }
 
 /* The span that remains for the worker of that index after levels [from, to). */
-static struct span narrow_span(const struct halving *halving, struct span span, int index, int from, int to) {
+static struct ls_stripe narrow_span(const struct halving *halving, struct ls_stripe span, int index, int from, int to) {
     for (int level = from + 1; level <= to; level++) span = half_of(halving, span, is_upper(index, level));
     return span;
 }
@@ -109,7 +106,7 @@ static void receive_sum(struct halving *halving, int level, int peer, size_t siz
     halving->received[level] = ls_schedule_receive(halving->schedule, peer, halving->slots[level], size);
 }
 
-static void add_own_sources(struct halving *halving, int fold, struct span span) {
+static void add_own_sources(struct halving *halving, int fold, struct ls_stripe span) {
     const struct ls_reduction *reduction = halving->reduction;
     for (int leaf = reduction->first[reduction->rank]; leaf < reduction->first[reduction->rank + 1]; leaf++)
         ls_schedule_source(halving->schedule, fold, (struct ls_subtree){leaf, leaf + 1},
@@ -117,12 +114,12 @@ static void add_own_sources(struct halving *halving, int fold, struct span span)
 }
 
 /* The place of span in the slot of a level; span is part of the slot's. */
-static size_t place_in_slot(const struct halving *halving, int level, struct span span) {
+static size_t place_in_slot(const struct halving *halving, int level, struct ls_stripe span) {
     int last = halving->team.levels;
     return span.offset - halving->kept[level ? level : last].offset;
 }
 
-static void add_slot_source(struct halving *halving, int fold, int level, struct span span) {
+static void add_slot_source(struct halving *halving, int fold, int level, struct ls_stripe span) {
     if (fold < 0) return;
     ls_schedule_source(halving->schedule, fold, leaves_behind(halving, level),
                        halving->slots[level] + place_in_slot(halving, level, span));
@@ -133,7 +130,7 @@ static void add_slot_source(struct halving *halving, int fold, int level, struct
  * sources go in leaf order. A partner of a level at which this worker is the upper one has lower leaves, and the lower
  * ones the higher the level. So the first loop goes down from level, the own leaves follow, and the second loop goes
  * up; the later teams (level 0) hold the highest leaves. A lone leaf without partners is sent from where it lies. */
-static const unsigned char *sum(struct halving *halving, struct span span, int level, bool whole, int *made) {
+static const unsigned char *sum(struct halving *halving, struct ls_stripe span, int level, bool whole, int *made) {
     const struct ls_reduction *reduction = halving->reduction;
     bool handed = whole && halving->after.start >= 0, root = whole && !halving->team.start;
     int own = reduction->first[reduction->rank];
@@ -168,7 +165,7 @@ static int rank_after(const struct halving *halving) {
  * The team before is larger by a power of two, so each of its workers kept a part of the span that is kept here. Those
  * workers agree with index in the low bits. The further bits of their index are the bits of at, the highest first, for
  * a higher level halves a smaller span: so rising at means rising addresses. */
-static int rank_before(const struct halving *halving, int at, struct span *span) {
+static int rank_before(const struct halving *halving, int at, struct ls_stripe *span) {
     int levels = halving->before.levels - halving->team.levels, index = halving->index;
     for (int i = 0; i < levels; i++) index |= (at >> (levels - 1 - i) & 1) << (halving->team.levels + i);
     *span =
@@ -185,7 +182,7 @@ static int count_before(const struct halving *halving) {
 static void halve(struct halving *halving) {
     for (int level = 1; level <= halving->team.levels; level++) {
         bool upper = is_upper(halving->index, level);
-        struct span held = halving->kept[level - 1], given = half_of(halving, held, !upper);
+        struct ls_stripe held = halving->kept[level - 1], given = half_of(halving, held, !upper);
         int made;
         const unsigned char *from = sum(halving, given, level - 1, false, &made);
         int sent = ls_schedule_send(halving->schedule, partner(halving, level), from, given.size);
@@ -198,7 +195,7 @@ static void halve(struct halving *halving) {
 /* Joins the sums of the teams after this one and gives all to the team before; returns the action that makes the sum.
  */
 static int hand_over(struct halving *halving) {
-    struct span kept = halving->kept[halving->team.levels], part;
+    struct ls_stripe kept = halving->kept[halving->team.levels], part;
     int made;
     if (halving->after.start >= 0) receive_sum(halving, 0, rank_after(halving), kept.size);
     const unsigned char *from = sum(halving, kept, halving->team.levels, true, &made);
@@ -215,14 +212,14 @@ static int hand_over(struct halving *halving) {
 
 /* The results here are always one range of addresses: a partner of double_back brings the sibling of the span that is
  * held. So a new segment joins at one of the two ends, and segments needs room for one below each level. */
-static void add_result(struct halving *halving, struct span span, int action) {
+static void add_result(struct halving *halving, struct ls_stripe span, int action) {
     struct segment segment = {span, action};
     bool below = halving->first < halving->last && span.offset < halving->segments[halving->first].span.offset;
     halving->segments[below ? --halving->first : halving->last++] = segment;
     ls_reduction_spread(halving->schedule, halving->reduction, span.offset, span.size, action);
 }
 
-static void receive_span(struct halving *halving, int peer, struct span span) {
+static void receive_span(struct halving *halving, int peer, struct ls_stripe span) {
     unsigned char *to = ls_reduction_result(halving->reduction) + span.offset;
     add_result(halving, span, ls_schedule_receive(halving->schedule, peer, to, span.size));
 }
@@ -237,7 +234,7 @@ static void send_segments(struct halving *halving, int peer) {
 }
 
 static void double_back(struct halving *halving, int made) {
-    struct span part;
+    struct ls_stripe part;
     if (!halving->team.start) add_result(halving, halving->kept[halving->team.levels], made);
     for (int i = 0; i < count_before(halving); i++) {
         int peer = rank_before(halving, i, &part);
@@ -256,7 +253,7 @@ static void double_back(struct halving *halving, int made) {
 void ls_halving_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
     struct halving halving = {.schedule = schedule, .reduction = reduction};
     find_teams(&halving);
-    halving.kept[0] = (struct span){0, reduction->count * reduction->element};
+    halving.kept[0] = (struct ls_stripe){0, reduction->count * reduction->element};
     halving.first = halving.last = halving.team.levels; /* at most one below for each level */
     size_t segments = 2 * (size_t)halving.team.levels + 1 + (size_t)count_before(&halving);
     halving.segments = ls_schedule_take(schedule, segments * sizeof(*halving.segments));

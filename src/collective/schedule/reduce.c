@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clones.h"
+#include "base/half.h"
 #include "base/shape.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -139,20 +140,6 @@ ls_fold_all_fn *ls_reduce_fold_all(ls_reduce_op op, ls_dtype dtype, int n) {
 
 /* ---- what changes nothing ---- */
 
-/* Of 16-bit floats as bits; half: float16. */
-static uint16_t neutral16(ls_reduce_op op, bool half) {
-    switch (op) {
-    case LS_MIN:
-        return half ? 0x7C00 : 0x7F80; /* infinity */
-    case LS_MAX:
-        return half ? 0xFC00 : 0xFF80;
-    case LS_PRODUCT:
-        return half ? 0x3C00 : 0x3F80; /* 1 */
-    default:
-        return 0x8000; /* -0 */
-    }
-}
-
 static double neutral_real(ls_reduce_op op) {
     return op == LS_MIN ? (double)INFINITY : op == LS_MAX ? -(double)INFINITY : op == LS_PRODUCT ? 1 : -0.0;
 }
@@ -169,7 +156,7 @@ void ls_reduce_fill_neutral(ls_reduce_op op, ls_dtype dtype, void *data, size_t 
     size_t size = ls_dtype_size(dtype);
     double wide = neutral_real(op);
     float single = (float)wide;
-    uint16_t half = neutral16(op, dtype == LS_FLOAT16);
+    uint16_t half = dtype == LS_FLOAT16 ? ls_half_from_float(single) : ls_half_bfloat16_from_float(single);
     int64_t whole = dtype >= LS_INT32 ? neutral_whole(op, dtype) : 0;
     const void *one = dtype == LS_FLOAT64   ? (const void *)&wide
                       : dtype == LS_FLOAT32 ? (const void *)&single

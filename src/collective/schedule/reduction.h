@@ -40,6 +40,14 @@ struct ls_reduction {
     int target_count;
 };
 
+/* Leaves of a rank. */
+static inline int ls_reduction_leaves(const struct ls_reduction *reduction, int rank) {
+    return reduction->first[rank + 1] - reduction->first[rank];
+}
+/* Of a leaf. */
+static inline size_t ls_reduction_bytes(const struct ls_reduction *reduction) {
+    return reduction->count * reduction->element;
+}
 static inline const unsigned char *ls_reduction_leaf(const struct ls_reduction *reduction, int leaf) {
     if (reduction->leaves) return reduction->leaves[leaf];
     return reduction->inputs[leaf - reduction->first[reduction->rank]];

@@ -13,17 +13,13 @@
 
 #include "collective/schedule/wire.h"
 
-struct block {
-    size_t offset, size; /* bytes */
-};
-
-static struct block block_at(const struct ls_reduction *reduction, int index) {
+static struct ls_stripe block_at(const struct ls_reduction *reduction, int index) {
     int n = reduction->size, wrapped = (index % n + n) % n;
-    return (struct block){ls_block_start(reduction->count, n, wrapped) * reduction->element,
-                          ls_block_count(reduction->count, n, wrapped) * reduction->element};
+    return (struct ls_stripe){ls_block_start(reduction->count, n, wrapped) * reduction->element,
+                              ls_block_count(reduction->count, n, wrapped) * reduction->element};
 }
 
-static unsigned char *result(const struct ls_reduction *reduction, struct block block) {
+static unsigned char *result(const struct ls_reduction *reduction, struct ls_stripe block) {
     return (unsigned char *)reduction->outputs[0] + block.offset;
 }
 
@@ -35,18 +31,15 @@ static int previous_rank(const struct ls_reduction *reduction) {
     return (reduction->rank + reduction->size - 1) % reduction->size;
 }
 
-static int local_leaves(const struct ls_reduction *reduction) {
-    return reduction->first[reduction->rank + 1] - reduction->first[reduction->rank];
-}
-
 /* The sum of the local leaves of a block. If it is only sent, it has the form in which the next rank receives it. The
  * folds of this schedule run over the local leaves alone: algorithm.c has reset it with their number. A worker of one
  * leaf sends from its input, without a copy. */
-static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_reduction *reduction, struct block block,
-                                 bool sent) {
+static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_reduction *reduction,
+                                 struct ls_stripe block, bool sent) {
     bool narrow = sent && reduction->compression;
     struct ls_values values = {(const unsigned char *)reduction->inputs[0] + block.offset, false, -1};
-    if (local_leaves(reduction) == 1 && !narrow) return values;
+    int leaves = ls_reduction_leaves(reduction, reduction->rank);
+    if (leaves == 1 && !narrow) return values;
     int fold;
     if (narrow) {
         fold = ls_wire_fold(schedule, reduction, (struct ls_action){.size = block.size}, &values);
@@ -55,7 +48,7 @@ static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_r
         fold = ls_schedule_add(schedule, action);
         values = (struct ls_values){action.to, false, fold};
     }
-    for (int i = 0; i < local_leaves(reduction); i++)
+    for (int i = 0; i < leaves; i++)
         ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1},
                            (const unsigned char *)reduction->inputs[i] + block.offset);
     return values;
@@ -66,7 +59,7 @@ static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_r
  * own.gate keeps the addition behind the fold of the local leaves. The MEAN is divided by the last rank of the chain
  * only, once for each block. */
 static struct ls_values receive_and_add(struct ls_schedule *schedule, const struct ls_reduction *reduction,
-                                        struct block block, bool last) {
+                                        struct ls_stripe block, bool last) {
     int divide = last ? reduction->divide : 0, peer = previous_rank(reduction);
     struct ls_values own = own_part(schedule, reduction, block, false), sum;
     if (!reduction->compression) {
@@ -92,7 +85,7 @@ static struct ls_values receive_and_add(struct ls_schedule *schedule, const stru
  * So rank r passes on the head of a block while its tail is still coming, and the n - 1 steps overlap. */
 static struct ls_values reduce_blocks(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
     int n = reduction->size;
-    struct block block = block_at(reduction, reduction->rank);
+    struct ls_stripe block = block_at(reduction, reduction->rank);
     struct ls_values values = own_part(schedule, reduction, block, true);
     for (int step = 1; step < n; step++) {
         (void)ls_wire_send(schedule, next_rank(reduction), &values, block.size);
@@ -105,7 +98,7 @@ static struct ls_values reduce_blocks(struct ls_schedule *schedule, const struct
 void ls_ring_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
     if (schedule->leaves < 2) schedule->leaves = 2; /* folds pairs too */
     struct ls_values values = reduce_blocks(schedule, reduction);
-    struct block block = block_at(reduction, reduction->rank + 1);
+    struct ls_stripe block = block_at(reduction, reduction->rank + 1);
     ls_reduction_spread(schedule, reduction, block.offset, block.size, values.gate);
     for (int step = 0, whole; step < reduction->size - 1; step++) {
         (void)ls_wire_send(schedule, next_rank(reduction), &values, block.size);

@@ -16,39 +16,26 @@ ls_status ls_scale_check(const char *field, double factor, ls_dtype dtype) {
                    field, factor, ls_dtype_name(dtype));
 }
 
-LS_CLONES static void scale_float32(float *out, const float *in, size_t count, float factor) {
-    LS_VECTORIZE
-    for (size_t i = 0; i < count; i++) out[i] = in[i] * factor;
-}
-
-LS_CLONES static void scale_float64(double *out, const double *in, size_t count, double factor) {
-    LS_VECTORIZE
-    for (size_t i = 0; i < count; i++) out[i] = in[i] * factor;
-}
-
-static void scale_float16(uint16_t *out, const uint16_t *in, size_t count, float factor) {
-    for (size_t i = 0; i < count; i++) out[i] = ls_half_from_float(ls_half_to_float(in[i]) * factor);
-}
-
-static void scale_bfloat16(uint16_t *out, const uint16_t *in, size_t count, float factor) {
-    for (size_t i = 0; i < count; i++) out[i] = ls_half_bfloat16_from_float(ls_half_bfloat16_to_float(in[i]) * factor);
-}
-
-void ls_scale(ls_dtype dtype, void *out, const void *in, size_t count, double factor) {
-    switch (dtype) {
-    case LS_FLOAT32:
-        scale_float32(out, in, count, (float)factor);
-        break;
-    case LS_FLOAT64:
-        scale_float64(out, in, count, factor);
-        break;
-    case LS_FLOAT16:
-        scale_float16(out, in, count, (float)factor);
-        break;
-    case LS_BFLOAT16:
-        scale_bfloat16(out, in, count, (float)factor);
-        break;
-    default: /* no other type has factors */
-        break;
+#define SCALE(suffix, type, wide, load, store)                                                                         \
+    LS_CLONES static void scale_##suffix(void *out, const void *in, size_t count, double factor) {                     \
+        type *o = out;                                                                                                 \
+        const type *x = in;                                                                                            \
+        wide by = (wide)factor;                                                                                        \
+        LS_VECTORIZE                                                                                                   \
+        for (size_t i = 0; i < count; i++) o[i] = store(load(x[i]) * by);                                              \
     }
+#define SAME(value) (value)
+SCALE(float32, float, float, SAME, SAME)
+SCALE(float64, double, double, SAME, SAME)
+SCALE(float16, uint16_t, float, ls_half_to_float, ls_half_from_float)
+SCALE(bfloat16, uint16_t, float, ls_half_bfloat16_to_float, ls_half_bfloat16_from_float)
+
+/* No other type has factors. */
+void ls_scale(ls_dtype dtype, void *out, const void *in, size_t count, double factor) {
+    static void (*const scale[])(void *out, const void *in, size_t count,
+                                 double factor) = {[LS_FLOAT32] = scale_float32,
+                                                   [LS_FLOAT64] = scale_float64,
+                                                   [LS_FLOAT16] = scale_float16,
+                                                   [LS_BFLOAT16] = scale_bfloat16};
+    if (dtype <= LS_BFLOAT16) scale[dtype](out, in, count, factor);
 }

@@ -31,8 +31,7 @@ static void wait_for_frame(struct ls_executor *executor) {
         if (link->ops->wake_at) link->ops->wake_at(link, LS_FRAME_SIZE - executor->peers[0].peeked);
         if (!link->ops->poll(link, POLLIN, &polls[0])) return;
     } else {
-        int64_t at = executor->source->ops->poll(executor->source, 0, &polls[0]);
-        if (at < until) until = at;
+        until = ls_deadline_earlier(until, executor->source->ops->poll(executor->source, 0, &polls[0]));
     }
     (void)poll(polls, 2, ls_poll_timeout(until, 1000));
 }

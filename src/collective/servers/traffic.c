@@ -10,8 +10,7 @@
 static ls_status lay_out_schedule(enum ls_algorithm algorithm, const struct ls_reduction *reduction,
                                   struct ls_schedule *schedule) {
     static const char nobody[LS_ALIGNMENT];
-    size_t leaves = (size_t)(reduction->first[reduction->rank + 1] - reduction->first[reduction->rank]);
-    size_t count = leaves + (size_t)reduction->copies + 1;
+    size_t count = (size_t)(ls_reduction_leaves(reduction, reduction->rank) + reduction->copies + 1);
     LS_CLEANUP(ls_free_pointer) const void **inputs = ls_alloc_array(count, sizeof(*inputs));
     struct ls_hosts hosts;
     if (!inputs) return ls_fail_memory("a schedule", count * sizeof(*inputs));

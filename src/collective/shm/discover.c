@@ -101,14 +101,10 @@ void ls_discover_follow(struct ls_discover *attempt) {
     }
 }
 
-static int count_of(const struct ls_discover *attempt, int leader) {
-    int count = 0;
-    for (int i = 0; i < attempt->ranks->size; i++) count += attempt->leader[i] == leader;
-    return count;
-}
-
 int ls_discover_count(const struct ls_discover *attempt) {
-    return count_of(attempt, attempt->leader[attempt->ranks->rank]);
+    int count = 0, own = attempt->leader[attempt->ranks->rank];
+    for (int i = 0; i < attempt->ranks->size; i++) count += attempt->leader[i] == own;
+    return count;
 }
 
 /* ---- one segment for all ranks of a leader ---- */

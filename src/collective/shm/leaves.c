@@ -12,7 +12,7 @@ int ls_leaves_most(const int *first, int size) {
 
 int ls_leaves_of_host(const struct ls_shared *shared, const struct ls_reduction *reduction) {
     int count = 0;
-    for (int i = 0; i < shared->size; i++) count += ls_leaves_of(reduction, shared->members[i]);
+    for (int i = 0; i < shared->size; i++) count += ls_reduction_leaves(reduction, shared->members[i]);
     return count;
 }
 
@@ -20,8 +20,8 @@ int ls_leaves_of_host(const struct ls_shared *shared, const struct ls_reduction 
 
 void ls_leaves_post(const struct ls_shared_call *call, const struct ls_reduction *reduction) {
     struct ls_shared_post *post = ls_shared_call_post(call);
-    size_t bytes = ls_leaf_bytes(reduction);
-    for (int i = 0; i < ls_leaves_of(reduction, reduction->rank); i++) {
+    size_t bytes = ls_reduction_bytes(reduction);
+    for (int i = 0; i < ls_reduction_leaves(reduction, reduction->rank); i++) {
         bool in_place = bytes && reduction->inputs[i] == reduction->outputs[i];
         if (in_place && ls_shared_call_offer(call, post, i, reduction->inputs[i], bytes)) continue;
         post->region = -1;
@@ -36,9 +36,9 @@ ls_status ls_leaves_find(const struct ls_shared_call *call, const struct ls_redu
     int found = 0;
     for (int step = 0; step < shared->size; step++) {
         int index = (shared->rank + step) % shared->size, rank = shared->members[index];
-        for (int i = 0; i < ls_leaves_of(reduction, rank); i++) {
+        for (int i = 0; i < ls_reduction_leaves(reduction, rank); i++) {
             unsigned char **leaf = &shared->leaves[reduction->first[rank] + i];
-            ls_status status = ls_shared_call_find(call, index, i, ls_leaf_bytes(reduction), leaf);
+            ls_status status = ls_shared_call_find(call, index, i, ls_reduction_bytes(reduction), leaf);
             if (status) return status;
             shared->targets[found++] = *leaf;
         }
@@ -51,17 +51,17 @@ ls_status ls_leaves_find(const struct ls_shared_call *call, const struct ls_redu
 
 void ls_leaves_copy_small(const struct ls_shared_call *call, const struct ls_reduction *reduction) {
     unsigned char *small = ls_shared_call_small(call, call->shared->rank);
-    size_t bytes = ls_leaf_bytes(reduction);
-    for (int i = 0; bytes && i < ls_leaves_of(reduction, reduction->rank); i++)
+    size_t bytes = ls_reduction_bytes(reduction);
+    for (int i = 0; bytes && i < ls_reduction_leaves(reduction, reduction->rank); i++)
         memcpy(small + ls_whole_lines(bytes) * (size_t)i, reduction->inputs[i], bytes);
 }
 
 void ls_leaves_find_small(const struct ls_shared_call *call, const struct ls_reduction *reduction) {
     struct ls_shared *shared = call->shared;
-    size_t stride = ls_whole_lines(ls_leaf_bytes(reduction));
+    size_t stride = ls_whole_lines(ls_reduction_bytes(reduction));
     for (int index = 0; index < shared->size; index++) {
         int rank = shared->members[index];
-        for (int i = 0; i < ls_leaves_of(reduction, rank); i++)
+        for (int i = 0; i < ls_reduction_leaves(reduction, rank); i++)
             shared->leaves[reduction->first[rank] + i] = ls_shared_call_small(call, index) + stride * (size_t)i;
     }
 }
@@ -74,18 +74,18 @@ struct ls_leaves_chunk ls_leaves_chunk_at(const struct ls_shared *shared, const 
                                           size_t index) {
     int most = 0;
     for (int i = 0; i < shared->size; i++) {
-        int leaves = ls_leaves_of(reduction, shared->members[i]);
+        int leaves = ls_reduction_leaves(reduction, shared->members[i]);
         if (leaves > most) most = leaves;
     }
     size_t stride = shared->board.stage / (size_t)most / LS_LINE * LS_LINE, offset = index * stride;
-    size_t bytes = ls_leaf_bytes(reduction), left = offset < bytes ? bytes - offset : 0;
+    size_t bytes = ls_reduction_bytes(reduction), left = offset < bytes ? bytes - offset : 0;
     return (struct ls_leaves_chunk){offset, left < stride ? left : stride, stride, (int)(index & 1)};
 }
 
 void ls_leaves_copy_chunk(const struct ls_shared *shared, const struct ls_reduction *reduction,
                           const struct ls_leaves_chunk *chunk) {
     unsigned char *stage = ls_shared_stage(shared, shared->rank, chunk->stage);
-    for (int i = 0; chunk->size && i < ls_leaves_of(reduction, reduction->rank); i++)
+    for (int i = 0; chunk->size && i < ls_reduction_leaves(reduction, reduction->rank); i++)
         memcpy(stage + (size_t)i * chunk->stride, (const char *)reduction->inputs[i] + chunk->offset, chunk->size);
 }
 
@@ -94,7 +94,7 @@ void ls_leaves_find_chunk(const struct ls_shared *shared, const struct ls_reduct
     for (int index = 0; index < shared->size; index++) {
         int rank = shared->members[index];
         unsigned char *stage = ls_shared_stage(shared, index, chunk->stage);
-        for (int i = 0; i < ls_leaves_of(reduction, rank); i++)
+        for (int i = 0; i < ls_reduction_leaves(reduction, rank); i++)
             shared->leaves[reduction->first[rank] + i] = stage + (size_t)i * chunk->stride;
     }
 }

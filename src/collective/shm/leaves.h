@@ -8,12 +8,6 @@ static inline size_t ls_whole_lines(size_t bytes) {
     return (bytes + LS_LINE - 1) / LS_LINE * LS_LINE;
 }
 
-static inline int ls_leaves_of(const struct ls_reduction *reduction, int rank) {
-    return reduction->first[rank + 1] - reduction->first[rank];
-}
-static inline size_t ls_leaf_bytes(const struct ls_reduction *reduction) {
-    return reduction->count * reduction->element;
-}
 /* The largest number of leaves of a worker of the group. */
 int ls_leaves_most(const int *first, int size);
 /* The number of leaves of all workers of the host. */

@@ -202,8 +202,8 @@ ls_status ls_shm_all_reduce(struct ls_shared *shared, const struct ls_call *call
     struct push push = {.shared = shared,
                         .call = call,
                         .reduction = reduction,
-                        .bytes = ls_leaf_bytes(reduction),
-                        .local = ls_leaves_of(reduction, reduction->rank)};
+                        .bytes = ls_reduction_bytes(reduction),
+                        .local = ls_reduction_leaves(reduction, reduction->rank)};
     ls_shared_call_begin(&push.opened, shared, call, reduction->first[reduction->size]);
     return reduce_shared(&push);
 }
