@@ -4,12 +4,12 @@
 #include "strategy/elastic_state.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/point.h"
+#include "base/text.h"
 #include "runtime/state_transfer.h"
 #include "strategy/strategy.h"
 #include "strategy/variable.h"
@@ -42,9 +42,9 @@ static void registered_free(struct ls_registered *registered) {
 }
 
 ls_status ls_elastic_state_add(ls_strategy *strategy, const struct ls_registration *registration) {
-    struct ls_registered *made = ls_alloc(sizeof(*made)), **at = &strategy->committed.registered;
+    struct ls_registered **at = &strategy->committed.registered;
     const char *name = registration->name, *lines = registration->lines;
-    if (!made) return ls_fail_memory("a registration", sizeof(*made));
+    LS_NEW(struct ls_registered, made, "a registration");
     while (*at && strcmp((*at)->name, name) < 0) at = &(*at)->next;
     *made = (struct ls_registered){*at,
                                    ls_strdup(name),
@@ -101,7 +101,7 @@ static size_t name_size(const struct ls_registered *registered) {
 }
 
 static size_t values_size(const ls_strategy *strategy) {
-    size_t size = ls_variables_size(strategy);
+    size_t size = ls_variables_size(strategy, false);
     for (const struct ls_registered *r = strategy->committed.registered; r; r = r->next)
         size += sizeof(struct entry) + name_size(r) + ls_state_transfer_round(r->size);
     return size;
@@ -117,37 +117,26 @@ static void describe_registered(FILE *out, const struct ls_registered *registere
     }
 }
 
-/* Describes the subjects of a state, which must be equal on all workers. For free(). */
+/* Describes the subjects of a state, which must be equal on all workers. */
 static ls_status describe_state(const ls_strategy *strategy, char **lines) {
-    LS_CLEANUP(ls_free_pointer) char *variables = NULL;
-    size_t size = 0;
-    char *text = NULL;
-    ls_status status = ls_variables_describe(strategy, &variables);
-    if (status) return status;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return ls_fail_memory("a state's description", 1);
-    (void)fputs(variables, out);
-    for (const struct ls_registered *r = strategy->committed.registered; r; r = r->next) describe_registered(out, r);
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(text);
-        return ls_fail_memory("a state's description", size);
-    }
-    *lines = text;
-    return LS_OK;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 1);
+    if (out) ls_variables_describe(strategy, false, out);
+    for (const struct ls_registered *r = strategy->committed.registered; out && r; r = r->next)
+        describe_registered(out, r);
+    return ls_text_close(&text, LS_OK, "a state's description", lines);
 }
 
 bool ls_elastic_state_has(const ls_strategy *strategy, const void *data) {
     const struct ls_registered *r = strategy->committed.registered;
-    size_t size = 0;
-    char *text = NULL;
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
+    struct ls_text text;
     while (r && r->data != data) r = r->next;
-    FILE *out = r && strategy->committed.bytes ? open_memstream(&text, &size) : NULL;
-    if (!out) return false;
-    describe_registered(out, r);
-    bool has = !fclose(out) && strstr(strategy->committed.bytes + sizeof(struct heading), text);
-    free(text);
-    return has;
+    if (!r || !strategy->committed.bytes) return false;
+    FILE *out = ls_text_open(&text, 1);
+    if (out) describe_registered(out, r);
+    return !ls_text_close(&text, LS_OK, "a registration", &lines) &&
+           strstr(strategy->committed.bytes + sizeof(struct heading), lines);
 }
 
 static char *values_of(const struct ls_elastic_state *committed) {
@@ -160,29 +149,26 @@ static char *values_of(const struct ls_elastic_state *committed) {
  * memory leaves the last one whole; one that fits copies only. */
 static ls_status prepare_state(ls_strategy *strategy) {
     struct ls_elastic_state *committed = &strategy->committed;
-    char *lines = NULL;
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
     ls_status status = describe_state(strategy, &lines);
     if (status) return status;
     struct heading heading = {(int64_t)ls_state_transfer_round(strlen(lines) + 1), (int64_t)values_size(strategy)};
     size_t size = sizeof(heading) + (size_t)heading.lines + (size_t)heading.values;
     char *bytes = ls_alloc_aligned(size);
-    if (bytes) {
-        memcpy(bytes, &heading, sizeof(heading));
-        memcpy(bytes + sizeof(heading), lines, strlen(lines) + 1);
-    }
-    free(lines);
     if (!bytes) return ls_fail_memory("a commit", size);
+    memcpy(bytes, &heading, sizeof(heading));
+    memcpy(bytes + sizeof(heading), lines, strlen(lines) + 1);
     ls_free(committed->bytes);
     committed->bytes = bytes;
     committed->size = size;
-    committed->variables = ls_variables_size(strategy);
+    committed->variables = ls_variables_size(strategy, false);
     committed->changed = false;
     return LS_OK;
 }
 
 static void save(const ls_strategy *strategy) {
     char *place = values_of(&strategy->committed);
-    ls_variables_pack(strategy, place);
+    ls_variables_pack(strategy, false, place);
     place += strategy->committed.variables;
     for (const struct ls_registered *r = strategy->committed.registered; r; r = r->next) {
         struct entry entry = {(int64_t)strlen(r->name) + 1, (int64_t)r->size};
@@ -211,7 +197,7 @@ static const char *find_value(const struct ls_elastic_state *committed, const st
 
 static ls_status check_made(const ls_strategy *strategy) {
     const struct ls_elastic_state *committed = &strategy->committed;
-    if (committed->variables != ls_variables_size(strategy))
+    if (committed->variables != ls_variables_size(strategy, false))
         return ls_fail(LS_FAILED_PRECONDITION, "variables were made after the last commit");
     for (const struct ls_registered *r = committed->registered; r; r = r->next)
         if (!r->begins && !find_value(committed, r))
@@ -221,7 +207,7 @@ static ls_status check_made(const ls_strategy *strategy) {
 
 static void load(ls_strategy *strategy) {
     const struct ls_elastic_state *committed = &strategy->committed;
-    ls_variables_unpack(strategy, values_of(committed));
+    ls_variables_unpack(strategy, false, values_of(committed));
     ls_reached("undo");
     for (const struct ls_registered *r = committed->registered; r; r = r->next) {
         const char *value = find_value(committed, r);
@@ -276,10 +262,9 @@ static ls_status take_inherited(ls_strategy *strategy) {
 
 /* All workers begin with the same names, and with the first worker's values of the variables. */
 static ls_status agree_on_state(ls_strategy *strategy) {
-    char *lines = NULL;
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
     ls_status status = describe_state(strategy, &lines);
     if (!status) status = ls_runtime_agree(strategy->runtime, "loop", lines);
-    free(lines);
     return status ? status : ls_variables_flush(strategy);
 }
 
@@ -306,7 +291,7 @@ ls_status ls_strategy_commit(ls_strategy *strategy) {
     LS_NEED(strategy);
     const struct ls_elastic_state *committed = &strategy->committed;
     ls_status status = LS_OK;
-    bool fits = committed->bytes && !committed->changed && committed->variables == ls_variables_size(strategy);
+    bool fits = committed->bytes && !committed->changed && committed->variables == ls_variables_size(strategy, false);
     if (!fits) status = prepare_state(strategy);
     if (status) return status;
     save(strategy);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/new.h"
+#include "collective/schedule/schedules.h"
 #include "device/gpu.h"
 #include "runtime/device_strings.h"
 #include "strategy/participant.h"
@@ -122,13 +123,6 @@ static ls_status resize(ls_strategy *strategy, int count) {
 
 /* ---- over all workers ---- */
 
-/* The first replica past the given devices. Replicas are dealt over devices, larger parts first. It is the rule of
- * data/division.c's rows_before: the first replicas mod devices devices hold one more. */
-static int replicas_before(int replicas, int devices, int given) {
-    int rest = replicas % devices;
-    return replicas / devices * given + (given < rest ? given : rest);
-}
-
 static ls_status check_devices(const ls_strategy *strategy, int worker, int64_t count) {
     int task = ls_runtime_task(strategy->runtime, worker), known = strategy->task_devices[task];
     if (count < 1 || count > LS_MAX_LOCAL_DEVICES)
@@ -142,8 +136,8 @@ static ls_status check_devices(const ls_strategy *strategy, int worker, int64_t 
 }
 
 /* Fills strategy->first for total replicas on all workers. Every worker computes the whole table from counts, which all
- * have exchanged; first[w] is the first replica id of worker w. Ids are contiguous by worker, and so are leaves of the
- * tree. */
+ * have exchanged; first[w] is the first replica id of worker w. Replicas are dealt over devices, larger parts first, as
+ * rows over replicas in data/division.c. Ids are contiguous by worker, and so are leaves of the tree. */
 static ls_status deal(ls_strategy *strategy, const int64_t *counts, int total) {
     int workers = strategy->runtime->size, devices = 0, given = 0;
     for (int w = 0; w < workers; w++) devices += (int)counts[w];
@@ -155,7 +149,7 @@ static ls_status deal(ls_strategy *strategy, const int64_t *counts, int total) {
             devices, total, (int)counts[0]);
     for (int w = 0; w < workers; w++) {
         given += (int)counts[w];
-        strategy->first[w + 1] = replicas_before(total, devices, given);
+        strategy->first[w + 1] = (int)ls_block_start((size_t)total, devices, given);
         if (strategy->first[w + 1] - strategy->first[w] > LS_MAX_LOCAL_DEVICES)
             return ls_fail(LS_RESOURCE_EXHAUSTED,
                            "rank %d would hold %d replicas, %d are the limit: fewer workers can not take their place",

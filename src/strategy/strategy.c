@@ -24,15 +24,10 @@ enum { MOST_COPIES = 16, MOST_DELAY = 64 };
 struct ls_strategy_kind {
     const char *name;
     bool reads_cluster;                                      /* of TF_CONFIG; otherwise this worker is alone */
-    ls_status (*check_devices)(const ls_strategy *strategy); /* once they are open */
+    ls_status (*check_devices)(const ls_strategy *strategy); /* once they are open; NULL: any number is right */
     bool central;                                            /* one copy of parameters and moments a worker */
     bool stored;                                             /* moments, and what is updated, are on servers */
 };
-
-static ls_status check_any_number(const ls_strategy *strategy) {
-    (void)strategy;
-    return LS_OK;
-}
 
 static ls_status check_one(const ls_strategy *strategy) {
     if (strategy->device_count == 1) return LS_OK;
@@ -52,14 +47,12 @@ static ls_status check_host_memory(const ls_strategy *strategy) {
     return LS_OK;
 }
 
-static const struct ls_strategy_kind mirrored = {"MirroredStrategy", false, check_any_number, false};
-static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true, check_any_number,
-                                                              false};
-static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false, check_one, false};
+static const struct ls_strategy_kind mirrored = {"MirroredStrategy"}, local_sgd = {"LocalSGDStrategy", true};
+static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true};
+static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false, check_one};
 static const struct ls_strategy_kind central_storage = {"CentralStorageStrategy", false, check_host_memory, true};
 static const struct ls_strategy_kind parameter_server = {"ParameterServerStrategy", true, check_host_memory, true,
                                                          true};
-static const struct ls_strategy_kind local_sgd = {"LocalSGDStrategy", true, check_any_number, false};
 
 static ls_status check_local_options(const ls_local_sgd_options *local, const ls_strategy_options *options) {
     if (!local->sync_every) return LS_OK;
@@ -188,7 +181,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!status && strategy->runtime->serves) strategy->options.devices = "cpu:0"; /* it computes nothing */
     if (!status) ls_elastic_state_enlist(strategy);
     if (!status) status = ls_placement_open(strategy);
-    if (!status) status = strategy->kind->check_devices(strategy);
+    if (!status && strategy->kind->check_devices) status = strategy->kind->check_devices(strategy);
     if (status) return status;
     status = ls_strategy_introduce(strategy);
     if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */

@@ -10,6 +10,7 @@
 #include "base/new.h"
 #include "base/need.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "collective/collectives.h"
 #include "collective/group.h"
 #include "collective/schedule/reduce.h"
@@ -130,40 +131,31 @@ ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_vari
 
 /* ---- what they are ---- */
 
-static size_t padded(const ls_variable *variable) {
-    return ls_state_transfer_round(variable->bytes);
+static size_t padded(const ls_variable *variable, bool pending) {
+    return pending && !variable->pending ? 0 : ls_state_transfer_round(variable->bytes);
 }
 
-/* "variable w=float32 (3, 2) on-write mean\n" for each pending variable: all workers must have made the same. */
-static ls_status describe_variables(const ls_strategy *strategy, bool pending, char **description) {
-    size_t size = 1, used = 0;
-    for (const ls_variable *v = strategy->variables; v; v = v->next) size += strlen(v->name) + 320;
-    char *lines = ls_alloc(size);
+void ls_variables_describe(const ls_strategy *strategy, bool pending, FILE *out) {
     static const char *const synchronizations[] = {[LS_ON_WRITE] = "on-write", [LS_ON_READ] = "on-read"};
     static const char *const aggregations[] = {[LS_AGGREGATE_NONE] = "none",
                                                [LS_AGGREGATE_SUM] = "sum",
                                                [LS_AGGREGATE_MEAN] = "mean",
                                                [LS_AGGREGATE_ONLY_FIRST_REPLICA] = "only-first-replica"};
-    if (!lines) return ls_fail_memory("the variables' description", size);
     for (const ls_variable *v = strategy->variables; v; v = v->next) {
         char shape[200];
         if (pending && !v->pending) continue;
         ls_shape_text(&v->options.shape, shape, sizeof(shape));
-        used += (size_t)snprintf(lines + used, size - used, "variable %s=%s %s %s %s\n", v->name,
-                                 ls_dtype_name(v->options.dtype), shape, synchronizations[v->options.synchronization],
-                                 aggregations[v->options.aggregation]);
+        (void)fprintf(out, "variable %s=%s %s %s %s\n", v->name, ls_dtype_name(v->options.dtype), shape,
+                      synchronizations[v->options.synchronization], aggregations[v->options.aggregation]);
     }
-    *description = lines;
-    return LS_OK;
-}
-
-ls_status ls_variables_describe(const ls_strategy *strategy, char **lines) {
-    return describe_variables(strategy, false, lines);
 }
 
 static ls_status agree_on_pending(ls_strategy *strategy) {
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
-    ls_status status = describe_variables(strategy, true, &lines);
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, 1);
+    if (out) ls_variables_describe(strategy, true, out);
+    ls_status status = ls_text_close(&text, LS_OK, "the variables' description", &lines);
     return status ? status : ls_runtime_agree(strategy->runtime, "variables", lines);
 }
 
@@ -179,48 +171,37 @@ ls_status ls_variables_check_mirrored(const ls_strategy *strategy) {
     return LS_OK;
 }
 
-size_t ls_variables_size(const ls_strategy *strategy) {
+/* Values stand in the order of their names, each rounded up to words of 8 bytes: one message for all types. */
+size_t ls_variables_size(const ls_strategy *strategy, bool pending) {
     size_t bytes = 0;
-    for (const ls_variable *v = strategy->variables; v; v = v->next) bytes += padded(v);
+    for (const ls_variable *v = strategy->variables; v; v = v->next) bytes += padded(v, pending);
     return bytes;
 }
 
-void ls_variables_pack(const ls_strategy *strategy, char *place) {
-    for (const ls_variable *v = strategy->variables; v; place += padded(v), v = v->next)
-        memcpy(place, v->copies[0], v->bytes);
+void ls_variables_pack(const ls_strategy *strategy, bool pending, char *place) {
+    for (const ls_variable *v = strategy->variables; v; place += padded(v, pending), v = v->next)
+        if (padded(v, pending)) memcpy(place, v->copies[0], v->bytes);
 }
 
-void ls_variables_unpack(ls_strategy *strategy, const char *place) {
-    for (ls_variable *v = strategy->variables; v; place += padded(v), v = v->next) {
-        for (int i = 0; i < strategy->local_count; i++) memcpy(v->copies[i], place, v->bytes);
+void ls_variables_unpack(ls_strategy *strategy, bool pending, const char *place) {
+    for (ls_variable *v = strategy->variables; v; v = v->next) {
+        size_t size = padded(v, pending);
+        for (int i = 0; size && i < strategy->local_count; i++) memcpy(v->copies[i], place, v->bytes);
+        place += size;
         v->pending = false;
     }
     strategy->pending = false;
 }
 
-/* ---- the flat broadcast of the pending ones ---- */
-
-/* Values stand side by side in the order of their names, each rounded up to words of 8 bytes: one message for all
- * types. */
 static ls_status broadcast_pending(ls_strategy *strategy) {
-    size_t bytes = 0;
-    for (const ls_variable *v = strategy->variables; v; v = v->next) bytes += v->pending ? padded(v) : 0;
+    size_t bytes = ls_variables_size(strategy, true);
     LS_CLEANUP(ls_free_pointer) char *flat = ls_alloc_aligned(bytes);
     if (!flat) return ls_fail_memory("the variables' broadcast", bytes);
-    char *place = flat;
-    for (ls_variable *v = strategy->variables; v; place += v->pending ? padded(v) : 0, v = v->next)
-        if (v->pending) memcpy(place, v->copies[0], v->bytes);
+    ls_variables_pack(strategy, true, flat);
     ls_status status =
         ls_group_broadcast(strategy->runtime->group, LS_BROADCAST("variables", flat, bytes / 8, LS_INT64));
-    if (status) return status;
-    place = flat;
-    for (ls_variable *v = strategy->variables; v; v = v->next) {
-        if (!v->pending) continue;
-        for (int i = 0; i < strategy->local_count; i++) memcpy(v->copies[i], place, v->bytes);
-        place += padded(v);
-        v->pending = false;
-    }
-    return LS_OK;
+    if (!status) ls_variables_unpack(strategy, true, flat);
+    return status;
 }
 
 void ls_variables_begin_anew(ls_strategy *strategy) {
@@ -231,9 +212,7 @@ void ls_variables_begin_anew(ls_strategy *strategy) {
 ls_status ls_variables_flush(ls_strategy *strategy) {
     if (!strategy->pending) return LS_OK;
     ls_status status = agree_on_pending(strategy);
-    if (!status) status = broadcast_pending(strategy);
-    if (!status) strategy->pending = false;
-    return status;
+    return status ? status : broadcast_pending(strategy);
 }
 
 /* ---- inside run ---- */
@@ -242,29 +221,19 @@ enum write_kind { WRITE_ASSIGN, WRITE_ADD, WRITE_SUB };
 
 /* Flips the sign bit of floats, two's complement of integers: x - v is x + -v in every type, bit for bit. */
 static void negate(ls_dtype dtype, void *data, size_t count) {
-    for (size_t i = 0; i < count; i++) switch (dtype) {
-        case LS_FLOAT16:
-        case LS_BFLOAT16:
-            ((uint16_t *)data)[i] ^= 0x8000U;
-            break;
-        case LS_FLOAT32:
-            ((uint32_t *)data)[i] ^= 0x80000000U;
-            break;
-        case LS_FLOAT64:
-            ((uint64_t *)data)[i] ^= UINT64_C(1) << 63;
-            break;
-        case LS_INT32:
-            ((uint32_t *)data)[i] = 0U - ((uint32_t *)data)[i];
-            break;
-        case LS_INT64:
-            ((uint64_t *)data)[i] = 0U - ((uint64_t *)data)[i];
-            break;
-        case LS_UINT8:
-        case LS_INT8:
+    bool real = dtype <= LS_BFLOAT16;
+    for (size_t i = 0; i < count; i++) switch (ls_dtype_size(dtype)) {
+        case sizeof(uint8_t):
             ((uint8_t *)data)[i] = (uint8_t)(0U - ((uint8_t *)data)[i]);
             break;
-        case LS_BOOL: /* no variable has it */
+        case sizeof(uint16_t): /* all are floats */
+            ((uint16_t *)data)[i] ^= 0x8000U;
             break;
+        case sizeof(uint32_t):
+            ((uint32_t *)data)[i] = real ? ((uint32_t *)data)[i] ^ 0x80000000U : 0U - ((uint32_t *)data)[i];
+            break;
+        default:
+            ((uint64_t *)data)[i] = real ? ((uint64_t *)data)[i] ^ UINT64_C(1) << 63 : 0U - ((uint64_t *)data)[i];
         }
 }
 
