@@ -19,13 +19,10 @@ ls_status ls_table_new(const struct ls_layout *layout, const struct ls_terms_tab
     size_t size = (size_t)layout->copies * made->each * made->width * sizeof(float);
     bool there = true;
     for (int b = 0; b <= moments; b++) there = (made->blobs[b] = ls_alloc_aligned(size)) && there;
-    if (there) {
-        *table = made;
-        return LS_OK;
-    }
-    ls_table_free(made);
-    return ls_fail_memory("rows that a parameter server holds: more servers hold less each",
-                          size * (1 + (size_t)moments));
+    ls_status status =
+        there ? LS_OK
+              : ls_fail_memory("rows that a parameter server holds: more servers hold less each", ls_table_bytes(made));
+    return LS_HAND_OVER(status, table, made, ls_table_free(made));
 }
 
 void ls_table_free(struct ls_table *table) {
@@ -71,23 +68,19 @@ void ls_table_keep(struct ls_table *table) {
     table->touched = 0;
 }
 
-static void scatter(const struct ls_table *table, float *const *from) {
+/* Copies the touched rows to their places, or from there to the rows. */
+static void move_touched(const struct ls_table *table, float *const *rows, bool back) {
     size_t width = table->width;
     for (int b = 0; b <= table->moments; b++)
-        for (size_t i = 0; i < table->touched; i++)
-            memcpy(table->blobs[b] + table->places[i] * width, from[b] + i * width, width * sizeof(float));
+        for (size_t i = 0; i < table->touched; i++) {
+            float *own = rows[b] + i * width, *place = table->blobs[b] + table->places[i] * width;
+            memcpy(back ? place : own, back ? own : place, width * sizeof(float));
+        }
 }
 
 void ls_table_return(struct ls_table *table) {
-    scatter(table, table->before);
+    move_touched(table, table->before, true);
     ls_table_keep(table);
-}
-
-static void gather(const struct ls_table *table, float *const *to) {
-    size_t width = table->width;
-    for (int b = 0; b <= table->moments; b++)
-        for (size_t i = 0; i < table->touched; i++)
-            memcpy(to[b] + i * width, table->blobs[b] + table->places[i] * width, width * sizeof(float));
 }
 
 static ls_status keep_touched(struct ls_table *table, const struct ls_table_update *update) {
@@ -100,13 +93,21 @@ static ls_status keep_touched(struct ls_table *table, const struct ls_table_upda
     }
     memcpy(table->places, update->places, update->count * sizeof(*table->places));
     table->touched = update->count;
-    gather(table, table->before);
+    move_touched(table, table->before, false);
     return LS_OK;
 }
 
-/* With the floating-point mode of a device, so that the bits are a replica's. */
-static ls_status run_op(struct ls_device *device, const struct ls_table_update *update, size_t count, float **now) {
+ls_status ls_table_run_op(struct ls_device *device, struct ls_op *op) {
     struct ls_thread_state before;
+    ls_status status = device->ops->enter(device, &before);
+    if (status) return status;
+    status = op->run(op);
+    device->ops->leave(device, &before);
+    return status;
+}
+
+static ls_status update_rows(struct ls_device *device, const struct ls_table_update *update, size_t count,
+                             float **now) {
     const ls_shape shape = LS_SHAPE((int64_t)count);
     const struct ls_blob_part part = {.count = count, .decays = update->decays, .rate = update->rate};
     struct ls_op op = {.kind = update->kind, .step = update->step, .variables = &part, .variable_count = 1};
@@ -116,9 +117,7 @@ static ls_status run_op(struct ls_device *device, const struct ls_table_update *
         op.tensors[LS_ARG_MOMENT_1 + m] = (struct ls_tensor){now[1 + m], LS_FLOAT32, shape, 0};
     ls_status status = device->ops->build(device, &op);
     if (status) return status;
-    status = device->ops->enter(device, &before);
-    if (!status) status = op.run(&op);
-    if (!status) device->ops->leave(device, &before);
+    status = ls_table_run_op(device, &op);
     device->ops->discard(device, &op);
     return status;
 }
@@ -131,9 +130,9 @@ ls_status ls_table_apply(struct ls_table *table, struct ls_device *device, const
     ls_status status = keep_touched(table, update);
     for (int b = 0; b <= table->moments && !status; b++)
         if (!(now[b] = ls_alloc_aligned(size))) status = ls_fail_memory("the rows of a step", size);
-    if (!status) gather(table, now);
-    if (!status) status = run_op(device, update, update->count * table->width, now);
-    if (!status) scatter(table, now);
+    if (!status) move_touched(table, now, false);
+    if (!status) status = update_rows(device, update, update->count * table->width, now);
+    if (!status) move_touched(table, now, true);
     for (int b = 0; b <= table->moments; b++) ls_free(now[b]);
     return status;
 }

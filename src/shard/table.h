@@ -38,6 +38,8 @@ struct ls_table_update {
 };
 /* The optimizer on those rows alone, with the arithmetic of the dense one. Keeps what they were. */
 ls_status ls_table_apply(struct ls_table *table, struct ls_device *device, const struct ls_table_update *update);
+/* Runs an op with the floating-point mode of a device, so that the bits are a replica's. */
+ls_status ls_table_run_op(struct ls_device *device, struct ls_op *op);
 /* Forgets what was before the newest step, or goes back to it. */
 void ls_table_keep(struct ls_table *table);
 void ls_table_return(struct ls_table *table);

@@ -314,15 +314,9 @@ static ls_status build_op(struct ls_keeper *keeper, struct model *model) {
     return status;
 }
 
-/* With the floating-point mode of a device, so that the bits are a replica's. */
 static ls_status run_op(struct ls_keeper *keeper, struct model *model) {
-    struct ls_thread_state before;
     ls_status status = model->built ? ls_op_check(&model->op) : build_op(keeper, model);
-    if (!status) status = keeper->device->ops->enter(keeper->device, &before);
-    if (status) return status;
-    status = model->op.run(&model->op);
-    keeper->device->ops->leave(keeper->device, &before);
-    return status;
+    return status ? status : ls_table_run_op(keeper->device, &model->op);
 }
 
 /* A server among more than there are chunks holds nothing. */
@@ -333,14 +327,6 @@ static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
     if (!status) status = ls_row_calls_apply(&model->terms, holding, keeper->device, &model->step.step, &model->rows);
     holding->version[0] = status ? -1 : model->step.step.iteration;
     ls_reached("applied");
-    return status;
-}
-
-static ls_status give_moments(struct ls_group *group, const struct model *model) {
-    ls_status status = LS_OK;
-    struct ls_store_pull pull = {.group = group, .terms = &model->terms, .holding = model->kept[0].holding, .to = 0};
-    for (pull.blob = 1; model->terms.count && pull.blob <= model->terms.moments && !status; pull.blob++)
-        if (!(status = ls_store_calls_pull(&pull))) ls_reached("moments");
     return status;
 }
 
@@ -364,7 +350,7 @@ static ls_status take_step(struct ls_keeper *keeper, struct ls_group *group) {
     if (!status) status = apply_step(keeper, model);
     ls_row_calls_free(&model->rows);
     if (!status) status = ls_store_calls_pull_in_turn(&pull, NULL, NULL);
-    if (!status && step.fetch) status = give_moments(group, model);
+    if (!status && step.fetch) status = ls_store_calls_pull_moments(pull, NULL);
     if (!status && step.fetch) status = ls_row_calls_fetch(group, &model->terms, holding, NULL);
     return status;
 }
@@ -378,7 +364,8 @@ static ls_status take_fetch(const struct ls_keeper *keeper, struct ls_group *gro
     if (!model || !model->owned)
         return ls_fail(LS_DATA_LOSS, "rank 0 asks for moments of model %lld, which this parameter server does not keep",
                        (long long)number);
-    return give_moments(group, model);
+    const struct ls_store_pull pull = {.group = group, .terms = &model->terms, .holding = model->kept[0].holding};
+    return ls_store_calls_pull_moments(pull, NULL);
 }
 
 /* As one step of those that come in a session. Norms are those of whole variables: one server has them. */

@@ -114,38 +114,35 @@ static void move_rows(const struct ls_layout *layout, const struct ls_row_leaf *
                         at);
 }
 
-ls_status ls_row_calls_pull(struct ls_group *group, const struct ls_terms_model *terms,
-                            const struct ls_row_leaf *leaves, int count) {
+static ls_status exchange_rows(struct ls_group *group, const struct ls_terms_model *terms,
+                               const struct ls_row_leaf *leaves, int count, bool takes) {
     const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
-    int workers = ls_group_size(group) - layout.holders;
+    int workers = ls_group_size(group) - layout.holders, copies = takes ? 1 : layout.copies;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
     LS_CLEANUP(ls_free_pointer) float *rows = NULL;
-    ls_status status = ask_for_rows(group, terms, leaves, count);
-    if (!status) status = new_counts(group, &counts);
-    for (int s = 0; s < layout.holders && !status; s++)
+    ls_status status = new_counts(group, &counts);
+    size_t *floats = takes ? counts.receive : counts.send;
+    for (int i = 0; i < layout.holders * copies && !status; i++)
         for (int l = 0; l < count; l++)
-            counts.receive[workers + s] += ls_row_lists_span(&leaves[l], s).count * width_of_all(terms);
-    if (!status) status = new_floats(counts.receive, group, &rows);
+            floats[workers + i / copies] +=
+                ls_row_lists_span(&leaves[l], ls_layout_before(&layout, i / copies, i % copies)).count *
+                width_of_all(terms);
+    if (!status) status = new_floats(floats, group, &rows);
+    if (!status && !takes) move_rows(&layout, leaves, count, rows, false);
     if (!status) status = move_floats(group, &counts, rows, rows);
-    if (!status) move_rows(&layout, leaves, count, rows, true);
+    if (!status && takes) move_rows(&layout, leaves, count, rows, true);
     return status;
+}
+
+ls_status ls_row_calls_pull(struct ls_group *group, const struct ls_terms_model *terms,
+                            const struct ls_row_leaf *leaves, int count) {
+    ls_status status = ask_for_rows(group, terms, leaves, count);
+    return status ? status : exchange_rows(group, terms, leaves, count, true);
 }
 
 ls_status ls_row_calls_push(struct ls_group *group, const struct ls_terms_model *terms,
                             const struct ls_row_leaf *leaves, int count) {
-    const struct ls_layout layout = ls_layout_of(terms, ls_group_serving(group));
-    int workers = ls_group_size(group) - layout.holders;
-    LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
-    LS_CLEANUP(ls_free_pointer) float *rows = NULL;
-    ls_status status = new_counts(group, &counts);
-    for (int i = 0; i < layout.holders * layout.copies && !status; i++)
-        for (int l = 0; l < count; l++)
-            counts.send[workers + i / layout.copies] +=
-                ls_row_lists_span(&leaves[l], ls_layout_before(&layout, i / layout.copies, i % layout.copies)).count *
-                width_of_all(terms);
-    if (!status) status = new_floats(counts.send, group, &rows);
-    if (!status) move_rows(&layout, leaves, count, rows, false);
-    return status ? status : move_floats(group, &counts, rows, rows);
+    return exchange_rows(group, terms, leaves, count, false);
 }
 
 /* ---- a server ---- */

@@ -242,13 +242,8 @@ ls_status ls_row_lists_add(const struct ls_row_lists *lists, int copies, int cop
     if (!entries || !list || !same || !made.ids || !made.gradients)
         status = ls_fail_memory("sums of rows", count * width * sizeof(float));
     if (!status) status = list_entries(&adding, entries, list);
-    if (status) {
-        ls_row_lists_free_sums(&made);
-        return status;
-    }
-    fold_entries(&adding, entries, list, &made, same);
-    *sums = made;
-    return LS_OK;
+    if (!status) fold_entries(&adding, entries, list, &made, same);
+    return LS_HAND_OVER(status, sums, made, ls_row_lists_free_sums(&made));
 }
 
 void ls_row_lists_free_sums(struct ls_row_sums *sums) {

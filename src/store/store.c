@@ -2,7 +2,6 @@
 #include "store/store.h"
 
 #include "base/new.h"
-#include "base/point.h"
 #include "collective/collectives.h"
 #include "collective/servers/push.h"
 #include "store/row_calls.h"
@@ -95,17 +94,6 @@ ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first,
     return ls_group_push(store->group, &push);
 }
 
-static ls_status pull_moments(struct ls_store *store, const struct ls_shard_part *parts) {
-    struct ls_store_pull pull = {.group = store->group, .terms = &store->terms, .to = 0};
-    ls_status status = LS_OK;
-    for (pull.blob = 1; store->terms.count && pull.blob <= store->terms.moments && !status; pull.blob++) {
-        pull.array = parts ? parts[pull.blob].copy : NULL;
-        status = ls_store_calls_pull(&pull);
-        if (!status) ls_reached("moments");
-    }
-    return status;
-}
-
 int ls_store_servers(const struct ls_store *store) {
     return store->layout.holders;
 }
@@ -131,7 +119,7 @@ ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *
         status = ls_row_calls_push(store->group, &store->terms, store->leaves, store->leaf_count);
     if (!status) status = ls_store_norms_pass(&store->norms, &told.step);
     if (!status) status = ls_store_calls_pull_in_turn(&pull, stepping->arrived, stepping->context);
-    if (!status && told.fetch) status = pull_moments(store, stepping->parts);
+    if (!status && told.fetch) status = ls_store_calls_pull_moments(pull, stepping->parts);
     if (!status && told.fetch) status = ls_row_calls_fetch(store->group, &store->terms, NULL, stepping->parts);
     return status;
 }
@@ -147,5 +135,6 @@ const struct ls_terms_model *ls_store_terms(const struct ls_store *store) {
 ls_status ls_store_fetch(struct ls_store *store, const struct ls_shard_part *parts) {
     int64_t number = parts ? store->terms.model : -1;
     ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_FETCH, LS_INT64, &number, 1);
-    return status || number < 0 ? status : pull_moments(store, parts);
+    const struct ls_store_pull pull = {.group = store->group, .terms = &store->terms};
+    return status || number < 0 ? status : ls_store_calls_pull_moments(pull, parts);
 }

@@ -41,8 +41,15 @@ static ls_status pull_buckets(const struct ls_store_pull *pull, size_t end, size
     return ls_group_pull(pull->group, &call);
 }
 
-ls_status ls_store_calls_pull(const struct ls_store_pull *pull) {
-    return pull_buckets(pull, pull->terms->bucket_count, pull->terms->bucket_count);
+ls_status ls_store_calls_pull_moments(struct ls_store_pull pull, const struct ls_shard_part *parts) {
+    ls_status status = LS_OK;
+    pull.to = 0;
+    for (pull.blob = 1; pull.terms->count && pull.blob <= pull.terms->moments && !status; pull.blob++) {
+        pull.array = parts ? parts[pull.blob].copy : NULL;
+        status = pull_buckets(&pull, pull.terms->bucket_count, pull.terms->bucket_count);
+        if (!status) ls_reached("moments");
+    }
+    return status;
 }
 
 /* Workers hear of the servers also where these keep tables alone. */

@@ -2,6 +2,7 @@
 #pragma once
 #include "collective/group.h"
 #include "shard/holding.h"
+#include "shard/part.h"
 
 #define LS_STORE_TERMS "a model for the parameter servers"
 #define LS_STORE_STEP  "a step for the parameter servers"
@@ -18,8 +19,9 @@ struct ls_store_pull {
     int blob, to;
     float *array; /* a worker's */
 };
-ls_status ls_store_calls_pull(const struct ls_store_pull *pull);
 /* A range of the blob has come into the array. */
 typedef void ls_store_arrived_fn(void *context, struct ls_range range);
-/* The same in a call for each bucket. arrived may be NULL. */
+/* Its variables in a call for each bucket. arrived may be NULL. */
 ls_status ls_store_calls_pull_in_turn(const struct ls_store_pull *pull, ls_store_arrived_fn *arrived, void *context);
+/* All moments, to rank 0 alone: into the copies of parts, a list, which it has. */
+ls_status ls_store_calls_pull_moments(struct ls_store_pull pull, const struct ls_shard_part *parts);

@@ -6,16 +6,22 @@
  * step: a server that was lost may have written more than the others have. Then a line "TICKET FACTOR VERSION..." for
  * each decision, in their order, with the version that was read on each server. */
 #pragma once
+#include <stdio.h>
+
 #include "store/session/session.h"
 
-struct ls_session_record;
-/* Appends to the file what comes after the version. NULL path: *record stays NULL, and nothing is written. */
+struct ls_session_record {
+    FILE *file; /* NULL: nothing is recorded */
+    int servers;
+    const char *path; /* borrowed */
+};
+/* Appends to the file what comes after the version. NULL or empty path: nothing happens. In any case it is closed. */
 ls_status ls_session_record_open(const char *path, const struct ls_session *session, int servers, int workers,
-                                 int64_t version, struct ls_session_record **record);
-/* versions: [servers]. record may be NULL. */
-ls_status ls_session_record_add(struct ls_session_record *record, int64_t ticket, float factor,
+                                 int64_t version, struct ls_session_record *record);
+/* versions: [servers]. */
+ls_status ls_session_record_add(const struct ls_session_record *record, int64_t ticket, float factor,
                                 const int64_t *versions);
-ls_status ls_session_record_close(struct ls_session_record *record); /* frees it */
+ls_status ls_session_record_close(struct ls_session_record *record);
 
 /* The order of a record, which the first server keeps again (LOCKSTEP_REPLAY). */
 struct ls_session_replay;

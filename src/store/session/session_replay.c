@@ -116,12 +116,10 @@ static ls_status read_head(const char *path, const char *line, const struct ls_s
 
 static ls_status read_file(FILE *file, const char *path, const struct ls_session *session, int servers, int workers,
                            struct ls_session_replay *replay) {
-    LS_CLEANUP(ls_free_pointer) char *line = NULL;
     size_t size = 128 + 24 * (size_t)servers;
     bool ours = false;
     ls_status status = LS_OK;
-    line = ls_alloc(size);
-    if (!line) return ls_fail_memory("a line", size);
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(char, line, size, "a line");
     while (!status && fgets(line, (int)size, file)) {
         if (*line == 's')
             status = read_head(path, line, session, servers, workers, replay, &ours);
@@ -154,13 +152,8 @@ ls_status ls_session_replay_open(const char *path, const struct ls_session *sess
     ls_status status = make_replay(session, servers, &made);
     if (!status) status = read_file(file, path, session, servers, workers, made);
     (void)fclose(file);
-    if (status) {
-        ls_session_replay_free(made);
-        return status;
-    }
-    list_readers(made);
-    *replay = made;
-    return LS_OK;
+    if (!status) list_readers(made);
+    return LS_HAND_OVER(status, replay, made, ls_session_replay_free(made));
 }
 
 /* ---- keeping ---- */

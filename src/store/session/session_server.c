@@ -33,9 +33,9 @@ struct run {
     int *staged;       /* [workers] servers that have its push */
     bool *told;        /* [workers][servers] which ones */
     int64_t *versions; /* [servers] */
-    struct ls_session_record *record;
+    struct ls_session_record record;
     struct ls_session_replay *replay;
-    struct ls_session_waits *waits;
+    struct ls_session_waits waits;
 };
 
 /* Bytes of a push, its head included. To the first server it brings the versions that were read. */
@@ -103,7 +103,7 @@ static ls_status serve_readers(struct run *run) {
 /* ---- the first server ---- */
 
 static ls_status send_grant(const struct run *run, int worker, int64_t ticket) {
-    ls_session_waits_note(run->waits, worker);
+    run->waits.since[worker] = ls_now();
     return send_variables(run, LS_SESSION_GRANT, worker, ticket);
 }
 
@@ -134,7 +134,7 @@ static ls_status send_order(const struct run *run, int worker, int64_t ticket, f
 }
 
 static void ask_for_ticket(struct run *run, int worker) {
-    ls_session_waits_note(run->waits, worker);
+    run->waits.since[worker] = ls_now();
     ls_tickets_ask(run->tickets, worker);
 }
 
@@ -142,7 +142,7 @@ static ls_status decide(struct run *run, int worker, float factor) {
     struct ls_staged *staged = &run->server->staged[worker];
     size_t versions = (size_t)run->servers * sizeof(*run->versions);
     memcpy(run->versions, staged->bytes + push_size(run) - versions, versions);
-    ls_status status = ls_session_record_add(run->record, staged->ticket, factor, run->versions);
+    ls_status status = ls_session_record_add(&run->record, staged->ticket, factor, run->versions);
     if (!status) status = send_order(run, worker, staged->ticket, factor);
     if (!status) status = ls_session_pushes_decide(run->server, run->target, staged, factor);
     if (status) return status;
@@ -336,10 +336,11 @@ static ls_status answer_letters(struct run *run) {
     while (!status && !has_ended(run)) {
         struct ls_letter letter = {0};
         bool found;
-        int64_t until = ls_now() + LS_SECOND, due = run->waits ? ls_session_waits_until(run->waits) : until;
-        status = ls_post_next(run->post, due < until ? due : until, &letter, &found);
+        int64_t until = ls_now() + LS_SECOND, due = is_first(run) ? run->waits.due : until;
+        status = ls_post_next(run->post, ls_deadline_earlier(due, until), &letter, &found);
         if (!status && found) status = take_letter(run, &letter);
-        if (run->waits) ls_session_waits_tell(run->waits, run->tickets, run->staged, run->servers, run->target->log);
+        if (is_first(run))
+            ls_session_waits_tell(&run->waits, run->tickets, run->staged, run->servers, run->target->log);
         ls_free(letter.bytes);
     }
     return status ? status : ls_post_flush(run->post);
@@ -352,14 +353,17 @@ static ls_status open_run(struct run *run, const struct ls_session *session) {
     run->staged = ls_alloc_array(workers, sizeof(*run->staged));
     run->told = ls_alloc_array(workers * (size_t)run->servers, sizeof(*run->told));
     run->versions = ls_alloc_array((size_t)run->servers, sizeof(*run->versions));
-    if (!run->readers || !run->staged || !run->told || !run->versions)
+    run->waits.since = ls_alloc_array(workers, sizeof(*run->waits.since));
+    if (!run->readers || !run->staged || !run->told || !run->versions || !run->waits.since)
         return ls_fail_memory("a session", workers * sizeof(*run->readers));
     run->floats = ls_session_pushes_floats(run->target);
     ls_status status = ls_session_pushes_prepare(server, run->workers);
     if (!status) status = ls_post_new(run->group, "asynchronous training", &run->post);
     if (status || !is_first(run)) return status;
+    run->waits.workers = run->workers;
+    run->waits.interval = ls_post_report_interval(run->post);
+    run->waits.due = ls_deadline_in(run->waits.interval);
     status = ls_tickets_new(session->tickets, server->state.done, run->workers, session->staleness, &run->tickets);
-    if (!status) status = ls_session_waits_new(run->workers, ls_post_report_interval(run->post), &run->waits);
     if (!status)
         status = ls_session_record_open(run->target->record, session, run->servers, run->workers, server->state.version,
                                         &run->record);
@@ -398,14 +402,11 @@ static void tell_failure(struct run *run, ls_status status) {
 }
 
 static ls_status close_run(struct run *run, ls_status status) {
-    ls_status closed = status ? LS_OK : ls_session_record_close(ls_steal(run->record));
-    if (status) {
-        tell_failure(run, status);
-        (void)ls_session_record_close(run->record);
-    }
+    if (status) tell_failure(run, status);
+    ls_status closed = ls_session_record_close(&run->record);
     ls_post_free(run->post);
     ls_session_replay_free(run->replay);
-    ls_session_waits_free(run->waits);
+    ls_free(run->waits.since);
     ls_free(run->versions);
     ls_tickets_free(run->tickets);
     ls_free(run->readers);

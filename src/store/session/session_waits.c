@@ -1,43 +1,7 @@
-/* A time for each worker: since when it has its ticket, or waits for one. */
+/* Of several workers that have tickets the one that has had its own longest is told. */
 #include "store/session/session_waits.h"
 
 #include "base/clock.h"
-#include "base/deadlines.h"
-#include "base/memory.h"
-#include "base/status.h"
-
-struct ls_session_waits {
-    int workers;
-    double interval;
-    int64_t due, *since; /* of the next line; [workers] */
-};
-
-ls_status ls_session_waits_new(int workers, double interval, struct ls_session_waits **waits) {
-    struct ls_session_waits *made = ls_alloc(sizeof(*made));
-    int64_t *since = ls_alloc_array((size_t)workers, sizeof(*since));
-    if (!made || !since) {
-        ls_free(made);
-        ls_free(since);
-        return ls_fail_memory("the waits of workers", (size_t)workers * sizeof(*since));
-    }
-    *made = (struct ls_session_waits){workers, interval, ls_deadline_in(interval), since};
-    *waits = made;
-    return LS_OK;
-}
-
-void ls_session_waits_free(struct ls_session_waits *waits) {
-    if (!waits) return;
-    ls_free(waits->since);
-    ls_free(waits);
-}
-
-void ls_session_waits_note(struct ls_session_waits *waits, int worker) {
-    waits->since[worker] = ls_now();
-}
-
-int64_t ls_session_waits_until(const struct ls_session_waits *waits) {
-    return waits->due;
-}
 
 /* The worker that has had its ticket longest; -1: none has one. *waiting: those that have waited for the interval. */
 static int find_slowest(const struct ls_session_waits *waits, const struct ls_tickets *tickets, int *waiting) {

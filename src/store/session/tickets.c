@@ -1,8 +1,7 @@
 /* A clock, a ticket and the turn of its question for each worker. */
 #include "store/session/tickets.h"
 
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 
 struct holder {
     int64_t ticket; /* LS_NO_TICKET: none */
@@ -10,7 +9,7 @@ struct holder {
     int64_t asked;  /* when it asked, in turns; 0: it does not */
 };
 struct ls_tickets {
-    int64_t count, next, end, staleness, turn;
+    int64_t next, end, staleness, turn;
     const uint64_t *done;
     struct holder *holders; /* [workers] */
     int workers, out;       /* workers that have one */
@@ -26,16 +25,11 @@ static void skip_done(struct ls_tickets *tickets) {
 
 ls_status ls_tickets_new(int64_t count, const uint64_t *done, int workers, int64_t staleness,
                          struct ls_tickets **tickets) {
-    struct ls_tickets *made = ls_alloc(sizeof(*made));
-    struct holder *holders = ls_alloc_array((size_t)workers, sizeof(*holders));
-    if (!made || !holders) {
-        ls_free(made);
-        ls_free(holders);
-        return ls_fail_memory("tickets", (size_t)workers * sizeof(*holders));
-    }
-    *made = (struct ls_tickets){
-        .count = count, .end = count, .staleness = staleness, .done = done, .holders = holders, .workers = workers};
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct holder, holders, (size_t)workers, "tickets");
+    LS_NEW(struct ls_tickets, made, "tickets");
     for (int w = 0; w < workers; w++) holders[w].ticket = LS_NO_TICKET;
+    *made = (struct ls_tickets){
+        .end = count, .staleness = staleness, .done = done, .holders = ls_steal(holders), .workers = workers};
     skip_done(made);
     *tickets = made;
     return LS_OK;
