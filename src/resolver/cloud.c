@@ -6,20 +6,22 @@
 
 #include "base/status.h"
 #include "resolver/tf_config_json.h"
-#include "resolver/tf_config.h"
 
 #define SAGEMAKER_PORT 7777 /* of its own torchrun */
 
-/* Counts the hosts and finds the own one. */
-static ls_status find_host(struct ls_launcher *launch, const cJSON *hosts, const char *own) {
+/* A rank is a host's place in the list as it stands: SageMaker has sorted the names as text. */
+static ls_status read_hosts(struct ls_launcher *launch, const cJSON *hosts, const char *own) {
+    int place = 0;
     launch->rank = -1;
+    launch->size = cJSON_GetArraySize(hosts);
     if (!cJSON_IsArray(hosts)) return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS is no list of names");
-    for (const cJSON *host = hosts->child; host; host = host->next) {
+    for (const cJSON *host = hosts->child; host; host = host->next, place++) {
         if (!cJSON_IsString(host))
-            return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS[%d] is %s, not a name", launch->size,
+            return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS[%d] is %s, not a name", place,
                            ls_tf_config_json_quote(host).text);
-        if (!strcmp(host->valuestring, own)) launch->rank = launch->size;
-        launch->size++;
+        if (!strcmp(host->valuestring, own)) launch->rank = place;
+        ls_status status = launch->size > 1 ? ls_launcher_put(launch, place, host->valuestring, SAGEMAKER_PORT) : LS_OK;
+        if (status) return status;
     }
     if (launch->rank < 0)
         return ls_fail(LS_INVALID_ARGUMENT, "SM_CURRENT_HOST='%.100s' is not among the %d of SM_HOSTS", own,
@@ -29,26 +31,13 @@ static ls_status find_host(struct ls_launcher *launch, const cJSON *hosts, const
     return LS_OK;
 }
 
-/* A rank is a host's place in the list as it stands: SageMaker has sorted the names as text. */
-static ls_status read_hosts(struct ls_launcher *launch, const cJSON *hosts, const char *own) {
-    ls_status status = find_host(launch, hosts, own);
-    const cJSON *host = hosts->child;
-    for (int i = 0; i < launch->size && launch->size > 1 && !status; i++) {
-        status = ls_launcher_put(launch, i, host->valuestring, SAGEMAKER_PORT);
-        host = host->next;
-    }
-    return status;
-}
-
 ls_status ls_cloud_read_sagemaker(struct ls_launcher *launch) {
     const char *text = ls_launcher_variable("SM_HOSTS"), *own = ls_launcher_variable("SM_CURRENT_HOST");
     if (!text || !own) return LS_OK;
-    if (ls_tf_config_syntax_check(text)) return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS='%.200s' is no JSON", text);
-    cJSON *hosts = ls_tf_config_json_parse(text, strlen(text));
-    if (!hosts) return ls_fail_memory("the tree of SM_HOSTS", strlen(text));
-    ls_status status = read_hosts(launch, hosts, own);
-    cJSON_Delete(hosts);
-    return status;
+    LS_CLEANUP(ls_tf_config_json_free) cJSON *hosts = NULL;
+    ls_status status = ls_tf_config_json_read(text, &hosts);
+    if (status == LS_INVALID_ARGUMENT) return ls_fail(status, "SM_HOSTS='%.200s' is no JSON", text);
+    return status ? status : read_hosts(launch, hosts, own);
 }
 
 /* A multi-node parallel job names the main node's address to the other nodes. The main node is rank 0. */

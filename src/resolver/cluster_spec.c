@@ -156,13 +156,9 @@ static ls_status take_document(ls_cluster_spec *spec, const cJSON *document) {
 }
 
 static ls_status take_json(ls_cluster_spec *spec, const char *text) {
-    ls_status status = ls_tf_config_syntax_check(text);
-    if (status) return ls_fail_context(status, "cluster");
-    cJSON *document = ls_tf_config_json_parse(text, strlen(text));
-    if (!document) return ls_fail_memory("the tree of a cluster", strlen(text));
-    status = take_document(spec, document);
-    cJSON_Delete(document);
-    return status;
+    LS_CLEANUP(ls_tf_config_json_free) cJSON *document = NULL;
+    ls_status status = ls_tf_config_json_read(text, &document);
+    return status ? ls_fail_context(status, "cluster") : take_document(spec, document);
 }
 
 ls_status ls_cluster_spec_new(const char *cluster, ls_cluster_spec **spec) {

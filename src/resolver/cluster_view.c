@@ -137,14 +137,10 @@ ls_status ls_cluster_view_complete(struct ls_cluster_view *spec) {
 }
 
 ls_status ls_cluster_view_of_address(const char *address, struct ls_cluster_view **spec) {
-    struct ls_cluster_view *made = ls_alloc(sizeof(*made));
-    if (made) made->tasks = ls_alloc(sizeof(*made->tasks));
-    if (made && made->tasks) {
-        made->task_count = 1;
-        made->type = made->tasks->type = LS_TASK_WORKER;
-        made->tasks->address = ls_strdup(address);
-    }
-    ls_status status = made && made->tasks && made->tasks->address ? LS_OK : ls_fail_memory("a cluster", sizeof(*made));
+    LS_NEW(struct ls_cluster_view, made, "a cluster");
+    ls_status status = ls_cluster_view_make_workers(made, 1);
+    made->type = LS_TASK_WORKER;
+    if (!status && !(made->tasks->address = ls_strdup(address))) status = ls_fail_memory("an address", strlen(address));
     if (!status) status = ls_tf_config_address_parse("address", address, &made->tasks->host, &made->tasks->port);
     if (!status) status = ls_cluster_view_complete(made);
     return LS_HAND_OVER(status, spec, made, ls_cluster_view_free(made));

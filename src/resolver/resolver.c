@@ -46,13 +46,11 @@ static bool is_present(const struct found *found) {
     return found->error.status || found->launch.size > 0 || found->spec;
 }
 
-static void read_source(const struct source *source, struct found *found) {
-    *found = (struct found){.source = source};
-    ls_kept_error_set(&found->error, source->read ? source->read(&found->launch) : source->parse(&found->spec));
-    if (found->spec && !found->spec->cluster_mode) {
-        ls_cluster_view_free(found->spec);
-        found->spec = NULL;
-    }
+static struct found read_source(const struct source *source) {
+    struct found found = {.source = source};
+    ls_kept_error_set(&found.error, source->read ? source->read(&found.launch) : source->parse(&found.spec));
+    if (found.spec && !found.spec->cluster_mode) ls_cluster_view_free(ls_steal(found.spec));
+    return found;
 }
 
 static void release_found(struct found *found) {
@@ -153,24 +151,20 @@ static ls_status compare_found(const struct found *first, const struct found *ot
 static ls_status check_others(const struct ls_cluster_view *spec, struct ls_resolution *resolution) {
     ls_status status = LS_OK;
     for (size_t i = 0; i < SOURCE_COUNT && !status; i++) {
-        struct found found;
-        read_source(&sources[i], &found);
-        if (is_present(&found)) {
-            status = compare_to_tf_config(&found, spec);
-            ignore_found(resolution, &found, "tf_config");
-        }
-        release_found(&found);
+        LS_CLEANUP(release_found) struct found found = read_source(&sources[i]);
+        if (!is_present(&found)) continue;
+        status = compare_to_tf_config(&found, spec);
+        ignore_found(resolution, &found, "tf_config");
     }
     return status;
 }
 
 /* The first that has started several processes is in force. */
 static ls_status read_sources(struct ls_cluster_view **spec, struct ls_resolution *resolution) {
-    struct found chosen = {0};
+    LS_CLEANUP(release_found) struct found chosen = {0};
     ls_status status = LS_OK;
     for (size_t i = 0; i < SOURCE_COUNT && !status; i++) {
-        struct found found;
-        read_source(&sources[i], &found);
+        struct found found = read_source(&sources[i]);
         bool several = found.error.status || found.launch.size > 1 || found.spec;
         if (several && !chosen.source) {
             chosen = found;
@@ -183,7 +177,6 @@ static ls_status read_sources(struct ls_cluster_view **spec, struct ls_resolutio
     }
     if (!status) status = make_spec(&chosen, spec);
     if (!status && resolution && chosen.source) resolution->source = chosen.source->name;
-    release_found(&chosen);
     return status;
 }
 
@@ -198,15 +191,13 @@ static ls_status fail_unknown(const char *name) {
 
 static ls_status read_forced(const char *name, struct ls_cluster_view **spec, struct ls_resolution *resolution) {
     for (size_t i = 0; i < SOURCE_COUNT; i++) {
-        struct found found;
         if (strcmp(sources[i].name, name) != 0) continue;
-        read_source(&sources[i], &found);
+        LS_CLEANUP(release_found) struct found found = read_source(&sources[i]);
         ls_status status = ls_kept_error_raise(&found.error);
         if (!status && !is_present(&found))
             status = ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_CLUSTER=%s, and none of its variables is set", name);
         if (!status) status = make_spec(&found, spec);
         if (!status && resolution) resolution->source = sources[i].name;
-        release_found(&found);
         return status;
     }
     return fail_unknown(name);

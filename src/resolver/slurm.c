@@ -132,7 +132,7 @@ static ls_status read_step(struct ls_launcher *launch, struct step *step) {
 
 ls_status ls_slurm_read(struct ls_launcher *launch) {
     int parts = 0;
-    struct step step = {0};
+    LS_CLEANUP(release_step) struct step step = {0};
     if (!ls_launcher_variable("SLURM_STEP_NODELIST") || !ls_launcher_variable("SLURM_STEP_TASKS_PER_NODE") ||
         !ls_launcher_variable("SLURM_STEP_NUM_TASKS"))
         return LS_OK;
@@ -144,9 +144,7 @@ ls_status ls_slurm_read(struct ls_launcher *launch) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "SLURM_HET_SIZE is %d: a heterogeneous job is not read; give TF_CONFIG, or start one component",
                        parts);
-    status = read_step(launch, &step);
-    release_step(&step);
-    return status;
+    return read_step(launch, &step);
 }
 
 bool ls_slurm_lacks_step(int *tasks, bool *first) {

@@ -92,13 +92,9 @@ static ls_status read_tf_config_text(struct ls_cluster_view *config, const char 
     if (size > TEXT_LIMIT)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG has %zu bytes, more than 16 MiB; leave out what is not cluster or task", size);
-    ls_status status = ls_tf_config_syntax_check(text);
-    if (status) return status;
-    cJSON *document = ls_tf_config_json_parse(text, size);
-    if (!document) return ls_fail_memory("the tree of TF_CONFIG", size);
-    status = read_document(config, document);
-    cJSON_Delete(document);
-    return status;
+    LS_CLEANUP(ls_tf_config_json_free) cJSON *document = NULL;
+    ls_status status = ls_tf_config_json_read(text, &document);
+    return status ? status : read_document(config, document);
 }
 
 ls_status ls_tf_config_parse(const char *text, struct ls_cluster_view **config) {

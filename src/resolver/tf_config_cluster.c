@@ -24,18 +24,11 @@ static ls_status take_address(struct ls_tf_reader *reader, enum ls_task_type typ
     return task->address ? LS_OK : ls_fail_memory("an address", strlen(value->valuestring) + 1);
 }
 
-static ls_status read_tf_config_cluster_list(struct ls_tf_reader *reader, enum ls_task_type type, const cJSON *list) {
-    int index = 0;
-    for (const cJSON *value = list->child; value; value = value->next) {
-        ls_status status = take_address(reader, type, index++, value);
-        if (status) return status;
-    }
-    return LS_OK;
-}
-
-static ls_status read_map(struct ls_tf_reader *reader, enum ls_task_type type, const cJSON *map) {
-    for (const cJSON *value = map->child; value; value = value->next) {
-        int index = ls_tf_config_json_index(value);
+/* A list of addresses, or a map from index to address. */
+static ls_status read_addresses(struct ls_tf_reader *reader, enum ls_task_type type, const cJSON *values) {
+    int place = 0;
+    for (const cJSON *value = values->child; value; value = value->next) {
+        int index = reader->is_map[type] ? ls_tf_config_json_index(value) : place++;
         if (index < 0)
             return ls_fail(
                 LS_INVALID_ARGUMENT, "TF_CONFIG: %s.%s has the key %s, which is no task index; use \"0\", \"1\", ...",
@@ -56,8 +49,7 @@ static ls_status read_role(struct ls_tf_reader *reader, const cJSON *role) {
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: the key %s.%s stands twice; keep one", reader->root, name);
     reader->in_cluster[type] = true;
     reader->is_map[type] = cJSON_IsObject(role);
-    if (reader->is_map[type]) return read_map(reader, type, role);
-    if (cJSON_IsArray(role)) return read_tf_config_cluster_list(reader, type, role);
+    if (reader->is_map[type] || cJSON_IsArray(role)) return read_addresses(reader, type, role);
     return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s.%s is %s, not a list; write [\"host:port\", ...]", reader->root,
                    name, ls_tf_config_json_quote(role).text);
 }

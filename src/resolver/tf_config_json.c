@@ -6,10 +6,19 @@
 #include <string.h>
 
 #include "base/plain.h"
+#include "base/status.h"
+#include "resolver/tf_config.h"
 
 cJSON *ls_tf_config_json_parse(const char *text, size_t size) {
     LS_PLAIN;
     return cJSON_ParseWithLengthOpts(text, size, NULL, false);
+}
+
+ls_status ls_tf_config_json_read(const char *text, cJSON **tree) {
+    ls_status status = ls_tf_config_syntax_check(text);
+    if (status) return status;
+    *tree = ls_tf_config_json_parse(text, strlen(text));
+    return *tree ? LS_OK : ls_fail_memory("a tree of JSON", strlen(text));
 }
 
 int ls_tf_config_json_index(const cJSON *json) {

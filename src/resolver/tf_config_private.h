@@ -28,10 +28,7 @@ ls_status ls_tf_config_cluster_read(struct ls_tf_reader *reader);
 /* Fills config->type and config->index from the task, and checks them against the tasks. */
 ls_status ls_tf_config_task_read(struct ls_tf_reader *reader);
 
-/* Adds a warning to the config (the words are copied). */
-ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Adds what deserves a word: of the document root (keys that are ignored but look meant), and of the tasks. */
+/* Adds warnings to the config: of the document root (keys that are ignored but look meant), and of the tasks. */
 ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const cJSON *document);
 ls_status ls_tf_config_warn_tasks(const struct ls_tf_reader *reader);
 

@@ -13,7 +13,9 @@
 
 #define WARNING_LIMIT 16 /* more of them would not be read */
 
-ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, ...) {
+/* The words are copied. */
+__attribute__((format(printf, 2, 3))) static ls_status add_warning(struct ls_cluster_view *config, const char *format,
+                                                                   ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -28,21 +30,17 @@ ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, 
     return LS_OK;
 }
 
-static bool is_known_key(const char *key) {
-    return !strcmp(key, "cluster") || !strcmp(key, "sparseCluster") || !strcmp(key, "task") ||
-           !strcmp(key, "rpc_layer");
-}
-
 static ls_status warn_key(const struct ls_tf_reader *reader, const char *key) {
     static const char *const meant[] = {"cluster", "task", "sparseCluster"};
-    if (is_known_key(key)) return LS_OK;
+    if (!strcmp(key, "rpc_layer")) return LS_OK;
     for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++)
         if (ls_plain_same(key, meant[i]))
-            return ls_tf_config_warn(reader->config, "the key %s is ignored; write it \"%s\"",
-                                     ls_tf_config_json_quote_text(key).text, meant[i]);
+            return strcmp(key, meant[i]) == 0 ? LS_OK
+                                              : add_warning(reader->config, "the key %s is ignored; write it \"%s\"",
+                                                            ls_tf_config_json_quote_text(key).text, meant[i]);
     if (!reader->cluster && ls_tf_config_roles_parse(key))
-        return ls_tf_config_warn(reader->config, "the key %s is ignored here; roles stand inside \"cluster\"",
-                                 ls_tf_config_json_quote_text(key).text);
+        return add_warning(reader->config, "the key %s is ignored here; roles stand inside \"cluster\"",
+                           ls_tf_config_json_quote_text(key).text);
     return LS_OK;
 }
 
@@ -52,7 +50,7 @@ ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const cJSON 
         if (status) return status;
     }
     if (reader->cluster || !reader->task || !reader->task->child) return LS_OK;
-    return ls_tf_config_warn(reader->config, "task is given but no cluster; this process trains alone");
+    return add_warning(reader->config, "task is given but no cluster; this process trains alone");
 }
 
 static ls_status warn_loopback(const struct ls_tf_reader *reader) {
@@ -63,21 +61,21 @@ static ls_status warn_loopback(const struct ls_tf_reader *reader) {
         *(ls_tf_config_address_is_loopback(config->tasks[i].host) ? &local : &remote) = &config->tasks[i];
     }
     if (!local || !remote) return LS_OK;
-    return ls_tf_config_warn(reader->config,
-                             "%s is %s, a loopback address, beside %s at %s: tasks on other machines cannot reach it",
-                             ls_tf_config_roles_key(reader, local->type, local->index).text,
-                             ls_tf_config_json_quote_text(local->address).text,
-                             ls_tf_config_roles_key(reader, remote->type, remote->index).text,
-                             ls_tf_config_json_quote_text(remote->address).text);
+    return add_warning(reader->config,
+                       "%s is %s, a loopback address, beside %s at %s: tasks on other machines cannot reach it",
+                       ls_tf_config_roles_key(reader, local->type, local->index).text,
+                       ls_tf_config_json_quote_text(local->address).text,
+                       ls_tf_config_roles_key(reader, remote->type, remote->index).text,
+                       ls_tf_config_json_quote_text(remote->address).text);
 }
 
 /* TFJob's dynamic workers see only themselves; worker 0 then looks like a whole cluster. */
 static ls_status warn_alone(const struct ls_tf_reader *reader) {
     const struct ls_cluster_view *config = reader->config;
     if (config->type != LS_TASK_WORKER || !reader->is_map[LS_TASK_WORKER] || config->num_workers != 1) return LS_OK;
-    return ls_tf_config_warn(reader->config,
-                             "%s.worker is a map with this task's own entry only (a dynamic cluster?); it trains alone",
-                             reader->root);
+    return add_warning(reader->config,
+                       "%s.worker is a map with this task's own entry only (a dynamic cluster?); it trains alone",
+                       reader->root);
 }
 
 ls_status ls_tf_config_warn_tasks(const struct ls_tf_reader *reader) {
