@@ -114,7 +114,7 @@ static void take(struct agent *agent, struct ls_run_frame *frame) {
     if (!out) return refuse(agent, "no memory");
     (void)fprintf(out, "%s%c%s%c%s%c%s%c%ld%c", ls_version(), 0, machine, 0, address, 0, connection ? connection : "",
                   0, sysconf(_SC_NPROCESSORS_ONLN), 0);
-    for (int i = 0; i < count; i++) (void)fprintf(out, "%u%c", agent->ports.ports[i], 0);
+    for (int i = 0; i < count; i++) (void)fprintf(out, "%d%c", agent->ports.at[i].number, 0);
     if (!fclose(out)) ls_frame_add(&agent->to, LS_FRAME_READY, 0, payload, size);
     free(payload);
 }

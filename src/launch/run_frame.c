@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "launch/run_frame.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -40,21 +41,8 @@ void ls_frame_append(struct ls_frame_buffer *buffer, const void *data, size_t si
     buffer->used += size;
 }
 
-static void put_number(unsigned char *at, uint32_t number) {
-    for (int i = 0; i < 4; i++) at[i] = (unsigned char)(number >> (8 * i));
-}
-
-static uint32_t get_number(const char *at) {
-    uint32_t number = 0;
-    for (int i = 0; i < 4; i++) number |= (uint32_t)(unsigned char)at[i] << (8 * i);
-    return number;
-}
-
 void ls_frame_add(struct ls_frame_buffer *buffer, int kind, int rank, const void *data, size_t size) {
-    unsigned char header[LS_FRAME_HEADER];
-    put_number(header, (uint32_t)size);
-    put_number(header + 4, (uint32_t)kind);
-    put_number(header + 8, (uint32_t)rank);
+    const uint32_t header[] = {htole32((uint32_t)size), htole32((uint32_t)kind), htole32((uint32_t)rank)};
     ls_frame_append(buffer, header, sizeof(header));
     ls_frame_append(buffer, data, size);
 }
@@ -72,9 +60,11 @@ void ls_frame_say(struct ls_frame_buffer *buffer, int kind, int rank, const char
 }
 
 int ls_frame_next(struct ls_frame_buffer *buffer, struct ls_run_frame *frame) {
+    uint32_t header[3];
     if (buffer->used < LS_FRAME_HEADER) return 0;
     const char *at = buffer->data + buffer->start;
-    uint32_t size = get_number(at), kind = get_number(at + 4), rank = get_number(at + 8);
+    memcpy(header, at, LS_FRAME_HEADER);
+    uint32_t size = le32toh(header[0]), kind = le32toh(header[1]), rank = le32toh(header[2]);
     if (size > LS_FRAME_LIMIT || kind < 1 || kind >= LS_FRAME_KINDS || rank > INT32_MAX) return -1;
     if (buffer->used < LS_FRAME_HEADER + (size_t)size) return 0;
     *frame = (struct ls_run_frame){(int)kind, (int)rank, at + LS_FRAME_HEADER, size};

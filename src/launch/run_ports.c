@@ -66,17 +66,11 @@ static int hold_port(int port) {
 }
 
 static void try_port(struct ls_ports *ports, int port) {
-    int lock = lock_port(port);
-    if (lock < 0) return;
-    int hold = hold_port(port);
-    if (hold < 0) {
+    int lock = lock_port(port), hold = lock < 0 ? -1 : hold_port(port);
+    if (hold >= 0)
+        ports->at[ports->count++] = (struct ls_port){port, lock, hold};
+    else if (lock >= 0)
         (void)close(lock);
-        return;
-    }
-    ports->ports[ports->count] = (uint16_t)port;
-    ports->locks[ports->count] = lock;
-    ports->holds[ports->count] = hold;
-    ports->count++;
 }
 
 static void walk(struct ls_ports *ports, int count) {
@@ -88,29 +82,19 @@ static void walk(struct ls_ports *ports, int count) {
         try_port(ports, range_port(&range, (int)((start % (unsigned)size + (unsigned)i) % (unsigned)size)));
 }
 
-static bool have_arrays(int count, struct ls_ports *ports) {
-    size_t n = (size_t)count;
-    *ports = (struct ls_ports){0, calloc(n, sizeof(uint16_t)), calloc(n, sizeof(int)), calloc(n, sizeof(int))};
-    return ports->ports && ports->locks && ports->holds;
-}
-
 /* They are not bound: connections of the workers that had them may linger. */
 bool ls_ports_take_again(const int *again, int count, struct ls_ports *ports) {
-    if (!have_arrays(count, ports)) return false;
-    for (; ports->count < count; ports->count++) {
-        int lock = lock_port(again[ports->count]);
-        if (lock < 0) break;
-        ports->ports[ports->count] = (uint16_t)again[ports->count];
-        ports->locks[ports->count] = lock;
-        ports->holds[ports->count] = -1;
-    }
+    *ports = (struct ls_ports){0, calloc((size_t)count, sizeof(*ports->at))};
+    for (int lock; ports->at && ports->count < count && (lock = lock_port(again[ports->count])) >= 0; ports->count++)
+        ports->at[ports->count] = (struct ls_port){again[ports->count], lock, -1};
     if (ports->count == count) return true;
     ls_ports_free(ports);
     return false;
 }
 
 bool ls_ports_take(int count, struct ls_ports *ports, char *why, size_t size) {
-    if (have_arrays(count, ports)) walk(ports, count);
+    *ports = (struct ls_ports){0, calloc((size_t)count, sizeof(*ports->at))};
+    if (ports->at) walk(ports, count);
     if (ports->count == count) return true;
     (void)snprintf(why, size,
                    "found only %d of %d free ports on 127.0.0.1 (or ran out of file descriptors: see ulimit -n)",
@@ -121,14 +105,12 @@ bool ls_ports_take(int count, struct ls_ports *ports, char *why, size_t size) {
 
 void ls_ports_release(struct ls_ports *ports) {
     for (int i = 0; i < ports->count; i++)
-        if (ports->holds[i] >= 0) (void)close(ports->holds[i]), ports->holds[i] = -1;
+        if (ports->at[i].hold >= 0) (void)close(ports->at[i].hold), ports->at[i].hold = -1;
 }
 
 void ls_ports_free(struct ls_ports *ports) {
     ls_ports_release(ports);
-    for (int i = 0; i < ports->count; i++) (void)close(ports->locks[i]);
-    free(ports->ports);
-    free(ports->locks);
-    free(ports->holds);
+    for (int i = 0; i < ports->count; i++) (void)close(ports->at[i].lock);
+    free(ports->at);
     *ports = (struct ls_ports){0};
 }

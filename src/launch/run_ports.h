@@ -4,13 +4,15 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
+struct ls_port {
+    int number;
+    int lock; /* a bound abstract socket, for as long as the agent lives */
+    int hold; /* a bound TCP socket, until the workers start; -1: none */
+};
 struct ls_ports {
     int count;
-    uint16_t *ports;
-    int *locks; /* bound abstract sockets, for as long as the agent lives */
-    int *holds; /* bound TCP sockets, until the workers start */
+    struct ls_port *at; /* [count] */
 };
 
 /* Chooses count ports; false, with why, if there are not so many. */

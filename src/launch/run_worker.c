@@ -17,10 +17,7 @@
 #include "launch/run_supervise.h"
 
 enum end { READ_END, WRITE_END };
-
-struct pipes {
-    int out[2], err[2], report[2];
-};
+enum { OUT, ERR, REPORT, PIPES };
 
 double ls_launch_now(void) {
     struct timespec time;
@@ -72,10 +69,10 @@ void ls_launch_sweep(void) {
 }
 
 /* Only rank 0 may read the launcher's standard input. */
-static bool connect_streams(const struct pipes *pipes, int input) {
+static bool connect_streams(int pipes[PIPES][2], int input) {
     if (input < 0) input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input < 0 || (input != STDIN_FILENO && dup2(input, STDIN_FILENO) < 0)) return false;
-    return dup2(pipes->out[WRITE_END], STDOUT_FILENO) >= 0 && dup2(pipes->err[WRITE_END], STDERR_FILENO) >= 0;
+    return dup2(pipes[OUT][WRITE_END], STDOUT_FILENO) >= 0 && dup2(pipes[ERR][WRITE_END], STDERR_FILENO) >= 0;
 }
 
 static bool set_elastic(const struct ls_launch *launch) {
@@ -126,7 +123,7 @@ static void execute(char **argv) {
 }
 
 static _Noreturn void become_worker(const struct ls_launch *launch, const struct ls_guard *guard,
-                                    const struct ls_worker *worker, const struct pipes *pipes, pid_t parent) {
+                                    const struct ls_worker *worker, int pipes[PIPES][2], pid_t parent) {
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* the launcher died before the line above */
@@ -136,19 +133,13 @@ static _Noreturn void become_worker(const struct ls_launch *launch, const struct
         execute(launch->argv);
     }
     int error = errno;
-    (void)!write(pipes->report[WRITE_END], &error, sizeof(error));
+    (void)!write(pipes[REPORT][WRITE_END], &error, sizeof(error));
     _exit(127);
 }
 
-static void close_pair(int pair[2]) {
-    for (int i = 0; i < 2; i++)
-        if (pair[i] >= 0) (void)close(pair[i]);
-}
-
-static void close_pipes(struct pipes *pipes) {
-    close_pair(pipes->out);
-    close_pair(pipes->err);
-    close_pair(pipes->report);
+static void close_ends(int pipes[PIPES][2], enum end end) {
+    for (int i = 0; i < PIPES; i++)
+        if (pipes[i][end] >= 0) (void)close(pipes[i][end]);
 }
 
 static int exec_failure(const char *command, int error) {
@@ -179,30 +170,22 @@ static int read_report(int fd, const struct ls_worker *worker, const char *comma
 }
 
 int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, struct ls_worker *worker) {
-    int rank = worker->rank;
-    struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}};
-    if (pipe2(pipes.out, O_CLOEXEC) || pipe2(pipes.err, O_CLOEXEC) || pipe2(pipes.report, O_CLOEXEC)) {
-        int result = start_failure(rank, "pipe (see ulimit -n)");
-        close_pipes(&pipes);
-        return result;
-    }
-    pid_t parent = getpid(), pid = fork();
-    if (!pid) become_worker(launch, guard, worker, &pipes, parent);
-    int result = pid < 0 ? start_failure(rank, "fork (see ulimit -u)") : 0;
+    int pipes[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, error = 0, result = 0;
+    bool made = !pipe2(pipes[OUT], O_CLOEXEC) && !pipe2(pipes[ERR], O_CLOEXEC) && !pipe2(pipes[REPORT], O_CLOEXEC);
+    pid_t parent = getpid(), pid = made ? fork() : -1;
+    if (!pid) become_worker(launch, guard, worker, pipes, parent);
+    if (pid < 0) result = start_failure(worker->rank, made ? "fork (see ulimit -u)" : "pipe (see ulimit -n)");
     worker->pid = pid;
-    worker->out = pipes.out[READ_END];
-    worker->err = pipes.err[READ_END];
-    (void)close(pipes.out[WRITE_END]);
-    (void)close(pipes.err[WRITE_END]);
-    (void)close(pipes.report[WRITE_END]);
-    int error = result ? 0 : read_report(pipes.report[READ_END], worker, launch->argv[0]);
-    (void)close(pipes.report[READ_END]);
-    if (!result && !error) return 0;
-    (void)close(worker->out);
-    (void)close(worker->err);
-    if (pid > 0) (void)waitpid(pid, NULL, 0);
+    worker->out = pipes[OUT][READ_END];
+    worker->err = pipes[ERR][READ_END];
+    close_ends(pipes, WRITE_END);
+    if (!result) error = read_report(pipes[REPORT][READ_END], worker, launch->argv[0]);
+    if (error) result = exec_failure(launch->argv[0], error);
+    if (!result) pipes[OUT][READ_END] = pipes[ERR][READ_END] = -1; /* the worker's now */
+    close_ends(pipes, READ_END);
+    if (result && pid > 0) (void)waitpid(pid, NULL, 0);
     if (error) ls_guard_remove(guard, pid);
-    return result ? result : exec_failure(launch->argv[0], error);
+    return result;
 }
 
 void ls_worker_signal(const struct ls_worker *worker, int signal, enum ls_signal_way way) {
