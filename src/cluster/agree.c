@@ -64,11 +64,7 @@ static ls_status find_difference(struct ls_cluster *cluster, const char *name, s
 }
 
 ls_status ls_agree_lines(struct ls_cluster *cluster, const char *name, const char *lines, double timeout) {
-    union {
-        const char *in;
-        void *out;
-    } text = {lines};
-    struct ls_bytes own = {text.out, strlen(lines) + 1};
+    struct ls_bytes own = {(char *)lines, strlen(lines) + 1};
     char digest[65];
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->group.count, "fingerprints");
     ls_status status = ls_digest_sha256(own.data, own.size, digest);

@@ -68,7 +68,7 @@ static void asked_for_addresses(void *context, int fd) {
 
 static void identify(void *context, int fd, struct ls_rpc_caller *caller) {
     const struct ls_cluster *cluster = context;
-    ls_relay_describe(cluster->net.relay, fd, caller->address);
+    ls_relay_describe(cluster->net.relay, fd, false, caller->address);
     caller->certificate = ls_relay_certificate(cluster->net.relay, fd);
 }
 
@@ -150,7 +150,7 @@ static void warn_unprotected(const struct ls_cluster *cluster) {
     if (credentials->token_size || credentials->certificate) return;
     for (int rank = 0; rank < cluster->workers; rank++) {
         const char *host = ls_cluster_view_member(cluster->config.tf_config, rank)->host;
-        if (ls_address_is_loopback(host) || ls_tf_config_address_is_nowhere(host)) continue;
+        if (ls_tf_config_address_is_loopback(host) || ls_tf_config_address_is_nowhere(host)) continue;
         ls_log_warning(cluster->config.log,
                        "whoever reaches this cluster's ports can join it or listen: set LOCKSTEP_TOKEN_FILE, or "
                        "LOCKSTEP_TLS_* (lockstep certs), unless the network is trusted");
@@ -167,7 +167,7 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
     if (status) return status;
     struct ls_task own = *cluster->peers[cluster->rank]->task;
     const char *host;
-    ls_moved_place(&cluster->net.moved, cluster->rank, &host, &own.port);
+    (void)ls_moved_place(&cluster->net.moved, cluster->rank, &host, &own.port);
     own.host = (char *)host;
     status = ls_address_listen(cluster->config.tf_config, &own, cluster->config.log, fds, &count);
     if (status) return status;
@@ -264,14 +264,13 @@ static ls_status take_config(struct ls_cluster *cluster, const struct ls_cluster
     cluster->net.refusals.activity = config->activity;
     read_host(cluster->terms.host);
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
-    cluster->roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->roster));
-    cluster->next.present = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->next.present));
+    cluster->roster = ls_alloc_array(4 * (size_t)cluster->size, sizeof(*cluster->roster));
     cluster->group.members = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->group.members));
-    cluster->proposal.roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.roster));
-    cluster->proposal.hosts = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.hosts));
-    if (!cluster->peers || !cluster->roster || !cluster->next.present || !cluster->group.members ||
-        !cluster->proposal.roster || !cluster->proposal.hosts)
+    if (!cluster->peers || !cluster->roster || !cluster->group.members)
         return ls_fail_memory("the ranks", (size_t)cluster->size * sizeof(*cluster->roster));
+    cluster->next.present = cluster->roster + cluster->size;
+    cluster->proposal.roster = cluster->next.present + cluster->size;
+    cluster->proposal.hosts = cluster->proposal.roster + cluster->size;
     cluster->elastic.ledger.size = cluster->proposal.ledger.size = cluster->size;
     cluster->proposal.ledger.voters = cluster->group.count = cluster->workers;
     cluster->group.place = cluster->rank;
@@ -313,10 +312,7 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_peer_free_all(cluster);
     ls_moved_release(&cluster->net.moved);
     ls_free(cluster->roster);
-    ls_free(cluster->next.present);
     ls_free(cluster->group.members);
-    ls_free(cluster->proposal.roster);
-    ls_free(cluster->proposal.hosts);
     ls_exchange_release(cluster);
     ls_quorum_release(&cluster->elastic.ledger);
     ls_closed_release(&cluster->elastic.closed);

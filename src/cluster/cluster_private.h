@@ -208,7 +208,7 @@ struct ls_cluster {
 
     /* The generation that it has entered, ... */
     uint64_t generation; /* 0: none yet */
-    uint64_t *roster;    /* [size] incarnations of that generation; 0: not on it */
+    uint64_t *roster; /* [size] incarnations of that generation; 0: not on it; next and proposal have theirs behind */
     struct ls_exchanges exchanges;
     struct ls_failure failure;
     /* ... the next one, ... */

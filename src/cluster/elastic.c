@@ -46,31 +46,19 @@ static bool gather_ledger(struct ls_cluster *cluster, uint64_t *newest) {
     return !entered || ls_quorum_add(known, cluster->generation, cluster->roster);
 }
 
-/* Nobody of the newest generation is missing, and no joiner that knocks. */
-static bool is_whole(const struct ls_cluster *cluster, uint64_t newest) {
+/* Nobody of the newest generation is missing, and no joiner that knocks. ended: processes that were seen to end are not
+ * missing, for nobody need wait for them. */
+static bool is_whole(const struct ls_cluster *cluster, uint64_t newest, bool ended) {
     const uint64_t *roster =
         newest == cluster->generation ? cluster->roster : ls_quorum_find(&cluster->proposal.ledger, newest);
     bool settled = ls_now() >= ls_elastic_settles_at(cluster);
+    if (ended && (!cluster->config.hastens || !roster)) return false;
     for (int rank = 0; rank < cluster->workers; rank++) {
         const struct ls_peer *peer = cluster->peers[rank];
-        bool knocks = peer && peer->in && !settled;
-        bool expected = !roster || roster[rank] || knocks;
-        if (expected && !cluster->next.present[rank]) return false;
-    }
-    return true;
-}
-
-/* Nobody but processes that were seen to end is missing, and no joiner that knocks: there is nothing to wait for. */
-static bool is_accounted(const struct ls_cluster *cluster, uint64_t newest) {
-    const uint64_t *roster =
-        newest == cluster->generation ? cluster->roster : ls_quorum_find(&cluster->proposal.ledger, newest);
-    bool settled = ls_now() >= ls_elastic_settles_at(cluster);
-    if (!cluster->config.hastens || !roster) return false;
-    for (int rank = 0; rank < cluster->workers; rank++) {
-        const struct ls_peer *peer = cluster->peers[rank];
-        bool present = cluster->next.present[rank] == roster[rank];
-        if (roster[rank] && !present && !ls_closed_has(&cluster->elastic.ended, roster[rank])) return false;
-        if (peer && peer->in && !cluster->next.present[rank] && !settled) return false;
+        uint64_t present = cluster->next.present[rank], expected = roster ? roster[rank] : 0;
+        bool gone = ended && ls_closed_has(&cluster->elastic.ended, expected);
+        bool here = ended ? present == expected || gone : present != 0;
+        if ((peer && peer->in && !settled && !present) || ((!roster || expected) && !here)) return false;
     }
     return true;
 }
@@ -113,7 +101,7 @@ bool ls_elastic_may_form(struct ls_cluster *cluster, int count) {
     if (!ls_quorum_permits(&cluster->proposal.ledger, cluster->next.present, &cluster->elastic.ended, NULL))
         return false;
     bool shrinks = ls_now() >= ls_elastic_shrinks_at(cluster) && !ls_elastic_awaits_until(cluster);
-    return shrinks || is_whole(cluster, newest) || is_accounted(cluster, newest);
+    return shrinks || is_whole(cluster, newest, false) || is_whole(cluster, newest, true);
 }
 
 /* "votes: 1 of the 2 ...": who of a roster is not there, and why nobody has its vote. */

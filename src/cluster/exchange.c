@@ -82,7 +82,7 @@ static ls_status say_parts(const struct exchange *exchange, const struct ls_byte
                                         .sizes = sizes,
                                         .payload = payload,
                                         .size = size};
-    ls_star_say(exchange->cluster, &message);
+    ls_outbox_send_all(exchange->cluster, &message, exchange->cluster->roster);
     return LS_OK;
 }
 
@@ -99,10 +99,10 @@ static void say_no_answer(const struct exchange *exchange, ls_status status) {
     struct ls_message message = ls_outbox_message(exchange->cluster, LS_MESSAGE_SHARES);
     message.shares = (struct ls_shares){
         .sequence = exchange->sequence, .name = exchange->name, .code = status, .message = ls_error()};
-    ls_star_say(exchange->cluster, &message);
+    ls_outbox_send_all(exchange->cluster, &message, exchange->cluster->roster);
 }
 
-static void forget_parts(struct ls_cluster *cluster) {
+void ls_exchange_release(struct ls_cluster *cluster) {
     struct ls_exchange_answer *answer = &cluster->exchanges.answer;
     for (int i = 0; answer->parts && i < cluster->size; i++) ls_free(answer->parts[i].data);
     ls_free(ls_steal(answer->parts));
@@ -112,14 +112,10 @@ static void forget_parts(struct ls_cluster *cluster) {
 }
 
 void ls_exchange_renew(struct ls_cluster *cluster) {
-    forget_parts(cluster);
+    ls_exchange_release(cluster);
     cluster->exchanges.begun = 0;
     cluster->exchanges.finished = false;
     cluster->exchanges.awaited.heard = 0;
-}
-
-void ls_exchange_release(struct ls_cluster *cluster) {
-    forget_parts(cluster);
 }
 
 static bool store_parts(struct ls_cluster *cluster, const struct ls_shares *shares) {
@@ -177,7 +173,7 @@ void ls_exchange_note_exit(struct ls_cluster *cluster, int rank, const void *sha
     exchanges->calls = calls;
     message.finished = (struct ls_finished){rank, calls};
     receive_finished(cluster, &message.finished);
-    ls_star_say(cluster, &message);
+    ls_outbox_send_all(cluster, &message, cluster->roster);
 }
 
 static void receive_waiting(struct ls_cluster *cluster, int rank, const struct ls_waiting *waiting) {
@@ -192,7 +188,7 @@ static void receive_waiting(struct ls_cluster *cluster, int rank, const struct l
 void ls_exchange_say_waiting(struct ls_cluster *cluster, uint64_t sequence, int missing, const char *text) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_WAITING);
     message.waiting = (struct ls_waiting){sequence, missing, text};
-    ls_outbox_send_all(cluster, &message, ls_outbox_accepted);
+    ls_outbox_send_all(cluster, &message, NULL);
 }
 
 bool ls_exchange_receive(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_message *message) {
@@ -354,7 +350,7 @@ static void take_answer(const struct exchange *exchange, struct ls_bytes own, st
     struct ls_cluster *cluster = exchange->cluster;
     for (int i = 0; i < cluster->group.count; i++) received[i] = cluster->exchanges.answer.parts[i];
     memset(cluster->exchanges.answer.parts, 0, (size_t)cluster->group.count * sizeof(*received));
-    forget_parts(cluster);
+    ls_exchange_release(cluster);
     ls_free(own.data);
 }
 

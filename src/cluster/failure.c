@@ -53,7 +53,7 @@ void ls_failure_say_stop(struct ls_cluster *cluster) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STOP);
     ls_status code = cluster->failure.lost ? LS_OK : cluster->failure.status;
     message.stop = (struct ls_stop){cluster->failure.root, cluster->failure.message, code};
-    ls_outbox_send_all(cluster, &message, ls_outbox_accepted);
+    ls_outbox_send_all(cluster, &message, NULL);
 }
 
 void ls_failure_stop(struct ls_cluster *cluster, int root, const char *message) {

@@ -1,16 +1,16 @@
 /* This worker's own words in a handshake: its Hello, and its answers to a Hello. With the monitor held. */
 #include "cluster/hello.h"
 
+#include "base/random.h"
 #include "cluster/failure.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_view.h"
 
-/* FNV-1a (Fowler, Noll, Vo) with 64 bits: a Propose carries it for each member, in place of a name. */
+/* A Propose carries it for each member, in place of a name. */
 uint64_t ls_hello_host(const char *host) {
-    uint64_t digest = UINT64_C(14695981039346656037);
-    for (; *host; host++) digest = (digest ^ (uint8_t)*host) * UINT64_C(1099511628211);
+    uint64_t digest = ls_random_stream(host);
     return digest ? digest : 1;
 }
 
@@ -47,27 +47,27 @@ struct ls_message ls_hello_reply(const struct ls_cluster *cluster, enum ls_verdi
     return message;
 }
 
-void ls_hello_answer(struct ls_cluster *cluster, struct ls_rpc_stream *stream, enum ls_verdict verdict,
-                     const char *text) {
+static void answer_last(struct ls_cluster *cluster, struct ls_rpc_stream *stream, enum ls_verdict verdict,
+                        ls_status code, const char *text) {
     struct ls_message message = ls_hello_reply(cluster, verdict, text);
+    message.reply.code = code;
     ls_outbox_send(stream, &message);
     ls_rpc_stream_finish(stream);
+}
+
+void ls_hello_answer(struct ls_cluster *cluster, struct ls_rpc_stream *stream, enum ls_verdict verdict,
+                     const char *text) {
+    answer_last(cluster, stream, verdict, LS_OK, text);
 }
 
 void ls_hello_answer_over(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
     const char *stopped = cluster->end.stopped;
-    struct ls_message message =
-        ls_hello_reply(cluster, LS_VERDICT_OVER, *stopped ? stopped : "all have finished, and this process leaves");
-    if (*stopped) message.reply.code = LS_CANCELLED;
-    ls_outbox_send(stream, &message);
-    ls_rpc_stream_finish(stream);
+    answer_last(cluster, stream, LS_VERDICT_OVER, *stopped ? LS_CANCELLED : LS_OK,
+                *stopped ? stopped : "all have finished, and this process leaves");
 }
 
 void ls_hello_refuse(struct ls_cluster *cluster, struct ls_rpc_stream *stream, ls_status code, const char *text) {
-    struct ls_message message = ls_hello_reply(cluster, LS_VERDICT_REFUSED, text);
-    message.reply.code = code;
-    ls_outbox_send(stream, &message);
-    ls_rpc_stream_finish(stream);
+    answer_last(cluster, stream, LS_VERDICT_REFUSED, code, text);
 }
 
 static void set_told(struct ls_cluster *cluster, int rank) {

@@ -424,10 +424,9 @@ ls_status ls_join_offer(struct ls_cluster *cluster) {
 ls_status ls_join_watch(struct ls_cluster *cluster) {
     LS_HOLD(&cluster->monitor);
     bool stands = cluster->phase == LS_PHASE_MEMBER || (cluster->phase == LS_PHASE_READY && !cluster->proposal.failed);
-    ls_status status = cluster->end.over ? LS_OK : join_obstacle(cluster);
-    if (cluster->end.over) status = ls_fail(LS_CANCELLED, "the others have finished, and left in order");
-    if (!status && !stands) status = displaced(cluster);
-    return status;
+    ls_status status = cluster->end.over ? ls_fail(LS_CANCELLED, "the others have finished, and left in order")
+                                         : join_obstacle(cluster);
+    return status || stands ? status : displaced(cluster);
 }
 
 /* ---- After a failure -------------------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ void ls_leave_tell_failure(struct ls_cluster *cluster, ls_status status, const c
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STOP);
     message.stop = (struct ls_stop){cluster->rank, text, status};
     bool first = cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
-    if (first) ls_outbox_send_all(cluster, &message, ls_outbox_accepted);
+    if (first) ls_outbox_send_all(cluster, &message, NULL);
 }
 
 bool ls_leave_is_cancelled(struct ls_cluster *cluster) {

@@ -22,24 +22,11 @@ void ls_outbox_send(struct ls_rpc_stream *stream, const struct ls_message *messa
     if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_rpc_stream_send(stream, data, size);
 }
 
-void ls_outbox_send_all(const struct ls_cluster *cluster, const struct ls_message *message,
-                        ls_outbox_filter *is_meant) {
+void ls_outbox_send_all(const struct ls_cluster *cluster, const struct ls_message *message, const uint64_t *roster) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
     if (ls_message_encode(message, &data, &size)) return;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (peer->out && is_meant(cluster, peer)) (void)ls_rpc_stream_send(peer->out, data, size);
-}
-
-bool ls_outbox_accepted(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    (void)cluster;
-    return peer->accepted;
-}
-
-bool ls_outbox_proposed(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return cluster->proposal.roster[peer->rank] != 0;
-}
-
-bool ls_outbox_member(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return cluster->roster[peer->rank] != 0;
+        if (peer->out && (roster ? roster[peer->rank] : peer->accepted))
+            (void)ls_rpc_stream_send(peer->out, data, size);
 }

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "cluster/cluster_private.h"
 #include "cluster/rpc/rpc_stream.h"
-#include "cluster/security/certificate.h"
 #include "resolver/cluster_view.h"
 
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index) {
@@ -26,13 +25,6 @@ static void link_peer(struct ls_cluster *cluster, struct ls_peer *peer) {
     *at = peer;
 }
 
-static void secure_dials(const struct ls_cluster *cluster, struct ls_peer *peer) {
-    const struct ls_connections *net = &cluster->net;
-    char name[LS_CERTIFICATE_NAME];
-    ls_certificate_name(ls_cluster_view_type_name(peer->task->type), peer->task->index, name);
-    ls_dial_secure(&peer->attempt.dial, net->credentials.identity, net->relay, name);
-}
-
 struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
     if (cluster->peers[rank]) return cluster->peers[rank];
     struct ls_peer *peer = ls_alloc(sizeof(*peer));
@@ -43,7 +35,7 @@ struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, peer->task->address);
     ls_dial_init(&peer->attempt.dial);
     ls_dial_init(&peer->knock.dial);
-    secure_dials(cluster, peer);
+    ls_dial_secure(&peer->attempt.dial, cluster->net.credentials.identity, cluster->net.relay, peer->task);
     cluster->peers[rank] = peer;
     if (rank != cluster->rank) link_peer(cluster, peer);
     return peer;
@@ -155,13 +147,10 @@ struct ls_stored_share *ls_peer_find_share(const struct ls_peer *peer, uint64_t 
 }
 
 struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequence) {
-    for (struct ls_stored_share **at = &peer->shares.list; *at; at = &(*at)->next) {
-        struct ls_stored_share *share = *at;
-        if (share->sequence != sequence) continue;
-        *at = share->next;
-        return share;
-    }
-    return NULL;
+    struct ls_stored_share *share = ls_peer_find_share(peer, sequence), **at = &peer->shares.list;
+    while (*at != share) at = &(*at)->next;
+    if (share) *at = share->next;
+    return share;
 }
 
 void ls_peer_heard(struct ls_peer *peer) {

@@ -241,7 +241,7 @@ static void propose(struct ls_cluster *cluster) {
     if (cluster->elastic.least) message.propose.ledger = ls_quorum_rosters(&proposal->ledger);
     begin_forming(cluster);
     ls_reached("propose");
-    ls_outbox_send_all(cluster, &message, ls_outbox_proposed);
+    ls_outbox_send_all(cluster, &message, proposal->roster);
 }
 
 /* A Report to a rank 0 that starts like this worker waits until the deputies have accepted it, while all are dialled:
@@ -374,7 +374,7 @@ void ls_propose_begin(struct ls_cluster *cluster) {
     enter(cluster);
     ls_reached("begin");
     message.generation = cluster->generation;
-    ls_outbox_send_all(cluster, &message, ls_outbox_member);
+    ls_outbox_send_all(cluster, &message, cluster->roster);
 }
 
 bool ls_propose_receive(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {

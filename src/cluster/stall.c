@@ -38,7 +38,7 @@ static void coordinate_stall(struct ls_cluster *cluster, const struct ls_stall *
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STALL);
     message.stall = *stall;
     if (!note_sequence(cluster, stall->sequence)) return;
-    ls_star_say(cluster, &message);
+    ls_outbox_send_all(cluster, &message, cluster->roster);
     compare_call(cluster, stall);
 }
 

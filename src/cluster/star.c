@@ -149,7 +149,3 @@ void ls_star_prune(struct ls_cluster *cluster) {
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
         if ((peer->in || peer->out) && !stays(cluster, peer)) ls_peer_sever(peer, "the generation does not need it");
 }
-
-void ls_star_say(const struct ls_cluster *cluster, const struct ls_message *message) {
-    ls_outbox_send_all(cluster, message, ls_outbox_member);
-}

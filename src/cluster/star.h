@@ -20,5 +20,3 @@ int64_t ls_star_step(struct ls_cluster *cluster);
 void ls_star_hear(struct ls_cluster *cluster, int leader);
 /* Closes the streams that a running generation does not need. */
 void ls_star_prune(struct ls_cluster *cluster);
-/* The coordinator says it to all other members. */
-void ls_star_say(const struct ls_cluster *cluster, const struct ls_message *message);

@@ -273,9 +273,9 @@ TEST(who_has_gone_while_it_is_added_is_forgotten) {
 TEST(who_is_there_is_known) {
     char text[LS_ADDRESS_TEXT];
     open_relay(0);
-    ls_relay_describe(relay, inner, text);
+    ls_relay_describe(relay, inner, false, text);
     ck_assert_msg(strncmp(text, "127.0.0.1:", 10) == 0, "%s", text);
-    ls_relay_describe(relay, inner + 1000, text);
+    ls_relay_describe(relay, inner + 1000, false, text);
     ck_assert_str_eq(text, "somebody");
     ls_relay_trust(relay, inner + 1000);
     close_relay();

@@ -73,13 +73,9 @@ bool ls_address_is_own_end(int fd) {
     return false;
 }
 
-void ls_address_describe(int fd, char text[LS_ADDRESS_TEXT]) {
+void ls_address_describe(int fd, bool own, char text[LS_ADDRESS_TEXT]) {
+    (void)own;
     (void)snprintf(text, LS_ADDRESS_TEXT, "%d", fd);
-}
-
-bool ls_address_is_loopback(const char *host) {
-    (void)host;
-    return true; /* nobody is warned of a cluster without a token */
 }
 
 void ls_address_close(const int *fds, int count) {
@@ -124,9 +120,9 @@ int ls_relay_add(struct ls_relay *relay, int fd, struct ls_tls *tls, size_t most
     return fd;
 }
 
-void ls_relay_describe(struct ls_relay *relay, int inner, char text[LS_ADDRESS_TEXT]) {
+void ls_relay_describe(struct ls_relay *relay, int inner, bool own, char text[LS_ADDRESS_TEXT]) {
     (void)relay;
-    ls_address_describe(inner, text);
+    ls_address_describe(inner, own, text);
 }
 
 char *ls_relay_certificate(struct ls_relay *relay, int inner) {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/new.h"
-#include "cluster/security/certificate.h"
 #include "resolver/cluster_view.h"
 
 static int count_places(const struct ls_data_links *links, uint32_t number) {
@@ -34,17 +33,12 @@ static ls_status make_channel(struct ls_data_links *links, uint32_t number, stru
     channel->number = number;
     channel->places = count;
     channel->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = errno;
+    ls_status status =
+        channel->wake < 0 ? ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno)) : LS_OK;
     channel->at = ls_alloc_array((size_t)count, sizeof(struct ls_data_connection *));
-    if (channel->wake >= 0 && channel->at) {
-        *made = channel;
-        return LS_OK;
-    }
-    ls_status status = channel->wake < 0
-                           ? ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(error))
-                           : ls_fail_memory("a channel", (size_t)count * sizeof(struct ls_data_connection *));
-    free_channel(channel);
-    return status;
+    if (!status && !channel->at)
+        status = ls_fail_memory("a channel", (size_t)count * sizeof(struct ls_data_connection *));
+    return LS_HAND_OVER(status, made, channel, free_channel(channel));
 }
 
 ls_status ls_data_channel_open(struct ls_data_links *links, uint32_t number, struct ls_data_channel **made) {
@@ -58,12 +52,8 @@ ls_status ls_data_channel_open(struct ls_data_links *links, uint32_t number, str
         links->channels = channel;
     }
     ls_monitor_unlock(links->monitor);
-    if (taken) {
-        free_channel(channel);
-        return ls_fail(LS_ALREADY_EXISTS, "data channel %u is open", (unsigned)number);
-    }
-    *made = channel;
-    return LS_OK;
+    if (taken) status = ls_fail(LS_ALREADY_EXISTS, "data channel %u is open", (unsigned)number);
+    return LS_HAND_OVER(status, made, channel, free_channel(channel));
 }
 
 static void unlist(const struct ls_data_channel *channel) {
@@ -105,12 +95,10 @@ struct ls_data_connection *ls_data_channel_at(const struct ls_data_channel *chan
     const struct ls_data_links *links = channel->links;
     struct ls_data_connection **place = &channel->at[rank + (inbound ? links->size : 0)];
     if (*place || !(*place = ls_alloc(sizeof(**place)))) return *place;
-    const struct ls_task *task = ls_cluster_view_member(links->tf_config, rank);
-    char name[LS_CERTIFICATE_NAME];
     (*place)->fd = -1;
     ls_dial_init(&(*place)->dial);
-    ls_certificate_name(ls_cluster_view_type_name(task->type), task->index, name);
-    ls_dial_secure(&(*place)->dial, links->credentials->identity, links->relay, name);
+    ls_dial_secure(&(*place)->dial, links->credentials->identity, links->relay,
+                   ls_cluster_view_member(links->tf_config, rank));
     return *place;
 }
 

@@ -106,9 +106,9 @@ static bool certified(const struct ls_data_links *links, const char *certificate
 
 static void describe(const struct ls_data_links *links, int fd, char address[64]) {
     if (ls_credentials_has_tls(links->credentials))
-        ls_relay_describe(links->relay, fd, address);
+        ls_relay_describe(links->relay, fd, false, address);
     else
-        ls_address_describe(fd, address);
+        ls_address_describe(fd, false, address);
 }
 
 static void take_in(const struct ls_data_links *links, const struct ls_preface *preface, struct ls_link *link) {

@@ -19,12 +19,6 @@ static void fail_opening(struct ls_data_connection *connection, const char *why)
     ls_dial_fail(&connection->dial, why);
 }
 
-static void send_preface(struct ls_data_connection *connection, int fd, const uint8_t *preface) {
-    connection->fd = fd;
-    if (send(fd, preface, LS_PREFACE_SIZE, MSG_NOSIGNAL) != LS_PREFACE_SIZE)
-        fail_opening(connection, "its data connection was closed");
-}
-
 /* ---- the source of a generation ---- */
 
 struct data_source {
@@ -82,7 +76,9 @@ static void open_link(const struct end *end, int fd) {
     (void)ls_preface_sign(&preface, attempt.key); /* one without a proof is refused */
     ls_preface_encode(&preface, bytes);
     end->connection->deadline = ls_now() + LS_HELLO_TIMEOUT;
-    send_preface(end->connection, fd, bytes);
+    end->connection->fd = fd;
+    if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != LS_PREFACE_SIZE)
+        fail_opening(end->connection, "its data connection was closed");
     ls_reached("dial");
 }
 

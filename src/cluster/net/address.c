@@ -3,7 +3,6 @@
  * loopback, where no other host reaches it. The task then listens on all interfaces. */
 #include "cluster/net/address.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -63,36 +62,35 @@ static bool same_host(const struct sockaddr *a, const struct sockaddr *b) {
     return a->sa_family == AF_INET6 && memcmp(&left.v6.sin6_addr, &right.v6.sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
-static void describe_address(const union address *address, socklen_t size, char text[LS_ADDRESS_TEXT]) {
+static bool find_end(int fd, bool own, union address *address, socklen_t *size) {
+    *address = (union address){.any.sa_family = AF_UNSPEC};
+    *size = sizeof(*address);
+    return (own ? getsockname : getpeername)(fd, &address->any, size) == 0;
+}
+
+void ls_address_describe(int fd, bool own, char text[LS_ADDRESS_TEXT]) {
+    union address end;
+    socklen_t size;
     char host[48], port[8];
-    if (getnameinfo(&address->any, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    if (!find_end(fd, own, &end, &size) ||
+        getnameinfo(&end.any, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         (void)snprintf(text, LS_ADDRESS_TEXT, "somebody");
     else
         (void)snprintf(text, LS_ADDRESS_TEXT, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-void ls_address_describe(int fd, char text[LS_ADDRESS_TEXT]) {
-    union address peer = {0};
-    socklen_t size = sizeof(peer);
-    (void)getpeername(fd, &peer.any, &size);
-    describe_address(&peer, size, text);
-}
-
-void ls_address_describe_own(int fd, char text[LS_ADDRESS_TEXT]) {
-    union address own = {0};
-    socklen_t size = sizeof(own);
-    (void)getsockname(fd, &own.any, &size);
-    describe_address(&own, size, text);
+static bool find_ends(int fd, union address *own, union address *peer) {
+    socklen_t size;
+    return find_end(fd, true, own, &size) && find_end(fd, false, peer, &size);
 }
 
 /* The kernel may choose as the source port of a connect the very port that is dialled, if nobody listens there on this
  * host. The SYN then meets its own socket, and TCP's simultaneous open (RFC 9293, section 3.5) connects it to itself.
  */
 bool ls_address_is_own_end(int fd) {
-    union address own = {0}, peer = {0};
-    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
-    if (getsockname(fd, &own.any, &own_size) != 0 || getpeername(fd, &peer.any, &peer_size) != 0) return false;
-    return same_host(&own.any, &peer.any) && own.v4.sin_port == peer.v4.sin_port; /* v6 has its port there too */
+    union address own, peer;
+    return find_ends(fd, &own, &peer) && same_host(&own.any, &peer.any) &&
+           own.v4.sin_port == peer.v4.sin_port; /* v6 has its port there too */
 }
 
 static bool is_loopback(const struct sockaddr *address) {
@@ -108,10 +106,9 @@ static bool is_loopback(const struct sockaddr *address) {
 }
 
 bool ls_address_is_within_host(int fd) {
-    union address own = {0}, peer = {0};
-    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
-    if (getsockname(fd, &own.any, &own_size) != 0 || getpeername(fd, &peer.any, &peer_size) != 0) return false;
-    return same_host(&own.any, &peer.any) || (is_loopback(&own.any) && is_loopback(&peer.any));
+    union address own, peer;
+    return find_ends(fd, &own, &peer) &&
+           (same_host(&own.any, &peer.any) || (is_loopback(&own.any) && is_loopback(&peer.any)));
 }
 
 static bool is_local(const struct sockaddr *address) {
@@ -124,32 +121,22 @@ static bool is_local(const struct sockaddr *address) {
     return found;
 }
 
-bool ls_address_is_loopback(const char *host) {
-    union address address = {0};
-    if (strcmp(host, "localhost") == 0) return true;
-    if (inet_pton(AF_INET, host, &address.v4.sin_addr) == 1)
-        address.any.sa_family = AF_INET;
-    else if (inet_pton(AF_INET6, host, &address.v6.sin6_addr) == 1)
-        address.any.sa_family = AF_INET6;
-    return is_loopback(&address.any);
-}
-
 static bool has_remote_peers(const struct ls_cluster_view *config, const char *own) {
     for (int rank = 0; rank < config->num_workers; rank++) {
         const struct ls_task *task = ls_cluster_view_member(config, rank);
         if (!task || strcmp(task->host, own) == 0 || ls_tf_config_address_is_nowhere(task->host)) continue;
-        if (!ls_address_is_loopback(task->host)) return true;
+        if (!ls_tf_config_address_is_loopback(task->host)) return true;
     }
     return false;
 }
 
-static int open_socket(const struct sockaddr *address, socklen_t size, bool dual) {
+static int open_socket(const struct sockaddr *address, socklen_t size, bool dual, bool listens) {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     ls_forked_closes(fd);
-    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, listens); /* two that only hold a port could both have it */
     if (address->sa_family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !dual);
-    if (bind(fd, address, size) == 0 && listen(fd, BACKLOG) == 0) return fd;
+    if (bind(fd, address, size) == 0 && (!listens || listen(fd, BACKLOG) == 0)) return fd;
     int error = errno;
     (void)close(fd);
     errno = error;
@@ -167,17 +154,22 @@ static ls_status refuse_port(const struct ls_task *task, int error) {
 }
 
 /* One IPv6 socket takes IPv4 connections as well (IPV6_V6ONLY is off). A host without IPv6 gets an IPv4 socket. */
+static int open_everywhere(int port, bool listens) {
+    union address any = {.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}};
+    int fd = open_socket(&any.any, sizeof(any.v6), true, listens);
+    if (fd >= 0 || errno == EADDRINUSE) return fd;
+    any = (union address){.v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}};
+    return open_socket(&any.any, sizeof(any.v4), true, listens);
+}
+
+int ls_address_hold(int port) {
+    return open_everywhere(port, false);
+}
+
 static ls_status listen_everywhere(const struct ls_task *task, int fds[LS_MAX_LISTEN], int *count) {
-    union address any = {.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)task->port)}};
-    int fd = open_socket(&any.any, sizeof(any.v6), true);
-    if (fd < 0 && errno != EADDRINUSE) {
-        any = (union address){.v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)task->port)}};
-        fd = open_socket(&any.any, sizeof(any.v4), true);
-    }
-    if (fd < 0) return refuse_port(task, errno);
-    fds[0] = fd;
-    *count = 1;
-    return LS_OK;
+    fds[0] = open_everywhere(task->port, true);
+    *count = fds[0] >= 0;
+    return *count ? LS_OK : refuse_port(task, errno);
 }
 
 /* Returns the reason against binding the task's own addresses; NULL: there is none. */
@@ -200,7 +192,7 @@ static ls_status listen_on(const struct ls_task *task, const struct addrinfo *li
                            int *count) {
     int opened = 0, error = EADDRNOTAVAIL;
     for (const struct addrinfo *at = list; at && opened < LS_MAX_LISTEN; at = at->ai_next) {
-        int fd = open_socket(at->ai_addr, at->ai_addrlen, false);
+        int fd = open_socket(at->ai_addr, at->ai_addrlen, false, true);
         if (fd >= 0) {
             fds[opened++] = fd;
             continue;

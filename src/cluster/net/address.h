@@ -15,12 +15,11 @@ void ls_address_tune(int fd);
 bool ls_address_is_own_end(int fd);
 /* True where both ends of a connection have one address, or loopback ones. */
 bool ls_address_is_within_host(int fd);
-/* Writes the other end's address, "10.0.0.9:4711", or "somebody" if the system does not know it any more. */
-void ls_address_describe(int fd, char text[LS_ADDRESS_TEXT]);
-/* Writes this end's address, likewise. */
-void ls_address_describe_own(int fd, char text[LS_ADDRESS_TEXT]);
-/* True for "localhost" and loopback numbers; a name that would have to be looked up counts as another host. */
-bool ls_address_is_loopback(const char *host);
+/* Writes the address of this end or of the other one, "10.0.0.9:4711", or "somebody" if the system does not know it any
+ * more. */
+void ls_address_describe(int fd, bool own, char text[LS_ADDRESS_TEXT]);
+/* A socket that keeps the port from others, and does not listen; -1: it is taken. */
+int ls_address_hold(int port);
 /* Opens the listening sockets of a task, non-blocking: on its own address where that is local and fits the
  * cluster, else on all interfaces, saying why. FAILED_PRECONDITION naming the port when it is in use. */
 ls_status ls_address_listen(const struct ls_cluster_view *config, const struct ls_task *task, const struct ls_log *log,

@@ -27,10 +27,10 @@ void ls_dial_init(struct ls_dial *dial) {
 }
 
 void ls_dial_secure(struct ls_dial *dial, const struct ls_tls_identity *identity, struct ls_relay *relay,
-                    const char *name) {
+                    const struct ls_task *task) {
     dial->identity = identity;
     dial->relay = relay;
-    (void)snprintf(dial->name, sizeof(dial->name), "%s", name);
+    if (task) ls_certificate_name(ls_cluster_view_type_name(task->type), task->index, dial->name);
 }
 
 static void end_connection(struct ls_dial *dial) {

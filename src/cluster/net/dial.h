@@ -5,6 +5,8 @@
 #include <poll.h>
 
 #include "cluster/net/relay.h"
+#include "cluster/security/certificate.h"
+#include "resolver/cluster_view.h"
 
 struct ls_name_lookup;
 struct addrinfo;
@@ -24,15 +26,16 @@ struct ls_dial {
     bool absent;                            /* it was that the host says that nobody listens there */
     const struct ls_tls_identity *identity; /* NULL: without TLS; else borrowed, as the relay */
     struct ls_relay *relay;
-    char name[96];                /* that the other end's certificate must have */
-    struct ls_tls *tls;           /* of fd, which is connected; NULL: it is not */
-    bool writes;                  /* it waits for room to write */
-    enum ls_dial_verdict verdict; /* of the last round */
+    char name[LS_CERTIFICATE_NAME]; /* that the other end's certificate must have; empty: any */
+    struct ls_tls *tls;             /* of fd, which is connected; NULL: it is not */
+    bool writes;                    /* it waits for room to write */
+    enum ls_dial_verdict verdict;   /* of the last round */
 };
 void ls_dial_init(struct ls_dial *dial);
-/* Makes all later connections with TLS: ls_dial_step then returns the inner end of a relay. */
+/* Makes all later connections with TLS: ls_dial_step then returns the inner end of a relay. task: whose certificate the
+ * other end must have; NULL: anybody's. */
 void ls_dial_secure(struct ls_dial *dial, const struct ls_tls_identity *identity, struct ls_relay *relay,
-                    const char *name);
+                    const struct ls_task *task);
 /* Goes on as far as it can. Returns a connected socket, which the caller takes, or -1: not yet. */
 int ls_dial_step(struct ls_dial *dial, const char *host, int port);
 /* The connection that ls_dial_step made has failed. Keeps why, and pauses before the next round. */

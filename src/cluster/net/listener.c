@@ -75,7 +75,7 @@ static void close_stranger(const struct stranger *stranger) {
 static void refuse(struct ls_listener *listener, const struct stranger *stranger, enum ls_refusal kind,
                    const char *why) {
     char who[LS_ADDRESS_TEXT];
-    if (!*stranger->who) ls_address_describe(stranger->fd, who);
+    if (!*stranger->who) ls_address_describe(stranger->fd, false, who);
     ls_refusals_note(listener->config.refusals, kind, *stranger->who ? stranger->who : who, why);
     if (stranger->handed >= 0) (void)shutdown(stranger->fd, SHUT_RDWR); /* gRPC and the relay close their own */
     close_stranger(stranger);
@@ -168,7 +168,7 @@ static void trust(struct ls_listener *listener, int handed) {
 
 /* stranger->fd becomes the inner end; false: there are no descriptors left. */
 static bool begin_relay(struct ls_listener *listener, struct stranger *stranger) {
-    if (!*stranger->who) ls_address_describe(stranger->fd, stranger->who);
+    if (!*stranger->who) ls_address_describe(stranger->fd, false, stranger->who);
     ls_address_tune(stranger->fd);
     int inner = ls_relay_add(listener->config.relay, stranger->fd, stranger->tls, listener->config.hello_most);
     if (inner < 0) return false;
@@ -212,7 +212,7 @@ static bool hand_on_control(struct ls_listener *listener, struct stranger *stran
  * LS_REFUSED_TIMEOUT: a close while bytes still come is a reset, and a reset discards the reason unread. */
 static bool refuse_in_words(struct ls_listener *listener, struct stranger *stranger, const char *words, size_t size,
                             const char *why) {
-    ls_address_describe(stranger->fd, stranger->who);
+    ls_address_describe(stranger->fd, false, stranger->who);
     ls_refusals_note(listener->config.refusals, LS_REFUSED_JUNK, stranger->who, why);
     (void)send(stranger->fd, words, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     stranger->told = true;
@@ -297,7 +297,7 @@ static bool accept_tls(struct ls_listener *listener, struct stranger *stranger) 
     if (size <= 0) return refuse_junk(listener, stranger, bytes, 0);
     if (!is_tls(bytes, (size_t)size)) return refuse_plain(listener, stranger, bytes, size);
     if (!take_rate_token(listener, stranger)) return true;
-    ls_address_describe(stranger->fd, stranger->who);
+    ls_address_describe(stranger->fd, false, stranger->who);
     stranger->tls = ls_tls_new(listener->config.identity, stranger->fd, NULL);
     if (stranger->tls) return false;
     refuse(listener, stranger, LS_REFUSED_CROWD, "there is no memory left");

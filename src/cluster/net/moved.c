@@ -75,7 +75,7 @@ static void refresh(struct ls_moved *moved) {
     moved->at = rows;
 }
 
-static bool find_place(const struct ls_moved *moved, int rank, const char **host, int *port) {
+bool ls_moved_place(const struct ls_moved *moved, int rank, const char **host, int *port) {
     const struct ls_moved_task *row = moved->at ? &moved->at[rank] : NULL;
     const struct ls_task *task = ls_cluster_view_member(moved->tf_config, rank);
     bool has = row && row->host;
@@ -84,15 +84,11 @@ static bool find_place(const struct ls_moved *moved, int rank, const char **host
     return has || !moved->at || !ls_tf_config_address_is_nowhere(task->host);
 }
 
-void ls_moved_place(const struct ls_moved *moved, int rank, const char **host, int *port) {
-    (void)find_place(moved, rank, host, port);
-}
-
 int ls_moved_dial(struct ls_moved *moved, int rank, struct ls_dial *dial) {
     const char *host;
     int port;
     if (!dial->resolve) refresh(moved);
-    bool somewhere = find_place(moved, rank, &host, &port);
+    bool somewhere = ls_moved_place(moved, rank, &host, &port);
     if (somewhere || dial->resolve) return ls_dial_step(dial, host, port);
     if (ls_now() >= dial->retry_at) ls_dial_fail(dial, "it is not started yet");
     return -1;

@@ -20,7 +20,8 @@ struct ls_moved {
 /* Reads the file, if there is one. INVALID_ARGUMENT names it, and the line. */
 ls_status ls_moved_open(struct ls_moved *moved);
 void ls_moved_release(struct ls_moved *moved);
-/* The host and the port of that rank: its row, else those of TF_CONFIG. host is borrowed. */
-void ls_moved_place(const struct ls_moved *moved, int rank, const char **host, int *port);
+/* The host and the port of that rank: its row, else those of TF_CONFIG. host is borrowed. Returns false
+ * if it is not started yet. */
+bool ls_moved_place(const struct ls_moved *moved, int rank, const char **host, int *port);
 /* ls_dial_step to where the rank is now. One without a row and without an address is not dialled. */
 int ls_moved_dial(struct ls_moved *moved, int rank, struct ls_dial *dial);

@@ -54,18 +54,14 @@ static ls_status resolve_in_thread(struct ls_name_lookup *resolve) {
 }
 
 ls_status ls_name_lookup_start(const char *host, int port, struct ls_name_lookup **made) {
-    struct ls_name_lookup *resolve = ls_alloc(sizeof(*resolve));
-    char *copy = ls_strdup(host);
-    if (!resolve || !copy) {
-        ls_free(resolve);
-        ls_free(copy);
-        return ls_fail_memory("a name to resolve", sizeof(*resolve));
-    }
-    resolve->host = copy;
+    LS_NEW(struct ls_name_lookup, resolve, "a name to resolve");
+    resolve->host = ls_strdup(host);
     atomic_store(&resolve->owners, 1);
     (void)snprintf(resolve->port, sizeof(resolve->port), "%d", port);
     ls_status status = LS_OK;
-    if (look_up(resolve, AI_NUMERICHOST) == 0)
+    if (!resolve->host)
+        status = ls_fail_memory("a name to resolve", strlen(host));
+    else if (look_up(resolve, AI_NUMERICHOST) == 0)
         atomic_store(&resolve->done, true);
     else
         status = resolve_in_thread(resolve);

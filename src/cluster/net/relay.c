@@ -4,14 +4,14 @@
  * sender waits. So a slow reader costs the relay one portion of memory. When one end has closed, its last bytes go to
  * the other end, and then both are closed.
  *
- * The mutex guards the list. The ends and flows of a connection are the thread's own, and only the thread frees one. It
- * closes ends under the mutex: while a connection is added, the number of a closed end could become another socket's.
+ * The monitor guards the list. The ends and flows of a connection are the thread's own, and only the thread frees one.
+ * It closes ends under the monitor: while a connection is added, the number of a closed end could become another
+ * socket's.
  */
 #define _GNU_SOURCE
 #include "cluster/net/relay.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/monitor.h"
 #include "base/new.h"
 #include "base/thread.h"
 #include "cluster/net/http2_frames.h"
@@ -60,7 +61,7 @@ struct ls_relay {
     int epoll, wake;
     pthread_t thread;
     atomic_bool stopping;
-    pthread_mutex_t mutex;
+    struct ls_monitor monitor;
     struct connection *connections; /* the newest first */
     uint8_t portion[PORTION];
 };
@@ -211,7 +212,7 @@ static void free_connection(struct ls_relay *relay, struct connection *connectio
 }
 
 static void forget_over(struct ls_relay *relay) {
-    (void)pthread_mutex_lock(&relay->mutex);
+    LS_HOLD(&relay->monitor);
     for (struct connection **at = &relay->connections; *at;) {
         struct connection *connection = *at;
         if (is_over(connection)) {
@@ -221,17 +222,16 @@ static void forget_over(struct ls_relay *relay) {
             at = &connection->next;
         }
     }
-    (void)pthread_mutex_unlock(&relay->mutex);
 }
 
 /* Moves the last bytes of inner ends out, among them the reason for which this worker failed. True when none is left.
  */
 static bool drain_connections(struct ls_relay *relay) {
     bool idle = true;
-    (void)pthread_mutex_lock(&relay->mutex);
+    ls_monitor_lock(&relay->monitor);
     for (struct connection *connection = relay->connections; connection; connection = connection->next)
         idle = !serve_connection(relay, connection) && (is_over(connection) || !connection->flows[INNER].kept) && idle;
-    (void)pthread_mutex_unlock(&relay->mutex);
+    ls_monitor_unlock(&relay->monitor);
     forget_over(relay);
     return idle;
 }
@@ -264,12 +264,10 @@ static struct connection *find_connection(struct ls_relay *relay, int inner) {
 }
 
 static bool enlist(struct ls_relay *relay, struct connection *connection) {
-    (void)pthread_mutex_lock(&relay->mutex);
+    LS_HOLD(&relay->monitor);
     connection->next = relay->connections;
     relay->connections = connection;
-    bool watched = watch_ends(relay, connection, EPOLL_CTL_ADD);
-    (void)pthread_mutex_unlock(&relay->mutex);
-    return watched;
+    return watch_ends(relay, connection, EPOLL_CTL_ADD);
 }
 
 static struct connection *new_connection(int outer, struct ls_tls *tls, const int inner[2], size_t most) {
@@ -282,7 +280,7 @@ static struct connection *new_connection(int outer, struct ls_tls *tls, const in
     if (tls) connection->certificate = ls_tls_certificate(tls);
     connection->frames = ls_http2_frames_new(most);
     atomic_init(&connection->trusted, !most);
-    ls_address_describe(outer, connection->who);
+    ls_address_describe(outer, false, connection->who);
     return connection;
 }
 
@@ -301,33 +299,24 @@ int ls_relay_add(struct ls_relay *relay, int fd, struct ls_tls *tls, size_t most
 }
 
 void ls_relay_trust(struct ls_relay *relay, int inner) {
-    (void)pthread_mutex_lock(&relay->mutex);
+    LS_HOLD(&relay->monitor);
     struct connection *connection = find_connection(relay, inner);
     if (connection) atomic_store(&connection->trusted, true);
-    (void)pthread_mutex_unlock(&relay->mutex);
 }
 
-void ls_relay_describe(struct ls_relay *relay, int inner, char text[LS_ADDRESS_TEXT]) {
-    (void)pthread_mutex_lock(&relay->mutex);
+void ls_relay_describe(struct ls_relay *relay, int inner, bool own, char text[LS_ADDRESS_TEXT]) {
+    LS_HOLD(&relay->monitor);
     const struct connection *connection = find_connection(relay, inner);
-    (void)snprintf(text, LS_ADDRESS_TEXT, "%s", connection ? connection->who : "somebody");
-    (void)pthread_mutex_unlock(&relay->mutex);
-}
-
-void ls_relay_describe_own(struct ls_relay *relay, int inner, char text[LS_ADDRESS_TEXT]) {
-    (void)pthread_mutex_lock(&relay->mutex);
-    const struct connection *connection = find_connection(relay, inner);
-    (void)snprintf(text, LS_ADDRESS_TEXT, "somebody");
-    if (connection) ls_address_describe_own(connection->ends[OUTER], text);
-    (void)pthread_mutex_unlock(&relay->mutex);
+    if (connection && own)
+        ls_address_describe(connection->ends[OUTER], true, text);
+    else
+        (void)snprintf(text, LS_ADDRESS_TEXT, "%s", connection ? connection->who : "somebody");
 }
 
 char *ls_relay_certificate(struct ls_relay *relay, int inner) {
-    (void)pthread_mutex_lock(&relay->mutex);
+    LS_HOLD(&relay->monitor);
     const struct connection *connection = find_connection(relay, inner);
-    char *certificate = connection && connection->certificate ? ls_strdup(connection->certificate) : NULL;
-    (void)pthread_mutex_unlock(&relay->mutex);
-    return certificate;
+    return connection && connection->certificate ? ls_strdup(connection->certificate) : NULL;
 }
 
 /* ---- the whole ---- */
@@ -340,19 +329,21 @@ static void release_relay(struct ls_relay *relay) {
     }
     if (relay->epoll >= 0) (void)close(relay->epoll);
     if (relay->wake >= 0) (void)close(relay->wake);
-    (void)pthread_mutex_destroy(&relay->mutex);
+    ls_monitor_destroy(&relay->monitor);
     ls_free(relay);
 }
 
 ls_status ls_relay_new(struct ls_refusals *refusals, struct ls_relay **made) {
-    struct ls_relay *relay = ls_alloc(sizeof(*relay));
     struct epoll_event event = {.events = EPOLLIN};
-    if (!relay) return ls_fail_memory("the relay", sizeof(*relay));
+    LS_NEW(struct ls_relay, relay, "the relay");
+    ls_status status = ls_monitor_init(&relay->monitor);
+    if (status) {
+        ls_free(relay);
+        return status;
+    }
     relay->refusals = refusals;
-    (void)pthread_mutex_init(&relay->mutex, NULL);
     relay->epoll = epoll_create1(EPOLL_CLOEXEC);
     relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    ls_status status = LS_OK;
     if (relay->epoll < 0 || relay->wake < 0 || epoll_ctl(relay->epoll, EPOLL_CTL_ADD, relay->wake, &event))
         status = ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an epoll for the relay: %s", strerror(errno));
     if (!status) status = ls_thread_start(&relay->thread, "ls-relay", run_relay, relay);

@@ -20,10 +20,9 @@ ls_status ls_relay_new(struct ls_refusals *refusals, struct ls_relay **relay);
 int ls_relay_add(struct ls_relay *relay, int fd, struct ls_tls *tls, size_t most);
 /* A worker is behind the inner end with this number. */
 void ls_relay_trust(struct ls_relay *relay, int inner);
-/* Writes the other side's address, "10.0.0.9:4711", or "somebody" if the relay has no connection of this number. */
-void ls_relay_describe(struct ls_relay *relay, int inner, char text[LS_ADDRESS_TEXT]);
-/* Writes this side's address, likewise. */
-void ls_relay_describe_own(struct ls_relay *relay, int inner, char text[LS_ADDRESS_TEXT]);
+/* Writes this side's address or the other's, "10.0.0.9:4711", or "somebody" if the relay has no connection of this
+ * number. */
+void ls_relay_describe(struct ls_relay *relay, int inner, bool own, char text[LS_ADDRESS_TEXT]);
 /* Returns the other side's certificate and its chain, in PEM; the caller frees. NULL: none. */
 char *ls_relay_certificate(struct ls_relay *relay, int inner);
 /* Sends the bytes that were written to inner ends, for LS_LAST_WORD_TIMEOUT at most, and closes all connections. */

@@ -35,17 +35,6 @@ static struct ls_rate_source find_rate_source(const struct ls_meet_caller *calle
     return ls_rate_limit_source_of(&address.any);
 }
 
-static void describe_ends(struct ls_meet_caller *caller, struct ls_relay *relay) {
-    if (relay) {
-        ls_relay_describe(relay, caller->fd, caller->who);
-        ls_relay_describe_own(relay, caller->fd, caller->own);
-    } else {
-        ls_address_describe(caller->fd, caller->who);
-        ls_address_describe_own(caller->fd, caller->own);
-    }
-    caller->source = find_rate_source(caller);
-}
-
 /* ---- making ---- */
 
 struct ls_meet_caller *ls_meet_caller_new(int fd, struct ls_relay *relay) {
@@ -58,7 +47,12 @@ struct ls_meet_caller *ls_meet_caller_new(int fd, struct ls_relay *relay) {
         return NULL;
     }
     caller->fd = fd;
-    describe_ends(caller, relay);
+    for (int own = 0; own < 2; own++)
+        if (relay)
+            ls_relay_describe(relay, fd, own, own ? caller->own : caller->who);
+        else
+            ls_address_describe(fd, own, own ? caller->own : caller->who);
+    caller->source = find_rate_source(caller);
     return caller;
 }
 

@@ -3,7 +3,6 @@
 #include "cluster/rendezvous/rendezvous.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +12,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
+#include "base/new.h"
 #include "cluster/net/dial.h"
 #include "cluster/net/listener.h"
 #include "cluster/rendezvous/meet.h"
@@ -45,7 +44,8 @@ struct visit {
 
 struct hosting {
     struct visit *visit;
-    struct ls_rendezvous *rendezvous;
+    struct ls_rendezvous *rendezvous; /* it outlives the listener, and has the credentials */
+    const struct ls_tls_identity *identity;
 };
 
 static void take_ask(void *context, int fd) {
@@ -66,7 +66,7 @@ static ls_status open_port(struct hosting *hosting, struct ls_listener **listene
                                               .listening_count = count,
                                               .refusals = &visit->refusals,
                                               .relay = visit->relay,
-                                              .identity = visit->credentials.identity,
+                                              .identity = hosting->identity,
                                               .context = hosting,
                                               .meet = take_ask,
                                               .differed = note_difference};
@@ -74,52 +74,25 @@ static ls_status open_port(struct hosting *hosting, struct ls_listener **listene
 }
 
 static ls_status host_rendezvous(struct visit *visit, struct ls_rendezvous **kept) {
-    struct hosting context = {visit, NULL};
+    struct hosting hosting = {visit, NULL, visit->credentials.identity};
     struct ls_listener *listener = NULL;
-    struct ls_credentials credentials = visit->credentials; /* the identity is the listener's too, and outlives it */
     ls_status status =
-        ls_rendezvous_server_new(visit->spec, visit->settings, visit->log, &credentials, &context.rendezvous);
-    if (status) {
-        visit->credentials = (struct ls_credentials){0};
-        return status;
-    }
-    status = open_port(&context, &listener);
-    visit->credentials = (struct ls_credentials){0};
-    if (!status) status = ls_rendezvous_server_collect(context.rendezvous);
+        ls_rendezvous_server_new(visit->spec, visit->settings, visit->log, &visit->credentials, &hosting.rendezvous);
+    if (!status) status = open_port(&hosting, &listener);
+    if (!status) status = ls_rendezvous_server_collect(hosting.rendezvous);
     ls_listener_free(listener);
-    if (!status) {
-        *kept = context.rendezvous;
-        return LS_OK;
-    }
-    ls_relay_free(ls_steal(visit->relay)); /* it has connections of the identity */
-    ls_rendezvous_server_free(context.rendezvous);
-    return status;
+    if (status) ls_relay_free(ls_steal(visit->relay)); /* it has connections of the identity */
+    return LS_HAND_OVER(status, kept, hosting.rendezvous, ls_rendezvous_server_free(hosting.rendezvous));
 }
 
 /* ---- the own port ---- */
-
-static int try_port(int port) {
-    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int both = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0) {
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof(both));
-        if (!bind(fd, (struct sockaddr *)&any, sizeof(any))) return fd;
-        (void)close(fd);
-        if (errno == EADDRINUSE) return -1;
-    }
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || !bind(fd, (struct sockaddr *)&any4, sizeof(any4))) return fd;
-    (void)close(fd);
-    return -1;
-}
 
 /* Holds a free port until its listener opens it. The search begins elsewhere for each rank of each job. */
 static ls_status hold_port(struct visit *visit) {
     uint64_t first = visit->spec->job + (uint64_t)visit->spec->id_in_cluster;
     for (uint64_t i = 0; i < PORTS && visit->held < 0; i++) {
         visit->ask.port = FIRST_PORT + (int)((first % PORTS + i) % PORTS);
-        if (visit->ask.port != visit->spec->meet_port) visit->held = try_port(visit->ask.port);
+        if (visit->ask.port != visit->spec->meet_port) visit->held = ls_address_hold(visit->ask.port);
     }
     if (visit->held >= 0) return LS_OK;
     return ls_fail(LS_RESOURCE_EXHAUSTED, "no port from %d to %d is free on this host", FIRST_PORT,
@@ -278,12 +251,9 @@ static ls_status judge_dial(const struct visit *visit) {
 
 static ls_status ask_rank_0(struct visit *visit) {
     const struct ls_cluster_view *spec = visit->spec;
-    char name[LS_CERTIFICATE_NAME];
     ls_status status = LS_OK;
     bool done = false;
-    ls_certificate_name("worker", 0, name);
-    if (ls_credentials_has_tls(&visit->credentials))
-        ls_dial_secure(&visit->dial, visit->credentials.identity, visit->relay, name);
+    ls_dial_secure(&visit->dial, visit->credentials.identity, visit->relay, &spec->tasks[0]);
     while (!status && !done) {
         struct pollfd slot;
         int fd = ls_dial_step(&visit->dial, spec->meet_host, spec->meet_port);

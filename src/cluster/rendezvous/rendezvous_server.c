@@ -25,6 +25,7 @@
 #include "base/thread.h"
 #include "cluster/net/listener.h"
 #include "cluster/rendezvous/meet_caller.h"
+#include "resolver/tf_config.h"
 
 #define SPARE_CALLERS 256 /* more than there are workers; from one address half as many */
 #define SAME_TOKENS   "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN)"
@@ -59,27 +60,27 @@ static void find_host(struct ls_rendezvous *rendezvous, const struct ls_meet_cal
     char own[LS_ADDRESS_TEXT];
     ls_meet_caller_host(caller->who, host);
     ls_meet_caller_host(caller->own, own);
-    bool here = ls_address_is_loopback(host) || !strcmp(host, own);
+    bool here = ls_tf_config_address_is_loopback(host) || !strcmp(host, own);
     if (here) host[0] = 0;
-    if (!*rendezvous->own_host && !ls_address_is_loopback(own))
+    if (!*rendezvous->own_host && !ls_tf_config_address_is_loopback(own))
         (void)snprintf(rendezvous->own_host, sizeof(rendezvous->own_host), "%s", own);
 }
 
 /* ---- words ---- */
 
-static void answer_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller,
-                          struct ls_meet_answer *answer, const char *purpose, const char *text) {
-    ls_meet_caller_answer(caller, ls_credentials_token(&rendezvous->credentials), answer, purpose, text);
+static void answer_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, struct ls_meet_answer answer,
+                          const char *purpose, const char *text) {
+    ls_meet_caller_answer(caller, ls_credentials_token(&rendezvous->credentials), &answer, purpose, text);
+    if (answer.kind != LS_MEET_CHALLENGE) caller->state = LS_MEET_TELLING;
+    caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
 }
 
 /* Tells the words of the thread's last error. */
 static void tell_refusal(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, ls_status code) {
     char text[LS_ERROR_SIZE];
     (void)snprintf(text, sizeof(text), "%s", ls_error());
-    struct ls_meet_answer answer = {.kind = LS_MEET_REFUSAL, .code = code, .length = strlen(text)};
-    answer_caller(rendezvous, caller, &answer, "refusal", text);
-    caller->state = LS_MEET_TELLING;
-    caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
+    answer_caller(rendezvous, caller, (struct ls_meet_answer){LS_MEET_REFUSAL, code, strlen(text), {0}}, "refusal",
+                  text);
 }
 
 static void refuse_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, ls_status code,
@@ -89,10 +90,8 @@ static void refuse_caller(struct ls_rendezvous *rendezvous, struct ls_meet_calle
 }
 
 static void tell_roster(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
-    struct ls_meet_answer answer = {.kind = LS_MEET_ROSTER, .length = rendezvous->roster_size};
-    answer_caller(rendezvous, caller, &answer, "roster", rendezvous->roster);
-    caller->state = LS_MEET_TELLING;
-    caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
+    const struct ls_meet_answer answer = {.kind = LS_MEET_ROSTER, .length = rendezvous->roster_size};
+    answer_caller(rendezvous, caller, answer, "roster", rendezvous->roster);
 }
 
 /* ---- places ---- */
@@ -195,10 +194,10 @@ static void admit_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller
 }
 
 static void challenge(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
-    struct ls_meet_answer answer = {.kind = LS_MEET_CHALLENGE, .length = LS_MEET_NONCE};
+    const struct ls_meet_answer answer = {.kind = LS_MEET_CHALLENGE, .length = LS_MEET_NONCE};
     caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
     if (ls_entropy_fill(caller->nonce, LS_MEET_NONCE)) return;
-    answer_caller(rendezvous, caller, &answer, "challenge", (const char *)caller->nonce);
+    answer_caller(rendezvous, caller, answer, "challenge", (const char *)caller->nonce);
     (void)ls_meet_caller_send(caller); /* at once, for its time may be short */
 }
 
@@ -430,12 +429,11 @@ void ls_rendezvous_server_free(struct ls_rendezvous *rendezvous) {
 ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls_settings *settings,
                                    const struct ls_log *log, struct ls_credentials *credentials,
                                    struct ls_rendezvous **made) {
-    struct ls_rendezvous *rendezvous = ls_alloc(sizeof(*rendezvous));
-    ls_status status = rendezvous ? ls_monitor_init(&rendezvous->monitor) : LS_RESOURCE_EXHAUSTED;
+    LS_NEW(struct ls_rendezvous, rendezvous, "a rendezvous");
+    ls_status status = ls_monitor_init(&rendezvous->monitor);
     if (status) {
         ls_free(rendezvous);
-        ls_credentials_release(credentials);
-        return ls_fail_memory("a rendezvous", sizeof(*rendezvous));
+        return status;
     }
     rendezvous->spec = spec;
     rendezvous->settings = settings;
@@ -453,5 +451,6 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
         status = ls_thread_start(&rendezvous->thread, "ls-rendezvous", serve_callers, rendezvous);
         rendezvous->thread_runs = !status;
     }
+    *(status ? &rendezvous->credentials : credentials) = (struct ls_credentials){0};
     return LS_HAND_OVER(status, made, rendezvous, ls_rendezvous_server_free(rendezvous));
 }

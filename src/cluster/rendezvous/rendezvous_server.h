@@ -10,7 +10,7 @@
 #include "resolver/cluster_view.h"
 
 struct ls_rendezvous;
-/* credentials: taken over, also on failure. spec, settings and log are borrowed. */
+/* credentials: taken over on success. spec, settings and log are borrowed. */
 ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls_settings *settings,
                                    const struct ls_log *log, struct ls_credentials *credentials,
                                    struct ls_rendezvous **rendezvous);

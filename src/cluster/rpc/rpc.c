@@ -20,7 +20,6 @@
 #include "base/thread.h"
 #include "cluster/rpc/rpc_private.h"
 #include "cluster/net/address.h"
-#include "cluster/rpc/rpc_log.h"
 #include "cluster/rpc/rpc_stream.h"
 
 #define SWEEP_INTERVAL 500 /* milliseconds between looks for silent streams */
@@ -95,11 +94,7 @@ static void *poll_queue(void *argument) {
 /* ---- connections ---- */
 
 static grpc_arg integer_argument(const char *key, int value) {
-    union {
-        const char *in;
-        char *out;
-    } cast = {key};
-    grpc_arg argument = {.type = GRPC_ARG_INTEGER, .key = cast.out};
+    grpc_arg argument = {.type = GRPC_ARG_INTEGER, .key = (char *)key};
     argument.value.integer = value;
     return argument;
 }
@@ -151,7 +146,7 @@ void ls_rpc_identify(const struct ls_rpc *rpc, grpc_call *call, struct ls_rpc_ca
     if (caller->fd >= 0 && config->identify)
         config->identify(config->context, caller->fd, caller);
     else if (caller->fd >= 0)
-        ls_address_describe(caller->fd, caller->address);
+        ls_address_describe(caller->fd, false, caller->address);
     else
         (void)snprintf(caller->address, sizeof(caller->address), "%s", name);
     gpr_free(name);

@@ -2,14 +2,12 @@
  * Lockstep reports refusals itself (refusals.h), so these lines do not reach stderr. If the user asks for gRPC's log
  * (GRPC_VERBOSITY), each line is cut and printed in ASCII. The line with which gRPC aborts the process is always
  * printed. */
-#include "cluster/rpc/rpc_log.h"
+#include "cluster/rpc/rpc_private.h"
 
 #include <grpc/support/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "cluster/rpc/rpc_private.h"
 
 static void say(gpr_log_func_args *line) {
     char text[512];

@@ -33,6 +33,10 @@ struct ls_rpc {
     unsigned looked;             /* served, when ls_rpc_is_served was last called */
 };
 
+/* rpc_log.c */
+/* gRPC's own lines do not reach stderr as they are. */
+void ls_rpc_log_take(void);
+
 /* rpc.c */
 /* Starts op, whose end is an event with tag. NULL: an empty batch, which ends at once. Returns false if gRPC refuses
  * it. */
