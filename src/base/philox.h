@@ -15,6 +15,7 @@ static inline LS_HOST_DEVICE void ls_philox_round(uint32_t word[4], uint32_t key
     for (int i = 0; i < 4; i++) word[i] = next[i];
 }
 
+/* Four 32-bit words, number index of the given stream. */
 static inline LS_HOST_DEVICE void ls_philox_words(uint64_t seed, uint64_t stream, uint64_t index, uint32_t words[4]) {
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     words[0] = (uint32_t)index;
@@ -28,7 +29,8 @@ static inline LS_HOST_DEVICE void ls_philox_words(uint64_t seed, uint64_t stream
     }
 }
 
-static inline LS_HOST_DEVICE uint64_t ls_philox_bits(uint64_t seed, uint64_t stream, uint64_t index) {
+/* The first two. */
+static inline LS_HOST_DEVICE uint64_t ls_random_bits(uint64_t seed, uint64_t stream, uint64_t index) {
     uint32_t words[4];
     ls_philox_words(seed, stream, index, words);
     return (uint64_t)words[0] << 32 | words[1];

@@ -3,23 +3,9 @@
 
 #include <math.h>
 
-#include "base/philox.h"
-
-void ls_philox(uint64_t seed, uint64_t stream, uint64_t index, uint32_t words[4]) {
-    ls_philox_words(seed, stream, index, words);
-}
-
-uint64_t ls_random_bits(uint64_t seed, uint64_t stream, uint64_t index) {
-    return ls_philox_bits(seed, stream, index);
-}
-
-float ls_random_uniform(uint64_t seed, uint64_t stream, uint64_t index) {
-    return (float)(ls_random_bits(seed, stream, index) >> 40) * 0x1p-24F;
-}
-
 double ls_random_normal(uint64_t seed, uint64_t stream, uint64_t index) {
     uint32_t words[4];
-    ls_philox(seed, stream, index, words);
+    ls_philox_words(seed, stream, index, words);
     double u = ((double)words[0] + 0.5) * 0x1p-32, v = ((double)words[1] + 0.5) * 0x1p-32;
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }

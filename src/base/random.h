@@ -4,11 +4,9 @@
 #include <lockstep/lockstep.h>
 #include <stdint.h>
 
-/* Four 32-bit words, number index of the given stream. */
-void ls_philox(uint64_t seed, uint64_t stream, uint64_t index, uint32_t words[4]);
-/* 64 random bits; a float in [0, 1) with 24 bits; a standard normal (Box-Muller). */
-uint64_t ls_random_bits(uint64_t seed, uint64_t stream, uint64_t index);
-float ls_random_uniform(uint64_t seed, uint64_t stream, uint64_t index);
+#include "base/philox.h"
+
+/* A standard normal (Box-Muller). */
 double ls_random_normal(uint64_t seed, uint64_t stream, uint64_t index);
 /* A stream number from a text (FNV-1a), for streams with names. */
 uint64_t ls_random_stream(const char *name);

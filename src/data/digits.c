@@ -130,7 +130,7 @@ struct paper {
 };
 
 static uint32_t next_word(struct words *words) {
-    if (words->used % 4 == 0) ls_philox(words->seed, words->stream, words->index + words->used / 4, words->block);
+    if (words->used % 4 == 0) ls_philox_words(words->seed, words->stream, words->index + words->used / 4, words->block);
     return words->block[words->used++ % 4];
 }
 

@@ -329,7 +329,7 @@ void ls_maps_print(const struct ls_maps *maps, FILE *out) {
 void ls_maps_draw(int stage, const struct ls_map_example *example, uint32_t random[8]) {
     uint64_t stream = ls_random_stream("data/map") + (uint64_t)example->pass * MAX_STAGES + (uint64_t)stage;
     for (uint64_t half = 0; half < 2; half++)
-        ls_philox(example->seed, stream, half << 63 | (uint64_t)example->index, random + 4 * half);
+        ls_philox_words(example->seed, stream, half << 63 | (uint64_t)example->index, random + 4 * half);
 }
 
 /* Stages read one buffer and write the other in turns, so none works in place. */

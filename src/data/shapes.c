@@ -34,7 +34,7 @@ struct figure {
 
 /* From 0 to below limit. */
 static int64_t below(struct words *words, int64_t limit) {
-    if (words->used % 4 == 0) ls_philox(words->seed, words->stream, words->index + words->used / 4, words->block);
+    if (words->used % 4 == 0) ls_philox_words(words->seed, words->stream, words->index + words->used / 4, words->block);
     return (int64_t)((uint64_t)words->block[words->used++ % 4] * (uint64_t)limit >> 32);
 }
 

@@ -16,7 +16,7 @@ enum { TOPICS = 4, LENGTH = 10, VOCABULARY = 10000, OCTAVES = 14 /* 2^14 > VOCAB
  * TOPICS-th one. */
 static int32_t draw_word(const struct ls_source_drawn *words, int64_t index, int label) {
     uint32_t random[4];
-    ls_philox(words->seed, words->stream, (uint64_t)index, random);
+    ls_philox_words(words->seed, words->stream, (uint64_t)index, random);
     uint32_t first = (1U << random[0] % OCTAVES) - 1;
     int32_t word = (int32_t)((first + random[1] % (first + 1)) % VOCABULARY);
     return random[2] & 1 ? word - word % TOPICS + label : word;

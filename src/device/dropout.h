@@ -6,8 +6,8 @@
 /* The seed of one run. */
 static inline LS_HOST_DEVICE uint64_t ls_dropout_seed(const struct ls_randomness *random, int64_t iteration,
                                                       int64_t pass) {
-    uint64_t step = ls_philox_bits(random->seed, random->stream, (uint64_t)(iteration + (pass << 40)));
-    return ls_philox_bits(step, random->stream, (uint64_t)random->replica);
+    uint64_t step = ls_random_bits(random->seed, random->stream, (uint64_t)(iteration + (pass << 40)));
+    return ls_random_bits(step, random->stream, (uint64_t)random->replica);
 }
 
 /* ls_philox_words(seed, stream of the layer, i / 4) gives the words of elements i to i + 3. An element is kept when its

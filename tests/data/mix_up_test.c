@@ -102,8 +102,8 @@ TEST_EACH(weights_are_those_of_a_beta_distribution, 5) {
     const ls_map map = ls_mix_up((float)alpha);
     for (int i = 0; (double)i < draws; i++) {
         uint32_t random[8];
-        ls_philox(1, 2, (uint64_t)i, random);
-        ls_philox(1, 3, (uint64_t)i, random + 4);
+        ls_philox_words(1, 2, (uint64_t)i, random);
+        ls_philox_words(1, 3, (uint64_t)i, random + 4);
         struct ls_mix_up drawn = ls_mix_up_draw(&map, random, COUNT);
         require(drawn.partner >= 0 && drawn.partner < COUNT && drawn.weight >= 0 && drawn.weight <= 1);
         double side = (double)drawn.weight - 0.5;
