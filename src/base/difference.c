@@ -58,54 +58,40 @@ void ls_difference_say(char *field, size_t size, struct ls_value first, struct l
 /* ---- lines ---- */
 
 struct line {
-    const char *text;
-    int name_length, value_length;
-    const char *value;
+    struct ls_value name, value;
 };
 
 /* Reads the line at *at and moves on; false at the end. A line without '=' is a field with an empty value. */
 static bool next_line(const char **at, struct line *line) {
     if (!**at) return false;
-    size_t length = strcspn(*at, "\n");
-    const char *equals = memchr(*at, '=', length);
-    line->text = *at;
-    line->name_length = (int)(equals ? (size_t)(equals - *at) : length);
-    line->value = equals ? equals + 1 : *at + length;
-    line->value_length = (int)(*at + length - line->value);
+    size_t length = strcspn(*at, "\n"), name = strcspn(*at, "=\n"), behind = name + (name < length);
+    *line = (struct line){{*at, name}, {*at + behind, length - behind}};
     *at += length + ((*at)[length] == '\n');
     return true;
-}
-
-static bool same_name(const struct line *a, const struct line *b) {
-    return a->name_length == b->name_length && memcmp(a->text, b->text, (size_t)a->name_length) == 0;
 }
 
 /* The number of lines of that name that the text has before it. */
 static int count_before(const char *text, const struct line *wanted) {
     struct line line;
     int count = 0;
-    while (next_line(&text, &line) && line.text != wanted->text) count += same_name(&line, wanted);
+    while (next_line(&text, &line) && line.name.text != wanted->name.text) count += same(&line.name, &wanted->name);
     return count;
 }
 
 /* The number-th line of that name. */
 static bool find_line(const char *text, const struct line *wanted, int number, struct line *found) {
     while (next_line(&text, found))
-        if (same_name(found, wanted) && number-- == 0) return true;
+        if (same(&found->name, &wanted->name) && number-- == 0) return true;
     return false;
 }
 
-static bool same_value(const struct line *a, const struct line *b) {
-    return a->value_length == b->value_length && memcmp(a->value, b->value, (size_t)a->value_length) == 0;
-}
-
 static struct ls_value value_of(const struct line *line) {
-    return line ? (struct ls_value){line->value, (size_t)line->value_length} : (struct ls_value){"(absent)", 8};
+    return line ? line->value : (struct ls_value){"(absent)", 8};
 }
 
 static void tell_line(struct ls_difference *difference, const struct line *named, const struct line *first,
                       const struct line *second) {
-    (void)snprintf(difference->field, sizeof(difference->field), "%.*s", named->name_length, named->text);
+    (void)snprintf(difference->field, sizeof(difference->field), "%.*s", (int)named->name.size, named->name.text);
     char said[2][LS_DIFFERENCE_TEXT];
     ls_difference_say(difference->field, sizeof(difference->field), value_of(first), value_of(second), said);
     memcpy(difference->first, said[0], sizeof(difference->first));
@@ -117,7 +103,7 @@ bool ls_line_difference_find(const char *first, const char *second, struct ls_di
     if (strcmp(first, second) == 0) return false;
     for (const char *at = first; next_line(&at, &line);) {
         bool found = find_line(second, &line, count_before(first, &line), &other);
-        if (found && same_value(&line, &other)) continue;
+        if (found && same(&line.value, &other.value)) continue;
         tell_line(difference, &line, &line, found ? &other : NULL);
         return true;
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/deadlines.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 enum { MOST_ANSWER = 1 << 16 };
@@ -33,13 +34,8 @@ static ls_status fail_post(const char *url) {
 }
 
 static ls_status parse_url(const char *url, struct target *target) {
-    char *query = NULL, *fragment = NULL, *user = NULL;
-    int number;
-    bool parsed = OSSL_HTTP_parse_url(url, &target->tls, &user, &target->host, &target->port, &number, &target->path,
-                                      &query, &fragment) == 1;
-    OPENSSL_free(query);
-    OPENSSL_free(fragment);
-    OPENSSL_free(user);
+    bool parsed = OSSL_HTTP_parse_url(url, &target->tls, NULL, &target->host, &target->port, NULL, &target->path, NULL,
+                                      NULL) == 1;
     ERR_clear_error();
     return parsed ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "'%.300s' is no URL of http or https", url);
 }
@@ -52,10 +48,8 @@ static void release_target(struct target *target) {
 }
 
 ls_status ls_http_post_check(const char *url) {
-    struct target target = {0};
-    ls_status status = parse_url(url, &target);
-    release_target(&target);
-    return status;
+    LS_CLEANUP(release_target) struct target target = {0};
+    return parse_url(url, &target);
 }
 
 /* The server's certificate must be of the authority, and made out to the host. */
@@ -120,10 +114,8 @@ static ls_status transfer(const struct ls_http_post *post, struct target *target
 }
 
 ls_status ls_http_post_send(const struct ls_http_post *post) {
-    struct target target = {0};
+    LS_CLEANUP(release_target) struct target target = {0};
     ls_status status = parse_url(post->url, &target);
     if (!status && target.tls) status = prepare_tls(post, &target);
-    if (!status) status = transfer(post, &target);
-    release_target(&target);
-    return status;
+    return status ? status : transfer(post, &target);
 }

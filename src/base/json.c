@@ -23,15 +23,11 @@ void ls_json_put(FILE *stream, const char *text) {
     (void)fputc('"', stream);
 }
 
-void ls_json_put_number(FILE *stream, double value) {
-    (void)ls_plain_print(stream, "%.9g", value);
-}
-
-/* By powers of ten; numbers for which there are none are written as they are. */
-void ls_json_put_rounded(FILE *stream, double value, int digits) {
+/* By powers of ten; numbers for which there are none stay as they are. */
+double ls_json_rounded(double value, int digits) {
     double size = fabs(value) > 0 ? floor(log10(fabs(value))) : 0, unit = pow(10, size + 1 - digits);
     bool fits = fabs(value) > 1e-300 && fabs(value) < 1e300;
-    ls_json_put_number(stream, fits ? round(value / unit) * unit : value);
+    return fits ? round(value / unit) * unit : value;
 }
 
 /* One conversion of a format. */
@@ -55,9 +51,7 @@ static void put_value(FILE *stream, const char *conversion, va_list *arguments) 
     }
 }
 
-void ls_json_print(FILE *stream, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
+void ls_json_print_list(FILE *stream, const char *format, va_list *arguments) {
     for (; *format; format++) {
         char conversion[16];
         size_t length = *format == '%' ? strcspn(format, "sifgdu") + 1 : 0;
@@ -65,8 +59,14 @@ void ls_json_print(FILE *stream, const char *format, ...) {
             (void)snprintf(conversion, sizeof(conversion), "%.*s", (int)length, format);
         else
             (void)fputc(*format == '\'' ? '"' : *format, stream);
-        if (length) put_value(stream, conversion, &arguments);
+        if (length) put_value(stream, conversion, arguments);
         if (length) format += length - 1;
     }
+}
+
+void ls_json_print(FILE *stream, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    ls_json_print_list(stream, format, &arguments);
     va_end(arguments);
 }

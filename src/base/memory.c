@@ -11,9 +11,7 @@ void *ls_alloc(size_t size) {
 }
 
 void *ls_alloc_array(size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
-    return ls_alloc(bytes);
+    return calloc(count ? count : 1, size ? size : 1);
 }
 
 void *ls_alloc_aligned(size_t size) {

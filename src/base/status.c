@@ -42,58 +42,50 @@ ls_status ls_fail_from_user(ls_status status, const char *function) {
     return last_error[0] ? status : ls_fail(status, "%s returned %s", function, ls_status_name(status));
 }
 
-static int exit_status(ls_status status) {
-    switch (status) {
-    case LS_OK:
-        return 0;
-    case LS_CANCELLED: /* as a shell reports SIGTERM */
-        return 143;
-    case LS_INVALID_ARGUMENT:
-    case LS_UNIMPLEMENTED:   /* what was asked for is not there */
-    case LS_UNAUTHENTICATED: /* another token or certificate: a restart would not help */
-        return 2;
-    case LS_UNAVAILABLE:
-    case LS_ABORTED:
-    case LS_DEADLINE_EXCEEDED:
-        return 138;
-    default:
-        return 1;
-    }
-}
+/* Of other errors 1. */
+static const int exit_statuses[] = {
+    [LS_CANCELLED] = 143,                              /* as a shell reports SIGTERM */
+    [LS_INVALID_ARGUMENT] = 2, [LS_UNIMPLEMENTED] = 2, /* what was asked for is not there */
+    [LS_UNAUTHENTICATED] = 2,                          /* another token or certificate: a restart would not help */
+    [LS_UNAVAILABLE] = 138,    [LS_ABORTED] = 138,     [LS_DEADLINE_EXCEEDED] = 138,
+};
 
 int ls_exit(ls_status status) {
     const char *format = getenv("LOCKSTEP_LOG_FORMAT");
     const struct ls_log log = {.level = LS_LOG_INFO, .json = format && !strcmp(format, "json")};
     ls_log_level level = status == LS_CANCELLED ? LS_LOG_INFO : LS_LOG_ERROR;
-    if (status != LS_OK) ls_log_write(&log, level, "%s: %s", ls_status_name(status), last_error);
-    return exit_status(status);
+    if (status == LS_OK) return 0;
+    ls_log_write(&log, level, "%s: %s", ls_status_name(status), last_error);
+    bool listed = (size_t)status < sizeof(exit_statuses) / sizeof(exit_statuses[0]);
+    return listed && exit_statuses[status] ? exit_statuses[status] : 1;
 }
 
+static const struct {
+    int error;
+    ls_status status;
+} errors[] = {
+    {ENOENT, LS_NOT_FOUND},
+    {ENOTDIR, LS_NOT_FOUND},
+    {EACCES, LS_PERMISSION_DENIED},
+    {EPERM, LS_PERMISSION_DENIED},
+    {EROFS, LS_PERMISSION_DENIED},
+    {ENOSPC, LS_RESOURCE_EXHAUSTED},
+    {EDQUOT, LS_RESOURCE_EXHAUSTED},
+    {EFBIG, LS_RESOURCE_EXHAUSTED},
+    {ENOMEM, LS_RESOURCE_EXHAUSTED},
+    {EMFILE, LS_RESOURCE_EXHAUSTED},
+    {ENFILE, LS_RESOURCE_EXHAUSTED},
+    {EISDIR, LS_FAILED_PRECONDITION},
+    {EBUSY, LS_FAILED_PRECONDITION},
+    {ENOTEMPTY, LS_FAILED_PRECONDITION},
+    {ENAMETOOLONG, LS_FAILED_PRECONDITION},
+    {ELOOP, LS_FAILED_PRECONDITION},
+};
+
 ls_status ls_errno_status(int error) {
-    switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-        return LS_NOT_FOUND;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return LS_PERMISSION_DENIED;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case ENOMEM:
-    case EMFILE:
-    case ENFILE:
-        return LS_RESOURCE_EXHAUSTED;
-    case EISDIR:
-    case EBUSY:
-    case ENOTEMPTY:
-    case ENAMETOOLONG:
-    case ELOOP:
-        return LS_FAILED_PRECONDITION;
-    default:
-        return LS_UNKNOWN;
-    }
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        if (errors[i].error == error) return errors[i].status;
+    return LS_UNKNOWN;
 }
 
 ls_status ls_fail_errno(const char *doing, const char *path) {

@@ -18,3 +18,12 @@ ls_status ls_text_close(struct ls_text *text, ls_status status, const char *what
 
 /* Appends to a list of numbers, such as "2, 1"; ", ..." where no more fit. */
 void ls_text_list(char *list, size_t size, int number);
+
+/* Both around print, an expression that writes to the stream out: LS_TEXT(out, put_rows(out), "a table", &text). */
+#define LS_TEXT(out, print, what, output)                                                                              \
+    __extension__({                                                                                                    \
+        struct ls_text made_;                                                                                          \
+        FILE *out = ls_text_open(&made_, 0);                                                                           \
+        if (out) (void)(print);                                                                                        \
+        ls_text_close(&made_, LS_OK, what, output);                                                                    \
+    })

@@ -15,14 +15,11 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/read_file.h"
 #include "base/status.h"
 
 #define DIGITS   16
 #define ATTEMPTS 8
-
-static ls_status fail_whole_file_path(const char *path, int error) {
-    return ls_fail(ls_errno_status(error), "cannot write '%s': %s", path, strerror(error));
-}
 
 static const char *name_in(const char *place) {
     const char *slash = strrchr(place, '/');
@@ -97,7 +94,7 @@ ls_status ls_whole_file_partial_new(const char *place, bool folder, struct ls_wh
         if (status) return status;
         (void)snprintf(path, size, "%.*s.%s.%016llx", (int)(name - place), place, name, (unsigned long long)own);
         int fd = create_new(path, folder);
-        if (fd < 0) return fail_whole_file_path(place, errno);
+        if (fd < 0) return ls_fail_errno("write", place);
         if (hold(fd) || attempt == ATTEMPTS) {
             *partial = (struct ls_whole_file_partial){ls_steal(path), fd};
             return LS_OK;
@@ -117,12 +114,10 @@ void ls_whole_file_partial_free(struct ls_whole_file_partial *partial) {
 ls_status ls_whole_file_sync_folder(const char *place) {
     char folder[PATH_MAX];
     name_folder(place, folder);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == EACCES ? LS_OK : fail_whole_file_path(place, errno); /* one that may be written, but not read */
-    int error = fsync(fd) && errno != EINVAL ? errno : 0;                    /* EINVAL: it is never behind */
-    (void)close(fd);
-    return error ? fail_whole_file_path(place, error) : LS_OK;
+    LS_CLEANUP(ls_read_file_close) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES) return LS_OK;              /* one that may be written, but not read */
+    bool synced = fd >= 0 && (!fsync(fd) || errno == EINVAL); /* EINVAL: it is never behind */
+    return synced ? LS_OK : ls_fail_errno("write", place);
 }
 
 /* ---- a file ---- */
@@ -140,18 +135,20 @@ static ls_status open_out(struct ls_whole_file *file) {
                                 : open(file->place, O_WRONLY | O_TRUNC | O_CLOEXEC);
     file->out = fd < 0 ? NULL : fdopen(fd, "wb");
     if (file->out) return LS_OK;
-    int error = errno;
+    ls_status status = ls_whole_file_fail(file);
     if (fd >= 0) (void)close(fd);
-    return fail_whole_file_path(file->path, error);
+    return status;
 }
 
 static ls_status open_whole_file_file(struct ls_whole_file *file) {
     struct stat info;
     bool there = !stat(file->path, &info);
     if (!there && errno != ENOENT) return ls_whole_file_fail(file);
-    if (there && S_ISDIR(info.st_mode)) return fail_whole_file_path(file->path, EISDIR);
-    file->place = there ? realpath(file->path, NULL) : strdup(file->path);
-    if (!file->place) return fail_whole_file_path(file->path, errno);
+    if (there && S_ISDIR(info.st_mode))
+        errno = EISDIR;
+    else
+        file->place = there ? realpath(file->path, NULL) : strdup(file->path);
+    if (!file->place) return ls_whole_file_fail(file);
     ls_status status =
         there && !S_ISREG(info.st_mode) ? LS_OK : ls_whole_file_partial_new(file->place, false, &file->partial);
     return status ? status : open_out(file);
@@ -165,14 +162,14 @@ ls_status ls_whole_file_open(const char *path, struct ls_whole_file *file) {
 }
 
 ls_status ls_whole_file_fail(const struct ls_whole_file *file) {
-    return fail_whole_file_path(file->path, errno);
+    return ls_fail_errno("write", file->path);
 }
 
 ls_status ls_whole_file_sync(const struct ls_whole_file *file) {
-    int error = ferror(file->out) ? EIO : 0;
-    if (fflush(file->out)) error = errno;
-    if (!error && file->partial.path && fsync(file->partial.fd)) error = errno;
-    return error ? fail_whole_file_path(file->path, error) : LS_OK;
+    errno = EIO; /* of a write before */
+    bool failed = fflush(file->out) || ferror(file->out);
+    if (!failed && file->partial.path) failed = fsync(file->partial.fd) != 0;
+    return failed ? ls_whole_file_fail(file) : LS_OK;
 }
 
 ls_status ls_whole_file_close(struct ls_whole_file *file, ls_status status) {

@@ -62,14 +62,11 @@ static void print_status(FILE *out, const struct kubeflow *kubeflow, const ls_ca
 /* The status is on its way afterwards. */
 static ls_status tell_status(struct kubeflow *kubeflow, const ls_callback_call *call, int64_t done) {
     char *body = NULL;
-    struct ls_text made;
     ls_status status = LS_OK;
     kubeflow->told = ls_now();
     if (!kubeflow->reporter)
         status = ls_reporter_new(kubeflow->url, kubeflow->authority, kubeflow->token_file, &kubeflow->reporter);
-    FILE *out = ls_text_open(&made, 0);
-    if (out && !status) print_status(out, kubeflow, call, done);
-    status = ls_text_close(&made, status, "a status", &body);
+    if (!status) status = LS_TEXT(out, print_status(out, kubeflow, call, done), "a status", &body);
     if (!status) ls_reporter_give(kubeflow->reporter, body);
     return status;
 }

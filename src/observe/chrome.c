@@ -30,19 +30,14 @@ void ls_chrome_time(FILE *out, const char *key, int64_t time) {
                   (long long)(magnitude % 1000));
 }
 
-static void print_label(FILE *out, int rank, int tid, const char *what, const char *name) {
-    ls_json_print(out, "{'name': %s, 'ph': 'M', 'pid': %d, 'tid': %d, 'args': {'name': %s}}", what, rank, tid, name);
-}
-
 void ls_chrome_process(FILE *out, int rank) {
-    char name[32];
-    (void)snprintf(name, sizeof(name), "rank %d", rank);
-    print_label(out, rank, 0, "process_name", name);
-    (void)fprintf(out,
-                  ",\n{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"sort_index\": %d}}",
-                  rank, rank);
+    ls_json_print(out,
+                  "{'name': 'process_name', 'ph': 'M', 'pid': %d, 'tid': 0, 'args': {'name': 'rank %d'}},\n"
+                  "{'name': 'process_sort_index', 'ph': 'M', 'pid': %d, 'args': {'sort_index': %d}}",
+                  rank, rank, rank, rank);
 }
 
 void ls_chrome_thread(FILE *out, int rank, int tid, const char *name) {
-    print_label(out, rank, tid, "thread_name", name);
+    ls_json_print(out, ",\n{'name': 'thread_name', 'ph': 'M', 'pid': %d, 'tid': %d, 'args': {'name': %s}}", rank, tid,
+                  name);
 }

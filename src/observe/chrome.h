@@ -17,4 +17,5 @@ void ls_chrome_clock(char clock[LS_CHROME_CLOCK]);
 void ls_chrome_time(FILE *out, const char *key, int64_t time);
 /* The first events of a rank: the name of its process and its place in the order. */
 void ls_chrome_process(FILE *out, int rank);
+/* Behind another event: the name of one of its threads. */
 void ls_chrome_thread(FILE *out, int rank, int tid, const char *name);

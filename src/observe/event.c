@@ -41,14 +41,6 @@ struct parts {
     ProtobufCBinaryData *strings; /* owns */
 };
 
-static ls_status pack(const Ls__Event *event, uint8_t **bytes, size_t *size) {
-    size_t length = ls__event__get_packed_size(event);
-    *bytes = ls_alloc(length);
-    if (!*bytes) return ls_fail_memory("an event", length);
-    *size = ls__event__pack(event, *bytes);
-    return LS_OK;
-}
-
 static char version[] = "brain.Event:2", writer[] = "lockstep";
 
 static void fill_version(struct parts *parts) {
@@ -98,21 +90,6 @@ static ls_status fill_summary(struct parts *parts, const struct ls_event *event)
     return fill_tensor(parts, event);
 }
 
-ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *size) {
-    struct parts parts = {0};
-    ls_status status = LS_OK;
-    ls__event__init(&parts.event);
-    parts.event.wall_time = event->wall_time;
-    parts.event.step = event->step;
-    if (event->tag)
-        status = fill_summary(&parts, event);
-    else
-        fill_version(&parts);
-    if (!status) status = pack(&parts.event, bytes, size);
-    ls_free(parts.strings);
-    return status;
-}
-
 /* ---- graphs ---- */
 
 /* A node that is about to be packed, with its one attribute: the shape of its output. */
@@ -153,12 +130,13 @@ static void fill_node(struct node_parts *parts, const struct ls_event_node *node
     parts->node.n_attr = 1;
 }
 
-static ls_status pack_nodes(const struct ls_event_node *nodes, size_t count, ProtobufCBinaryData *packed) {
+static ls_status fill_graph(Ls__Event *event, const struct ls_event *given) {
+    size_t count = given->node_count;
     LS_CLEANUP(ls_free_pointer) struct node_parts *parts = ls_alloc_array(count, sizeof(*parts));
     LS_CLEANUP(ls_free_pointer) Ls__GraphNode **list = ls_alloc_array(count, sizeof(Ls__GraphNode *));
     if (!parts || !list) return ls_fail_memory("a graph", count * sizeof(*parts));
     for (size_t i = 0; i < count; i++) {
-        fill_node(&parts[i], &nodes[i]);
+        fill_node(&parts[i], &given->nodes[i]);
         list[i] = &parts[i].node;
     }
     Ls__Graph graph = LS__GRAPH__INIT;
@@ -167,22 +145,39 @@ static ls_status pack_nodes(const struct ls_event_node *nodes, size_t count, Pro
     graph.versions = &versions;
     graph.node = list;
     graph.n_node = count;
-    packed->len = ls__graph__get_packed_size(&graph);
-    packed->data = ls_alloc(packed->len);
-    if (!packed->data) return ls_fail_memory("a graph", packed->len);
-    (void)ls__graph__pack(&graph, packed->data);
+    event->what_case = LS__EVENT__WHAT_GRAPH_DEF;
+    event->graph_def.len = ls__graph__get_packed_size(&graph);
+    event->graph_def.data = ls_alloc(event->graph_def.len);
+    if (!event->graph_def.data) return ls_fail_memory("a graph", event->graph_def.len);
+    (void)ls__graph__pack(&graph, event->graph_def.data);
     return LS_OK;
 }
 
-ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, double wall_time, uint8_t **bytes,
-                              size_t *size) {
-    Ls__Event event = LS__EVENT__INIT;
-    ls_status status = pack_nodes(nodes, count, &event.graph_def);
-    if (status) return status;
-    event.wall_time = wall_time;
-    event.what_case = LS__EVENT__WHAT_GRAPH_DEF;
-    status = pack(&event, bytes, size);
-    ls_free(event.graph_def.data);
+/* ---- events ---- */
+
+static ls_status pack(const Ls__Event *event, uint8_t **bytes, size_t *size) {
+    size_t length = ls__event__get_packed_size(event);
+    *bytes = ls_alloc(length);
+    if (!*bytes) return ls_fail_memory("an event", length);
+    *size = ls__event__pack(event, *bytes);
+    return LS_OK;
+}
+
+ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *size) {
+    struct parts parts = {0};
+    ls_status status = LS_OK;
+    ls__event__init(&parts.event);
+    parts.event.wall_time = event->wall_time;
+    parts.event.step = event->step;
+    if (event->nodes)
+        status = fill_graph(&parts.event, event);
+    else if (event->tag)
+        status = fill_summary(&parts, event);
+    else
+        fill_version(&parts);
+    if (!status) status = pack(&parts.event, bytes, size);
+    ls_free(parts.strings);
+    if (event->nodes) ls_free(parts.event.graph_def.data);
     return status;
 }
 

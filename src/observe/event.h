@@ -19,6 +19,8 @@ struct ls_event {
     ls_shape shape;
     struct ls_event_bytes content;        /* of numbers, little-endian */
     const struct ls_event_bytes *strings; /* [shape.dims[0]] for LS_EVENT_STRING */
+    const struct ls_event_node *nodes;    /* [node_count] of a graph: then the rest does not count, but for wall_time */
+    size_t node_count;
 };
 /* A node of a graph; all borrowed. */
 struct ls_event_node {
@@ -28,8 +30,6 @@ struct ls_event_node {
     size_t input_count;
     ls_shape output; /* of one example */
 };
-ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, double wall_time, uint8_t **bytes,
-                              size_t *size);
 /* *bytes is freed with ls_free. */
 ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *size);
 /* Reads tag and step of an event. The tag is empty for a file's first event and for a graph. DATA_LOSS for other bytes.

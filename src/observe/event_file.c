@@ -18,16 +18,12 @@ struct ls_event_file {
     char path[4096];
 };
 
-static double wall_time(void) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_REALTIME, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 static ls_status put_event(struct ls_event_file *file, struct ls_event *event) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size = 0;
-    event->wall_time = wall_time();
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    event->wall_time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     ls_status status = ls_event_pack(event, &bytes, &size);
     return status ? status : ls_record_frame_write(file->out, file->path, bytes, size);
 }
@@ -55,9 +51,8 @@ static ls_status create(struct ls_event_file *file, const char *folder, uint64_t
 ls_status ls_event_file_open(const char *folder, uint64_t run, struct ls_event_file **file) {
     if (mkdir(folder, 0777) && errno != EEXIST) return ls_fail_errno("make folder", folder);
     LS_NEW(struct ls_event_file, made, "an event file");
-    struct ls_event first = {.tag = NULL};
     ls_status status = create(made, folder, run);
-    if (!status) status = put_event(made, &first);
+    if (!status) status = put_event(made, &(struct ls_event){.tag = NULL});
     if (!status) status = ls_event_file_flush(made);
     if (status && made->out) (void)fclose(made->out);
     return LS_HAND_OVER(status, file, made, ls_free(made));
@@ -129,10 +124,7 @@ ls_status ls_event_file_histogram(struct ls_event_file *file, const char *tag, i
 }
 
 ls_status ls_event_file_graph(struct ls_event_file *file, const struct ls_event_node *nodes, size_t count) {
-    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
-    size_t size = 0;
-    ls_status status = ls_event_pack_graph(nodes, count, wall_time(), &bytes, &size);
-    return status ? status : ls_record_frame_write(file->out, file->path, bytes, size);
+    return put_event(file, &(struct ls_event){.nodes = nodes, .node_count = count});
 }
 
 ls_status ls_event_file_images(struct ls_event_file *file, const char *tag, int64_t step, const ls_shape *height_width,

@@ -35,7 +35,6 @@ static ls_status open_flight_file(struct ls_flight_file *file, size_t length) {
     if (!file->out) return fail_write(file->path, errno);
     (void)fprintf(file->out, "{\"traceEvents\": [\n");
     ls_chrome_process(file->out, config->rank);
-    (void)fprintf(file->out, ",\n");
     ls_chrome_thread(file->out, config->rank, LS_FLIGHT_THREAD, "collectives");
     return LS_OK;
 }

@@ -24,10 +24,8 @@ void ls_timeline_print_merged(const struct ls_timeline *timeline, FILE *out) {
         const struct ls_timeline_file *file = &timeline->files[i];
         (void)fprintf(out, "%s", i ? ",\n" : "");
         ls_chrome_process(out, file->rank);
-        for (size_t j = 0; j < file->thread_count; j++) {
-            (void)fprintf(out, ",\n");
+        for (size_t j = 0; j < file->thread_count; j++)
             ls_chrome_thread(out, file->rank, file->threads[j].tid, file->threads[j].name);
-        }
         for (size_t j = 0; j < file->span_count; j++) print_span(out, timeline, file, &file->spans[j]);
     }
     (void)fprintf(out,

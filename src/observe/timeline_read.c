@@ -39,7 +39,7 @@ static bool read_time(const cJSON *object, const char *name, double low, int64_t
     return true;
 }
 
-static const char *read_timeline_read_text(const cJSON *object, const char *name) {
+static const char *text_of(const cJSON *object, const char *name) {
     const cJSON *item = member(object, name);
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
@@ -51,10 +51,6 @@ static ls_status refuse_member(const char *path, size_t event, const char *name)
 
 /* ---- collectives ---- */
 
-static ls_status label_memory(void) {
-    return ls_fail_memory("a timeline", 0);
-}
-
 static ls_status set_label(struct ls_timeline_span *span, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static ls_status set_label(struct ls_timeline_span *span, const char *format, ...) {
@@ -63,13 +59,12 @@ static ls_status set_label(struct ls_timeline_span *span, const char *format, ..
     int length = vasprintf(&span->label, format, arguments);
     va_end(arguments);
     if (length < 0) span->label = NULL;
-    return span->label ? LS_OK : label_memory();
+    return span->label ? LS_OK : ls_fail_memory("a timeline", 0);
 }
 
 /* One of a flight record. */
 static ls_status read_flight(const char *path, size_t event, const cJSON *args, struct ls_timeline_span *span) {
-    const char *kind = read_timeline_read_text(args, "kind"), *dtype = read_timeline_read_text(args, "dtype"),
-               *state = read_timeline_read_text(args, "state");
+    const char *kind = text_of(args, "kind"), *dtype = text_of(args, "dtype"), *state = text_of(args, "state");
     int64_t count;
     if (!read_whole(args, "sequence", MAX_WHOLE, &span->key.major)) return refuse_member(path, event, "args.sequence");
     if (!read_whole(args, "count", MAX_WHOLE, &count)) return refuse_member(path, event, "args.count");
@@ -106,7 +101,7 @@ static ls_status read_bucket(const cJSON *args, struct ls_timeline_span *span) {
 
 static ls_status read_span(const struct ls_timeline_file *file, size_t event, const cJSON *item,
                            struct ls_timeline_span *span) {
-    const char *name = read_timeline_read_text(item, "name");
+    const char *name = text_of(item, "name");
     const cJSON *args = member(item, "args");
     int64_t tid, duration;
     if (!name) return refuse_member(file->path, event, "name");
@@ -118,13 +113,12 @@ static ls_status read_span(const struct ls_timeline_file *file, size_t event, co
     span->ended = span->begun + duration;
     span->name = ls_strdup(name);
     span->args = cJSON_PrintUnformatted(args);
-    if (!span->name || !span->args) return label_memory();
+    if (!span->name || !span->args) return ls_fail_memory("a timeline", 0);
     return file->is_flight ? read_flight(file->path, event, args, span) : read_bucket(args, span);
 }
 
 static ls_status read_label(struct ls_timeline_file *file, size_t event, const cJSON *item) {
-    const char *name = read_timeline_read_text(item, "name"),
-               *text = read_timeline_read_text(member(item, "args"), "name");
+    const char *name = text_of(item, "name"), *text = text_of(member(item, "args"), "name");
     struct ls_timeline_thread *thread = &file->threads[file->thread_count];
     int64_t tid;
     if (!name) return refuse_member(file->path, event, "name");
@@ -132,7 +126,7 @@ static ls_status read_label(struct ls_timeline_file *file, size_t event, const c
     if (!text) return refuse_member(file->path, event, "args.name");
     if (!read_whole(item, "tid", MAX_TID, &tid)) return refuse_member(file->path, event, "tid");
     *thread = (struct ls_timeline_thread){(int)tid, ls_strdup(text)};
-    if (!thread->name) return label_memory();
+    if (!thread->name) return ls_fail_memory("a timeline", 0);
     file->thread_count++;
     return LS_OK;
 }
@@ -144,7 +138,7 @@ static ls_status read_events(struct ls_timeline_file *file, const cJSON *events)
     file->threads = ls_alloc_array(count + 1, sizeof(*file->threads));
     if (!file->spans || !file->threads) return ls_fail_memory("a timeline", count * sizeof(*file->spans));
     cJSON_ArrayForEach(item, events) {
-        const char *phase = read_timeline_read_text(item, "ph");
+        const char *phase = text_of(item, "ph");
         bool label = phase && !strcmp(phase, "M");
         if (!label && (!phase || strcmp(phase, "X"))) return refuse_member(file->path, index, "ph");
         ls_status status =
@@ -165,10 +159,10 @@ static ls_status refuse_file(const char *path, const char *what) {
 
 static ls_status read_head(struct ls_timeline_file *file, const cJSON *root) {
     const cJSON *other = member(root, "otherData"), *base = member(root, "baseTimeNanoseconds");
-    const char *clock = read_timeline_read_text(other, "clock"), *reason = read_timeline_read_text(other, "reason");
+    const char *clock = text_of(other, "clock"), *reason = text_of(other, "reason");
     int64_t rank, workers;
     if (!cJSON_IsArray(member(root, "traceEvents"))) return refuse_file(file->path, "no array 'traceEvents'");
-    if (!read_timeline_read_text(other, "lockstep")) return refuse_file(file->path, "no 'otherData.lockstep'");
+    if (!text_of(other, "lockstep")) return refuse_file(file->path, "no 'otherData.lockstep'");
     if (!read_whole(other, "workers", MAX_WORKERS, &workers) || !workers)
         return refuse_file(file->path, "no number 'otherData.workers'");
     if (!read_whole(other, "rank", (double)(workers - 1), &rank))
@@ -180,7 +174,7 @@ static ls_status read_head(struct ls_timeline_file *file, const cJSON *root) {
     file->is_flight = cJSON_IsTrue(member(other, "flight_record"));
     file->clock = ls_strdup(clock ? clock : "");
     file->reason = ls_strdup(reason ? reason : "");
-    return file->clock && file->reason ? LS_OK : label_memory();
+    return file->clock && file->reason ? LS_OK : ls_fail_memory("a timeline", 0);
 }
 
 /* Line and column of a byte, for people: from 1. */
@@ -210,7 +204,7 @@ static ls_status parse(const char *text, size_t size, struct ls_timeline_file *f
 
 ls_status ls_timeline_read_parse(const char *path, const char *text, size_t size, struct ls_timeline_file *file) {
     struct ls_timeline_file made = {.path = ls_strdup(path)};
-    ls_status status = made.path ? parse(text, size, &made) : label_memory();
+    ls_status status = made.path ? parse(text, size, &made) : ls_fail_memory("a timeline", 0);
     return LS_HAND_OVER(status, file, made, ls_timeline_read_free_file(&made));
 }
 

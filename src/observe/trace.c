@@ -151,7 +151,6 @@ static void print_events(FILE *out, const struct ls_trace *trace) {
     ls_chrome_process(out, trace->rank);
     for (int tid = 0; tid < trace->track_count; tid++) {
         const struct ls_track *track = trace->tracks[tid];
-        (void)fprintf(out, ",\n");
         ls_chrome_thread(out, trace->rank, tid, track->name);
         for (uint64_t i = dropped_spans(track); i < track->count; i++)
             write_span(out, trace, tid, &track->spans[i % track->capacity]);

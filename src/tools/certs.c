@@ -126,24 +126,19 @@ static ls_status prepare_folder(const char *folder, const struct names *names) {
 }
 
 static ls_status issue(const char *folder, const char *task, const struct ls_certificate_pair *authority, int days) {
-    struct ls_certificate_pair pair;
+    LS_CLEANUP(ls_certificate_release) struct ls_certificate_pair pair = {0};
     char name[64];
     (void)snprintf(name, sizeof(name), "%s.lockstep", task);
     ls_status status = ls_certificate_issue(authority, name, days, &pair);
-    if (status) return status;
-    status = write_pair(folder, task, &pair);
-    ls_certificate_release(&pair);
-    return status;
+    return status ? status : write_pair(folder, task, &pair);
 }
 
 static ls_status make_all(const char *folder, const struct names *names, int days) {
-    struct ls_certificate_pair authority;
+    LS_CLEANUP(ls_certificate_release) struct ls_certificate_pair authority = {0};
     ls_status status = prepare_folder(folder, names);
     if (!status) status = ls_certificate_make_authority("Lockstep cluster", days, &authority);
-    if (status) return status;
-    status = write_pair(folder, "ca", &authority);
+    if (!status) status = write_pair(folder, "ca", &authority);
     for (int i = 0; i < names->count && !status; i++) status = issue(folder, names->list[i], &authority, days);
-    ls_certificate_release(&authority);
     return status;
 }
 
@@ -158,20 +153,13 @@ static void print_advice(FILE *to, const char *folder, const struct names *names
         folder);
 }
 
-static ls_status describe_made(const char *folder, const struct names *names, int days, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 0);
-    if (out) print_advice(out, folder, names, days);
-    return ls_text_close(&made, LS_OK, "a text", text);
-}
-
 ls_status ls_tools_certificates(const char *folder, const char *tf_config, const char *tasks, int days, char **text) {
     LS_NEED(folder, text);
     if (days < 1) return ls_fail(LS_INVALID_ARGUMENT, "certificates for %d days: 1 or more are needed", days);
     struct names names = {NULL, 0};
     ls_status status = tasks ? read_certs_list(tasks, &names) : read_tf_config(tf_config, &names);
     if (!status) status = make_all(folder, &names, days);
-    if (!status) status = describe_made(folder, &names, days, text);
+    if (!status) status = LS_TEXT(out, print_advice(out, folder, &names, days), "a text", text);
     free(names.list);
     return status;
 }

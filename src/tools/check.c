@@ -143,19 +143,12 @@ static void print_check_text(FILE *stream, const struct reading *reading) {
     for (int i = 0; i < config->warning_count; i++) (void)fprintf(stream, "warning    %s\n", config->warnings[i]);
 }
 
-/* The text that print writes, in allocated memory. */
-static ls_status print_to_memory(print_fn *print, const struct reading *reading, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 0);
-    if (out) print(out, reading);
-    return ls_text_close(&made, LS_OK, "a report", text);
-}
-
 static ls_status print_reading(const char *tf_config, print_fn *print, char **text) {
     struct reading reading = {0};
     ls_status printed = LS_OK;
     reading.status = ls_resolver_read(tf_config, &reading.config, &reading.resolution);
-    if (!reading.status || reading.status == LS_INVALID_ARGUMENT) printed = print_to_memory(print, &reading, text);
+    if (!reading.status || reading.status == LS_INVALID_ARGUMENT)
+        printed = LS_TEXT(out, print(out, &reading), "a report", text);
     ls_cluster_view_free(reading.config);
     return printed ? printed : reading.status;
 }

@@ -112,13 +112,11 @@ static void print_report(FILE *out, const struct ls_cluster_view *config, const 
 static ls_status report_findings(const struct ls_cluster_view *config, double seconds, bool json, char **text,
                                  bool *fine) {
     struct ls_probe *probes = NULL;
-    struct ls_text made;
     ls_status status = ls_probes_new(config, &probes);
     if (!status) status = ls_probe_all(probes, ls_probes_count(config), seconds);
-    FILE *out = ls_text_open(&made, 0);
-    if (out && !status) print_report(out, config, probes, json, fine);
+    if (!status) status = LS_TEXT(out, print_report(out, config, probes, json, fine), "a report", text);
     ls_probes_free(probes, ls_probes_count(config));
-    return ls_text_close(&made, status, "a report", text);
+    return status;
 }
 
 ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool json, char **text, bool *fine) {

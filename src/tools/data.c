@@ -172,15 +172,12 @@ static ls_status open_splits(const char *name, const ls_dataset_options *given, 
 static ls_status print_facts(const char *name, const struct ls_data_facts *facts, int count, bool json, char **text) {
     static const char what[] = "the description of a dataset";
     char *hints = NULL;
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 0);
-    if (out) ls_data_hints(facts, count, facts[0].data->options.batch_size, out);
-    ls_status status = ls_text_close(&made, LS_OK, what, &hints);
+    int64_t batch = facts[0].data->options.batch_size;
+    ls_status status = LS_TEXT(out, ls_data_hints(facts, count, batch, out), what, &hints);
     if (status) return status;
-    out = ls_text_open(&made, 0);
-    if (out) (json ? ls_data_print_json : ls_data_print)(name, facts, count, hints, out);
+    status = LS_TEXT(out, (json ? ls_data_print_json : ls_data_print)(name, facts, count, hints, out), what, text);
     free(hints);
-    return ls_text_close(&made, LS_OK, what, text);
+    return status;
 }
 
 ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int64_t samples, bool json, char **text) {

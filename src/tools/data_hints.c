@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/json.h"
+#include "base/plain.h"
 #include "base/shape.h"
 #include "data/sources.h"
 
@@ -11,10 +11,6 @@
 #define UNEQUAL 10   /* times as many examples in one class as in another */
 #define LARGE   100  /* times 1, which is where networks like their inputs */
 #define CLASSES 1000 /* whole numbers above are none of classes */
-
-static void put(FILE *out, double value) {
-    ls_json_put_number(out, value);
-}
 
 static bool is_channel_count(int64_t dim) {
     return dim == 1 || dim == 3 || dim == 4;
@@ -35,9 +31,9 @@ static void hint_pixels(const struct ls_data_facts *facts, FILE *out) {
     if (shape->rank < 2 || facts->data->source->integers || values->highest <= 1 || values->lowest < 0 ||
         values->highest > PIXELS)
         return;
-    (void)fputs("pixels go up to ", out);
-    put(out, values->highest);
-    (void)fputs(": save them as uint8, which are read as [0, 1], or divide them by 255\n", out);
+    (void)ls_plain_print(out,
+                         "pixels go up to %.9g: save them as uint8, which are read as [0, 1], or divide them by 255\n",
+                         values->highest);
 }
 
 static void hint_integers(const struct ls_data_facts *facts, FILE *out) {
@@ -46,11 +42,10 @@ static void hint_integers(const struct ls_data_facts *facts, FILE *out) {
     if (source->integers || source->bytes || source->shape.rank > 1 || !values->whole || values->lowest < 0 ||
         values->highest <= 2)
         return;
-    (void)fputs("x holds whole numbers up to ", out);
-    put(out, values->highest);
-    (void)fputs(": --model mlp takes them as sizes; where they are numbers of words or categories, --model embedding "
-                "has a row for each\n",
-                out);
+    (void)ls_plain_print(out,
+                         "x holds whole numbers up to %.9g: --model mlp takes them as sizes; where they are numbers of "
+                         "words or categories, --model embedding has a row for each\n",
+                         values->highest);
 }
 
 static void hint_large(const struct ls_data_facts *facts, FILE *out) {
@@ -58,11 +53,8 @@ static void hint_large(const struct ls_data_facts *facts, FILE *out) {
     const ls_shape *shape = &facts->data->source->shape;
     if (facts->data->source->integers || (shape->rank == 3 && is_channel_count(shape->dims[2]))) return;
     if (values->highest <= LARGE && values->lowest >= -LARGE) return;
-    (void)fputs("values go from ", out);
-    put(out, values->lowest);
-    (void)fputs(" to ", out);
-    put(out, values->highest);
-    (void)fputs(": scale each column to mean 0 and deviation 1\n", out);
+    (void)ls_plain_print(out, "values go from %.9g to %.9g: scale each column to mean 0 and deviation 1\n",
+                         values->lowest, values->highest);
 }
 
 static void hint_odd(const struct ls_data_facts *facts, FILE *out) {
@@ -77,9 +69,7 @@ static void hint_odd(const struct ls_data_facts *facts, FILE *out) {
 static void hint_constant(const struct ls_data_facts *facts, FILE *out) {
     const struct ls_data_numbers *values = &facts->values;
     if (values->count < 2 || values->lowest < values->highest) return;
-    (void)fputs("all values are ", out);
-    put(out, values->lowest);
-    (void)fputs(": they say nothing of an example\n", out);
+    (void)ls_plain_print(out, "all values are %.9g: they say nothing of an example\n", values->lowest);
 }
 
 /* Numbers that look like classes. */
@@ -96,11 +86,10 @@ static void hint_targets(const struct ls_data_facts *facts, FILE *out) {
 static void hint_steep(const struct ls_data_facts *facts, FILE *out) {
     const struct ls_data_numbers *targets = &facts->targets;
     if (targets->highest <= LARGE && targets->lowest >= -LARGE) return;
-    (void)fputs("targets go from ", out);
-    put(out, targets->lowest);
-    (void)fputs(" to ", out);
-    put(out, targets->highest);
-    (void)fputs(": the loss of such numbers is steep; divide them, or train with --optimizer adam\n", out);
+    (void)ls_plain_print(out,
+                         "targets go from %.9g to %.9g: the loss of such numbers is steep; divide them, or train with "
+                         "--optimizer adam\n",
+                         targets->lowest, targets->highest);
 }
 
 /* The class with the fewest and that with the most examples; false without classes. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/plain.h"
 #include "base/shape.h"
 #include "data/sources.h"
 
@@ -20,15 +21,9 @@ static const char *kept_type(const struct ls_source *source) {
 
 static void print_numbers(const char *what, const struct ls_data_numbers *numbers, FILE *out) {
     if (!numbers->count) return;
-    (void)fprintf(out, "  %-9s ", what);
-    ls_json_put_rounded(out, numbers->lowest, SHOWN);
-    (void)fputs(" to ", out);
-    ls_json_put_rounded(out, numbers->highest, SHOWN);
-    (void)fputs(", mean ", out);
-    ls_json_put_rounded(out, numbers->mean, SHOWN);
-    (void)fputs(", deviation ", out);
-    ls_json_put_rounded(out, numbers->deviation, SHOWN);
-    (void)fputc('\n', out);
+    (void)ls_plain_print(out, "  %-9s %.9g to %.9g, mean %.9g, deviation %.9g\n", what,
+                         ls_json_rounded(numbers->lowest, SHOWN), ls_json_rounded(numbers->highest, SHOWN),
+                         ls_json_rounded(numbers->mean, SHOWN), ls_json_rounded(numbers->deviation, SHOWN));
 }
 
 static void print_target_kind(const struct ls_source *source, FILE *out) {
@@ -91,12 +86,9 @@ static void print_column(const struct ls_column *column, bool target, FILE *out)
         (void)fprintf(out, i ? ", %s" : " %s", column->categories.names[i]);
     if (column->categories.count > WORDS)
         (void)fprintf(out, " and %lld more", (long long)(column->categories.count - WORDS));
-    if (!column->words && !target) {
-        (void)fputs(" mean ", out);
-        ls_json_put_rounded(out, column->mean, SHOWN);
-        (void)fputs(", deviation ", out);
-        ls_json_put_rounded(out, column->deviation, SHOWN);
-    }
+    if (!column->words && !target)
+        (void)ls_plain_print(out, " mean %.9g, deviation %.9g", ls_json_rounded(column->mean, SHOWN),
+                             ls_json_rounded(column->deviation, SHOWN));
     (void)fputs(target ? ", the target\n" : "\n", out);
 }
 

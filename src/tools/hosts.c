@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +24,7 @@ struct reader {
     int count;
 };
 
-__attribute__((format(printf, 2, 3))) static ls_status fail(const struct reader *reader, const char *format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    return ls_fail(LS_INVALID_ARGUMENT, "%.300s: %s", reader->where, text);
-}
+#define FAIL(reader, ...) ls_fail_context(ls_fail(LS_INVALID_ARGUMENT, __VA_ARGS__), "%.300s", (reader)->where)
 
 /* The number after '=' or ':'; *end is the rest. */
 static ls_status read_slots(const struct reader *reader, const char *what, const char *text, int *slots) {
@@ -40,7 +32,7 @@ static ls_status read_slots(const struct reader *reader, const char *what, const
     errno = 0;
     long number = strtol(text, &end, 10);
     if (!isdigit((unsigned char)*text) || *end || errno || number < 1 || number > SLOTS_MOST)
-        return fail(reader, "%.80s needs a number of slots from 1 to %d, not '%.80s'", what, SLOTS_MOST, text);
+        return FAIL(reader, "%.80s needs a number of slots from 1 to %d, not '%.80s'", what, SLOTS_MOST, text);
     *slots = (int)number;
     return LS_OK;
 }
@@ -48,16 +40,16 @@ static ls_status read_slots(const struct reader *reader, const char *what, const
 static ls_status add_host(struct reader *reader, const char *user, const char *name, int slots) {
     ls_tools_slots host = {.slots = slots};
     int length = snprintf(host.target, sizeof(host.target), "%s%s%s", user, *user ? "@" : "", name);
-    if (length >= (int)sizeof(host.target)) return fail(reader, "'%.60s...' is longer than a name may be", name);
+    if (length >= (int)sizeof(host.target)) return FAIL(reader, "'%.60s...' is longer than a name may be", name);
     (void)snprintf(host.name, sizeof(host.name), "%s", name);
     for (int i = 0; i < reader->count; i++) {
         if (strcmp(reader->hosts[i].target, host.target)) continue;
         if (reader->hosts[i].slots + slots > SLOTS_MOST)
-            return fail(reader, "'%.80s' has more than %d slots in all", host.target, SLOTS_MOST);
+            return FAIL(reader, "'%.80s' has more than %d slots in all", host.target, SLOTS_MOST);
         reader->hosts[i].slots += slots;
         return LS_OK;
     }
-    if (reader->count == HOSTS_MOST) return fail(reader, "more than %d hosts", HOSTS_MOST);
+    if (reader->count == HOSTS_MOST) return FAIL(reader, "more than %d hosts", HOSTS_MOST);
     if (!reader->hosts && !(reader->hosts = ls_alloc_array(HOSTS_MOST, sizeof(host))))
         return ls_fail_memory("a list of hosts", HOSTS_MOST * sizeof(host));
     reader->hosts[reader->count++] = host;
@@ -75,7 +67,7 @@ static ls_status split_user(const struct reader *reader, char *text, const char 
     *at = 0;
     if (!*text || *text == '-' ||
         text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-")])
-        return fail(reader, "'%.80s' before '@' is no name of a user", text);
+        return FAIL(reader, "'%.80s' before '@' is no name of a user", text);
     *user = text;
     *name = at + 1;
     return LS_OK;
@@ -84,27 +76,27 @@ static ls_status split_user(const struct reader *reader, char *text, const char 
 /* "[fe80::1%eth0]:4": the name without brackets, and what is behind it. */
 static ls_status split_address(const struct reader *reader, char *text, char **name, char **rest) {
     char *close = strchr(text, ']');
-    if (!close) return fail(reader, "'%.80s' has no ']'", text);
+    if (!close) return FAIL(reader, "'%.80s' has no ']'", text);
     *close = 0;
     size_t plain = strspn(text + 1, "0123456789abcdefABCDEF:.");
     bool fine = strchr(text, ':') && (!text[1 + plain] || text[1 + plain] == '%');
     for (const char *zone = text + 1 + plain; *zone; zone++)
         fine = fine && (ls_plain_is_letter(*zone) || isdigit((unsigned char)*zone) || strchr("%._-", *zone));
-    if (!fine) return fail(reader, "'%.80s]' is no IPv6 address", text);
+    if (!fine) return FAIL(reader, "'%.80s]' is no IPv6 address", text);
     *name = text + 1;
     *rest = close + 1;
     return LS_OK;
 }
 
 static ls_status check_name(const struct reader *reader, const char *name) {
-    if (!*name) return fail(reader, "a host's name is missing");
+    if (!*name) return FAIL(reader, "a host's name is missing");
     size_t fine = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-    if (*name == '-') return fail(reader, "'%.80s' is no name of a host: '-' is in it, and begins it", name);
+    if (*name == '-') return FAIL(reader, "'%.80s' is no name of a host: '-' is in it, and begins it", name);
     if ((name[fine] < ' ' || name[fine] > '~') && name[fine])
-        return fail(reader, "a host's name has byte 0x%02x: letters, digits, '.', '-' and '_' are in it",
+        return FAIL(reader, "a host's name has byte 0x%02x: letters, digits, '.', '-' and '_' are in it",
                     (unsigned char)name[fine]);
-    if (name[fine]) return fail(reader, "'%.80s' is no name of a host: '%c' is in it", name, name[fine]);
-    if (strlen(name) > 253) return fail(reader, "'%.60s...' is longer than a name may be", name);
+    if (name[fine]) return FAIL(reader, "'%.80s' is no name of a host: '%c' is in it", name, name[fine]);
+    if (strlen(name) > 253) return FAIL(reader, "'%.60s...' is longer than a name may be", name);
     return LS_OK;
 }
 
@@ -137,16 +129,16 @@ static ls_status read_item(struct reader *reader, char *text, int slots) {
     if (address) {
         status = split_address(reader, name, &name, &rest);
         if (!status && *rest && *rest != ':')
-            status = fail(reader, "'%.80s' behind ']': only :SLOTS may stand there", rest);
+            status = FAIL(reader, "'%.80s' behind ']': only :SLOTS may stand there", rest);
     } else if ((rest = strchr(name, ':')) && strchr(rest + 1, ':')) {
-        return fail(reader, "'%.80s': an IPv6 address stands in brackets, [%.80s]:SLOTS", name, name);
+        return FAIL(reader, "'%.80s': an IPv6 address stands in brackets, [%.80s]:SLOTS", name, name);
     }
     if (!status && rest && *rest) {
         *rest = 0;
         status = read_slots(reader, name, rest + 1, &own);
     }
     if (!status && own && slots)
-        status = fail(reader, "'%.80s' has its slots twice, :%d and slots=%d", name, own, slots);
+        status = FAIL(reader, "'%.80s' has its slots twice, :%d and slots=%d", name, own, slots);
     if (status) return status;
     int number = own ? own : slots ? slots : 1;
     return address ? add_host(reader, user, name, number) : add_names(reader, user, name, number);
@@ -167,7 +159,7 @@ static ls_status read_items(struct reader *reader, char *text, int slots) {
     ls_status status = LS_OK;
     for (char *rest; text && !status; text = rest) {
         rest = cut_item(text);
-        status = *text ? read_item(reader, text, slots) : fail(reader, "a host's name is missing");
+        status = *text ? read_item(reader, text, slots) : FAIL(reader, "a host's name is missing");
     }
     return status;
 }
@@ -177,12 +169,12 @@ static ls_status read_items(struct reader *reader, char *text, int slots) {
 /* "slots=4", "max_slots=8", "max-slots=8": Open MPI's words behind a name. */
 static ls_status read_behind(const struct reader *reader, const char *word, int *slots, int *most) {
     const char *equals = strchr(word, '=');
-    if (!equals) return fail(reader, "'%.80s' behind the host: only slots=N and max_slots=N may stand there", word);
+    if (!equals) return FAIL(reader, "'%.80s' behind the host: only slots=N and max_slots=N may stand there", word);
     bool own = !strncmp(word, "slots=", 6),
          limit = !strncmp(word, "max_slots=", 10) || !strncmp(word, "max-slots=", 10);
-    if (!own && !limit) return fail(reader, "'%.80s': only slots=N and max_slots=N are known", word);
+    if (!own && !limit) return FAIL(reader, "'%.80s': only slots=N and max_slots=N are known", word);
     int *number = own ? slots : most;
-    if (*number) return fail(reader, "'%.*s' stands there twice", (int)(equals - word), word);
+    if (*number) return FAIL(reader, "'%.*s' stands there twice", (int)(equals - word), word);
     return read_slots(reader, own ? "slots" : "max_slots", equals + 1, number);
 }
 
@@ -195,7 +187,7 @@ static ls_status read_line(struct reader *reader, char *line) {
         ls_status status = read_behind(reader, word, &slots, &most);
         if (status) return status;
     }
-    if (most && slots > most) return fail(reader, "slots=%d is more than max_slots=%d", slots, most);
+    if (most && slots > most) return FAIL(reader, "slots=%d is more than max_slots=%d", slots, most);
     return read_items(reader, items, slots);
 }
 
@@ -208,10 +200,10 @@ static ls_status read_file(struct reader *reader, const char *path) {
     for (char *rest = text, *line; !status && (line = strsep(&rest, "\n"));) {
         (void)snprintf(reader->where, sizeof(reader->where), "%s:%d", path, ++number);
         bool whole = rest || line + strlen(line) == text + size;
-        status = whole ? read_line(reader, line) : fail(reader, "a zero byte: this is no text");
+        status = whole ? read_line(reader, line) : FAIL(reader, "a zero byte: this is no text");
     }
     (void)snprintf(reader->where, sizeof(reader->where), "%s", path);
-    return !status && !reader->count ? fail(reader, "no host stands in it") : status;
+    return !status && !reader->count ? FAIL(reader, "no host stands in it") : status;
 }
 
 static ls_status read_list(struct reader *reader, const char *list) {

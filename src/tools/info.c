@@ -30,30 +30,37 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-static ls_status open_text(struct ls_text *text) {
-    return ls_text_open(text, sizeof(*text)) ? LS_OK : ls_fail_memory("a text", sizeof(*text));
-}
-
 static const char *origin(const struct ls_setting_info *info) {
     return info->given ? "environment" : "default";
 }
 
-ls_status ls_tools_settings(char **text) {
-    LS_NEED(text);
+/* Deadlines of the caller's, beside those of the settings. */
+struct more {
+    const ls_tools_deadline *rows;
+    size_t count;
+};
+typedef void print_settings_fn(FILE *to, const struct ls_settings *settings, struct more more);
+typedef void print_deadline_fn(FILE *to, const ls_tools_deadline *deadline, bool first);
+
+static ls_status tell_settings(print_settings_fn *print, struct more more, char **text) {
     struct ls_settings settings;
-    struct ls_setting_info info;
-    struct ls_text made;
     ls_status status = ls_settings_read(&settings);
-    if (!status) status = open_text(&made);
-    if (status) return status;
-    (void)fprintf(made.out, "  %-27s %-10s %-5s  %-11s  %s\n", "name", "value", "unit", "from", "meaning");
-    for (size_t i = 0; ls_settings_describe(&settings, i, &info); i++)
-        (void)fprintf(made.out, "  %-27s %-10s %-5s  %-11s  %s (default %s)\n", info.name, info.value, info.unit,
-                      origin(&info), info.help, info.default_text);
-    return ls_text_close(&made, LS_OK, "a text", text);
+    return status ? status : LS_TEXT(out, print(out, &settings, more), "a text", text);
 }
 
-typedef void print_deadline_fn(FILE *to, const ls_tools_deadline *deadline, bool first);
+static void print_settings(FILE *to, const struct ls_settings *settings, struct more more) {
+    struct ls_setting_info info;
+    (void)more;
+    (void)fprintf(to, "  %-27s %-10s %-5s  %-11s  %s\n", "name", "value", "unit", "from", "meaning");
+    for (size_t i = 0; ls_settings_describe(settings, i, &info); i++)
+        (void)fprintf(to, "  %-27s %-10s %-5s  %-11s  %s (default %s)\n", info.name, info.value, info.unit,
+                      origin(&info), info.help, info.default_text);
+}
+
+ls_status ls_tools_settings(char **text) {
+    LS_NEED(text);
+    return tell_settings(print_settings, (struct more){0}, text);
+}
 
 static void print_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
     if (first) (void)fprintf(to, "  %-16s %7s  %-27s  %s\n", "name", "seconds", "set by", "waits for: then");
@@ -61,27 +68,24 @@ static void print_deadline(FILE *to, const ls_tools_deadline *deadline, bool fir
                          deadline->setting ? deadline->setting : "-", deadline->waits, deadline->then);
 }
 
-static void each_deadline(FILE *to, const struct ls_settings *settings, const ls_tools_deadline *more, size_t count,
-                          print_deadline_fn *print) {
+static void each_deadline(FILE *to, const struct ls_settings *settings, struct more more, print_deadline_fn *print) {
     struct ls_deadline_info info;
     size_t rows = 0;
     for (; ls_deadlines_describe(settings, rows, &info); rows++) {
         const ls_tools_deadline row = {info.name, info.setting, info.seconds, info.waits, info.then};
         print(to, &row, rows == 0);
     }
-    for (size_t i = 0; i < count; i++) print(to, &more[i], false);
+    for (size_t i = 0; i < more.count; i++) print(to, &more.rows[i], false);
+}
+
+static void print_deadlines(FILE *to, const struct ls_settings *settings, struct more more) {
+    each_deadline(to, settings, more, print_deadline);
 }
 
 ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count, char **text) {
     LS_NEED(text);
     if (count) LS_NEED(more);
-    struct ls_settings settings;
-    struct ls_text made;
-    ls_status status = ls_settings_read(&settings);
-    if (!status) status = open_text(&made);
-    if (status) return status;
-    each_deadline(made.out, &settings, more, count, print_deadline);
-    return ls_text_close(&made, LS_OK, "a text", text);
+    return tell_settings(print_deadlines, (struct more){more, count}, text);
 }
 
 static void put_setting(FILE *to, const struct ls_setting_info *info, bool first) {
@@ -94,21 +98,19 @@ static void put_deadline(FILE *to, const ls_tools_deadline *deadline, bool first
                   deadline->name, deadline->setting, deadline->seconds, deadline->waits, deadline->then);
 }
 
+static void put_settings(FILE *to, const struct ls_settings *settings, struct more more) {
+    struct ls_setting_info info;
+    (void)fputs("{\"settings\": [", to);
+    for (size_t i = 0; ls_settings_describe(settings, i, &info); i++) put_setting(to, &info, i == 0);
+    (void)fputs("], \"deadlines\": [", to);
+    each_deadline(to, settings, more, put_deadline);
+    (void)fputs("]}", to);
+}
+
 ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, char **json) {
     LS_NEED(json);
     if (count) LS_NEED(more);
-    struct ls_settings settings;
-    struct ls_setting_info info;
-    struct ls_text made;
-    ls_status status = ls_settings_read(&settings);
-    if (!status) status = open_text(&made);
-    if (status) return status;
-    (void)fputs("{\"settings\": [", made.out);
-    for (size_t i = 0; ls_settings_describe(&settings, i, &info); i++) put_setting(made.out, &info, i == 0);
-    (void)fputs("], \"deadlines\": [", made.out);
-    each_deadline(made.out, &settings, more, count, put_deadline);
-    (void)fputs("]}", made.out);
-    return ls_text_close(&made, LS_OK, "a text", json);
+    return tell_settings(put_settings, (struct more){more, count}, json);
 }
 
 /* A name, whether it is there, and what there is to say: lines after the first are indented. */
@@ -139,34 +141,26 @@ static void print_nccl(FILE *to) {
     print_row(to, "NCCL", group, group ? about : reason);
 }
 
+static void print_devices(FILE *to) {
+    for (size_t i = 0; ls_device_kinds[i]; i++) print_device(to, ls_device_kinds[i]);
+    print_row(to, "AUTO", true, "the same bits for every layout of replicas on workers");
+    print_row(to, "RING", true, "ring between the workers");
+    print_nccl(to);
+}
+
 ls_status ls_tools_devices(char **text) {
     LS_NEED(text);
-    struct ls_text made;
-    ls_status status = open_text(&made);
-    if (status) return status;
-    for (size_t i = 0; ls_device_kinds[i]; i++) print_device(made.out, ls_device_kinds[i]);
-    print_row(made.out, "AUTO", true, "the same bits for every layout of replicas on workers");
-    print_row(made.out, "RING", true, "ring between the workers");
-    print_nccl(made.out);
-    return ls_text_close(&made, LS_OK, "a text", text);
+    return LS_TEXT(out, print_devices(out), "a text", text);
 }
 
 ls_status ls_tools_build(char **text) {
     LS_NEED(text);
-    struct ls_text made;
-    ls_status status = open_text(&made);
-    if (status) return status;
-    (void)fprintf(made.out, "%s, %s", COMPILER, LS_BUILD_LIBRARIES);
-    return ls_text_close(&made, LS_OK, "a text", text);
+    return LS_TEXT(out, fprintf(out, "%s, %s", COMPILER, LS_BUILD_LIBRARIES), "a text", text);
 }
 
 ls_status ls_tools_explain(const ls_communicator *communicator, char **text) {
     LS_NEED(communicator, text);
-    struct ls_text made;
-    ls_status status = open_text(&made);
-    if (status) return status;
-    ls_tuner_explain(communicator->ranks->group, made.out);
-    return ls_text_close(&made, LS_OK, "a text", text);
+    return LS_TEXT(out, ls_tuner_explain(communicator->ranks->group, out), "a text", text);
 }
 
 const char *ls_tools_transport(const ls_communicator *communicator, const char *collective) {

@@ -256,16 +256,6 @@ static void close_planning(struct ls_tools_planning *planning) {
     ls_free(planning->ranges);
     ls_free(planning->first);
     ls_free(planning->beside);
-    ls_free(planning->behind);
-    ls_free(planning->rows);
-    ls_free(planning->round);
-}
-
-static ls_status print_plan(const struct ls_tools_planning *planning, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 0);
-    if (out) ls_plan_print(planning, out);
-    return ls_text_close(&made, LS_OK, "a plan", text);
 }
 
 ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text) {
@@ -273,6 +263,7 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
     ls_status status = check_options(options);
     if (status) return status;
     bool alone = is(options, "mirrored") || is(options, "central-storage") || is(options, "one-device");
+    LS_CLEANUP(close_planning)
     struct ls_tools_planning planning = {.options = options,
                                          .serves = is(options, "parameter-server"),
                                          .stores = is(options, "parameter-server") && !options->hybrid,
@@ -291,7 +282,5 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
     if (!status) status = divide_over_servers(&planning);
     if (!status) status = count_memory(&planning);
     if (!status) status = ls_plan_wire_count(&planning);
-    if (!status) status = print_plan(&planning, text);
-    close_planning(&planning);
-    return status;
+    return status ? status : LS_TEXT(out, ls_plan_print(&planning, out), "a plan", text);
 }

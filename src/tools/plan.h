@@ -36,8 +36,8 @@ struct ls_tools_planning {
     struct ls_tools_worker_cost worker;
     /* [workers + servers] bytes of a rank: of each step's exchange beside training, or of the largest fragment's; of
      * what each step waits for; of rows of tables, for which it waits too; of sync_every steps, or of one */
-    struct ls_traffic *beside, *behind, *rows, *round;
-    const char *algorithm; /* of the largest all-reduce; NULL: there is none */
+    struct ls_traffic *beside, *behind, *rows, *round; /* one block of memory, from beside on */
+    const char *algorithm;                             /* of the largest all-reduce; NULL: there is none */
 };
 /* Rows of a replica in a whole step. */
 int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica);

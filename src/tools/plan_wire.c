@@ -40,15 +40,14 @@ static ls_status count_call(enum ls_algorithm algorithm, const struct ls_reducti
     return status;
 }
 
-static struct ls_traffic *new_traffic(const struct ls_tools_planning *planning) {
-    return ls_alloc_array((size_t)planning->workers + (size_t)planning->servers, sizeof(struct ls_traffic));
+static size_t ranks_of(const struct ls_tools_planning *planning) {
+    return (size_t)planning->workers + (size_t)planning->servers;
 }
 
 /* AUTO measures with servers and without. On paper the one whose busiest link has fewer bytes is the faster one. */
 static ls_status count_with_servers(const struct ls_tools_planning *planning, struct ls_reduction *reduction,
                                     enum ls_algorithm *algorithm, struct ls_traffic *without) {
-    LS_CLEANUP(ls_free_pointer) struct ls_traffic *with = new_traffic(planning);
-    if (!with) return ls_fail_memory("a plan", sizeof(*with));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_traffic, with, ranks_of(planning), "a plan");
     reduction->servers = planning->servers;
     reduction->size += planning->servers;
     if (!ls_assist_is_large(reduction->count, reduction->element, reduction->size)) return LS_OK;
@@ -68,8 +67,7 @@ static ls_status count_all_reduce(struct ls_tools_planning *planning, size_t cou
                                      .count = count,
                                      .first = planning->first,
                                      .compression = compresses ? options->compression : LS_COMPRESS_NONE};
-    LS_CLEANUP(ls_free_pointer) struct ls_traffic *own = new_traffic(planning);
-    if (!own) return ls_fail_memory("a plan", sizeof(*own));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_traffic, own, ranks_of(planning), "a plan");
     if (!count || planning->workers == 1) return LS_OK;
     enum ls_algorithm algorithm = options->communication == LS_RING
                                       ? LS_ALGORITHM_RING
@@ -169,8 +167,7 @@ static ls_status count_part(struct ls_tools_planning *planning, size_t floats, s
 }
 
 static ls_status count_fragment(struct ls_tools_planning *planning, size_t floats) {
-    LS_CLEANUP(ls_free_pointer) struct ls_traffic *own = new_traffic(planning);
-    if (!own) return ls_fail_memory("a plan", sizeof(*own));
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_traffic, own, ranks_of(planning), "a plan");
     struct ls_traffic *largest = planning->strategy->local.fragment_delay ? planning->beside : planning->behind;
     ls_status status = count_all_reduce(planning, 2, sizeof(double), false, own);
     if (!status) status = count_part(planning, floats, own);
@@ -203,12 +200,11 @@ static ls_status count_meeting(struct ls_tools_planning *planning) {
 }
 
 ls_status ls_plan_wire_count(struct ls_tools_planning *planning) {
-    planning->beside = new_traffic(planning);
-    planning->behind = new_traffic(planning);
-    planning->rows = new_traffic(planning);
-    planning->round = new_traffic(planning);
-    if (!planning->beside || !planning->behind || !planning->rows || !planning->round)
-        return ls_fail_memory("a plan", 4 * sizeof(struct ls_traffic));
+    LS_NEW_ARRAY(struct ls_traffic, all, 4 * ranks_of(planning), "a plan");
+    planning->beside = all;
+    planning->behind = all + ranks_of(planning);
+    planning->rows = all + 2 * ranks_of(planning);
+    planning->round = all + 3 * ranks_of(planning);
     if (planning->meets) return count_meeting(planning);
     ls_status status = planning->workers > 1 || planning->stores ? count_buckets(planning) : LS_OK;
     if (!status && planning->stores) status = count_servers(planning);

@@ -234,26 +234,13 @@ void ls_plot_label(const struct ls_plot *plot, const struct ls_plot_curve *curve
 }
 
 void ls_plot_number(double value, char *text, size_t size) {
-    FILE *out = fmemopen(text, size, "w");
-    if (!out) {
-        *text = '\0';
-        return;
-    }
-    ls_json_put_rounded(out, value, 6);
-    (void)fclose(out);
+    (void)ls_plain_text(text, size, "%.9g", ls_json_rounded(value, 6));
 }
 
 /* ---- the whole ---- */
 
 static void write_svg(void *context, FILE *out) {
     ls_plot_svg(context, out);
-}
-
-static ls_status draw_text(const struct ls_plot *plot, bool ascii, bool colour, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 1);
-    if (out) ls_plot_text(plot, ascii, colour, out);
-    return ls_text_close(&made, LS_OK, "a plot", text);
 }
 
 ls_status ls_tools_plot(const char *const *paths, int count, const char *list, const char *output, bool ascii,
@@ -267,6 +254,6 @@ ls_status ls_tools_plot(const char *const *paths, int count, const char *list, c
     for (int i = 0; i < count && !status; i++) status = read_log(&plot, i, list);
     if (!status) status = check_asked(&plot, list);
     if (status) return status;
-    if (!output) return draw_text(&plot, ascii, colour, text);
+    if (!output) return LS_TEXT(out, ls_plot_text(&plot, ascii, colour, out), "a plot", text);
     return ls_tools_write_file("--output", output, write_svg, &plot);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/plain.h"
 
 enum { WIDTH = 860, HEIGHT = 260, LEFT = 70, RIGHT = 640, TOP = 34, BOTTOM = 40, LEGEND = 18, TICKS = 6 };
 
@@ -29,8 +29,8 @@ static void put_text(FILE *out, const char *text) {
 }
 
 /* In hundredths of a pixel. */
-static void put_place(FILE *out, double place) {
-    ls_json_put_number(out, round(place * 100) / 100);
+static double place_of(double place) {
+    return round(place * 100) / 100;
 }
 
 static double across(const struct frame *frame, double x) {
@@ -42,23 +42,12 @@ static double down(const struct frame *frame, double y) {
 }
 
 static void put_line(FILE *out, double x0, double y0, double x1, double y1) {
-    const double places[] = {x0, y0, x1, y1};
-    static const char *const names[] = {"x1", "y1", "x2", "y2"};
-    (void)fputs("<line class=\"grid\"", out);
-    for (int i = 0; i < 4; i++) {
-        (void)fprintf(out, " %s=\"", names[i]);
-        put_place(out, places[i]);
-        (void)fputc('"', out);
-    }
-    (void)fputs("/>\n", out);
+    (void)ls_plain_print(out, "<line class=\"grid\" x1=\"%.9g\" y1=\"%.9g\" x2=\"%.9g\" y2=\"%.9g\"/>\n", place_of(x0),
+                         place_of(y0), place_of(x1), place_of(y1));
 }
 
 static void put_label(FILE *out, double x, double y, const char *class, const char *text) {
-    (void)fprintf(out, "<text class=\"%s\" x=\"", class);
-    put_place(out, x);
-    (void)fputs("\" y=\"", out);
-    put_place(out, y);
-    (void)fputs("\">", out);
+    (void)ls_plain_print(out, "<text class=\"%s\" x=\"%.9g\" y=\"%.9g\">", class, place_of(x), place_of(y));
     put_text(out, text);
     (void)fputs("</text>\n", out);
 }
@@ -97,11 +86,9 @@ static void put_curve(FILE *out, const struct frame *frame, const struct ls_plot
     (void)fputs(" d=\"", out);
     for (int64_t i = 0; i < curve->count; i++) {
         if (!isfinite(curve->y[i]) || !isfinite(curve->x[i])) continue;
-        (void)fputc(ls_plot_goes_on(curve, i) ? 'L' : 'M', out);
-        put_place(out, across(frame, curve->x[i]));
-        (void)fputc(' ', out);
-        put_place(out, down(frame, curve->y[i]));
-        if (!ls_plot_goes_on(curve, i)) (void)fputs("h0", out); /* a point alone is a dot */
+        bool on = ls_plot_goes_on(curve, i); /* a point alone is a dot */
+        (void)ls_plain_print(out, on ? "L%.9g %.9g" : "M%.9g %.9gh0", place_of(across(frame, curve->x[i])),
+                             place_of(down(frame, curve->y[i])));
     }
     (void)fputs("\"/>\n", out);
 }
@@ -111,9 +98,7 @@ static void put_legend(FILE *out, const struct ls_plot *plot, const struct ls_pl
     ls_plot_label(plot, curve, label, sizeof(label));
     (void)fprintf(out, "<path class=\"curve\" ");
     put_style(out, curve, colour);
-    (void)fprintf(out, " d=\"M%d ", RIGHT + 14);
-    put_place(out, y);
-    (void)fputs("h22\"/>\n", out);
+    (void)ls_plain_print(out, " d=\"M%d %.9gh22\"/>\n", RIGHT + 14, place_of(y));
     put_label(out, RIGHT + 42, y + 4, "start", label);
 }
 

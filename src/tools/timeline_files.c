@@ -22,13 +22,6 @@ static ls_status write_timeline(const struct ls_timeline *timeline, const char *
     return LS_OK;
 }
 
-static ls_status summarize(const struct ls_timeline *timeline, bool json, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 0);
-    if (out) (json ? ls_timeline_print_json : ls_timeline_print_text)(timeline, out);
-    return ls_text_close(&made, LS_OK, "a summary", text);
-}
-
 /* text NULL: no summary is made. */
 static ls_status read_and_write(struct ls_timeline_file *files, const char *const *paths, int count, const char *output,
                                 print_fn *print, bool json, char **text) {
@@ -37,7 +30,8 @@ static ls_status read_and_write(struct ls_timeline_file *files, const char *cons
     for (int i = 0; i < count && !status; i++) status = ls_timeline_read(paths[i], &files[i]);
     if (!status) status = ls_timeline_new(files, count, &timeline);
     if (!status && output) status = write_timeline(timeline, output, print);
-    if (!status && text) status = summarize(timeline, json, text);
+    print_fn *summary = json ? ls_timeline_print_json : ls_timeline_print_text;
+    if (!status && text) status = LS_TEXT(out, summary(timeline, out), "a summary", text);
     ls_timeline_free(timeline);
     return status;
 }

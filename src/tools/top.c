@@ -192,13 +192,7 @@ static void print_top_json(FILE *out, const struct ls_top_table *table) {
 
 /* screen: NULL asks for JSON. */
 static ls_status tell_table(const struct ls_top_table *table, const struct ls_top_screen *screen, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 0);
-    if (out && screen)
-        ls_top_print(out, table, screen);
-    else if (out)
-        print_top_json(out, table);
-    return ls_text_close(&made, LS_OK, "a table", text);
+    return LS_TEXT(out, screen ? ls_top_print(out, table, screen) : print_top_json(out, table), "a table", text);
 }
 
 static ls_status ask_twice(const struct ls_cluster_view *config, double seconds, struct ls_probe *before,

@@ -34,12 +34,23 @@ static const struct {
     const char *title;
     int width; /* negative: from the left */
     bool server;
+    const char *count, *amount; /* the field of an answer that the column has, as a number or as bytes */
 } columns[COLUMNS] = {
-    [RANK] = {"rank", 4, true},        [TASK] = {"task", -11, true},   [STATE] = {"state", -7, true},
-    [STEP] = {"step", 8, false},       [PACE] = {"ms/step", 8, false}, [BAR] = {"", 0, false},
-    [COMPUTE] = {"compute", 7, false}, [WAIT] = {"wait", 5, false},    [WIRE] = {"wire", 5, false},
-    [CALLS] = {"calls", 9, true},      [BYTES] = {"bytes", 8, true},   [RATE] = {"rate", 10, true},
-    [MEMORY] = {"memory", 8, true},    [UP] = {"up", 9, true},         [RESTARTS] = {"restarts", 8, false},
+    [RANK] = {"rank", 4, true},
+    [TASK] = {"task", -11, true},
+    [STATE] = {"state", -7, true},
+    [STEP] = {"step", 8, false, "step"},
+    [PACE] = {"ms/step", 8, false},
+    [BAR] = {"", 0, false},
+    [COMPUTE] = {"compute", 7, false},
+    [WAIT] = {"wait", 5, false},
+    [WIRE] = {"wire", 5, false},
+    [CALLS] = {"calls", 9, true, "collectives"},
+    [BYTES] = {"bytes", 8, true, NULL, "bytes"},
+    [RATE] = {"rate", 10, true},
+    [MEMORY] = {"memory", 8, true, NULL, "resident"},
+    [UP] = {"up", 9, true},
+    [RESTARTS] = {"restarts", 8, false, "restarts"},
 };
 static const enum column importance[] = {RANK,  TASK,   BAR, WAIT, COMPUTE, WIRE,  PACE,    STEP,
                                          STATE, MEMORY, UP,  RATE, CALLS,   BYTES, RESTARTS};
@@ -83,6 +94,9 @@ static void fill_cell(char text[CELL], enum column column, const struct ls_top_t
     const double shares[] = {1 - row->inside, row->inside - table->least, table->least};
     *text = '\0';
     if (rank >= table->config->num_workers && !columns[column].server) return;
+    const char *count = columns[column].count, *amount = columns[column].amount;
+    if (count) return put_count(text, ls_probe_number(now, count), columns[column].width);
+    if (amount) return put_amount(text, (double)ls_probe_number(now, amount), "");
     switch (column) {
     case RANK:
         (void)snprintf(text, CELL, rank < table->config->num_workers ? "%d" : "-", rank);
@@ -93,9 +107,6 @@ static void fill_cell(char text[CELL], enum column column, const struct ls_top_t
     case STATE:
         (void)ls_probe_text(now, "phase", text, CELL);
         break;
-    case STEP:
-        put_count(text, ls_probe_number(now, "step"), columns[STEP].width);
-        break;
     case PACE:
         (void)ls_plain_text(text, CELL, pace <= 0 ? "-" : pace < 1e4 ? "%.2f" : "%.1e", pace);
         break;
@@ -104,26 +115,13 @@ static void fill_cell(char text[CELL], enum column column, const struct ls_top_t
     case WIRE:
         (void)ls_plain_text(text, CELL, "%.0f%%", 100 * shares[column - COMPUTE]);
         break;
-    case CALLS:
-        put_count(text, ls_probe_number(now, "collectives"), columns[CALLS].width);
-        break;
-    case BYTES:
-        put_amount(text, (double)ls_probe_number(now, "bytes"), "");
-        break;
     case RATE:
         put_amount(text, (double)row->bytes / row->seconds, "/s");
-        break;
-    case MEMORY:
-        put_amount(text, (double)ls_probe_number(now, "resident"), "");
         break;
     case UP:
         (void)ls_plain_text(text, CELL, "%.0f s", ls_top_up(now));
         break;
-    case RESTARTS:
-        put_count(text, ls_probe_number(now, "restarts"), columns[RESTARTS].width);
-        break;
-    case BAR:
-    case COLUMNS:
+    default:
         break;
     }
 }

@@ -54,8 +54,7 @@ static void put_last(FILE *out, const ls_result *last) {
     (void)fprintf(out, ", \"last\": {\"steps\": %lld", (long long)last->steps);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (isfinite(numbers[i].value)) {
-            (void)fprintf(out, ", \"%s\": ", numbers[i].name);
-            ls_json_put_number(out, numbers[i].value);
+            ls_json_print(out, ", %s: %.9g", numbers[i].name, numbers[i].value);
         }
     (void)fputc('}', out);
 }

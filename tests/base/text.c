@@ -48,6 +48,17 @@ TEST_EACH(random_writes_are_all_there, ROUNDS) {
     free(made);
 }
 
+TEST(an_expression_makes_a_text) {
+    char *made = NULL;
+    assert_ok(LS_TEXT(out, fprintf(out, "%d birds", 3), "a song", &made));
+    ck_assert_str_eq(made, "3 birds");
+    free(made);
+    made = NULL;
+    no_stream = true;
+    ck_assert_int_eq(LS_TEXT(out, fputs("none", out), "a song", &made), LS_RESOURCE_EXHAUSTED);
+    ck_assert_ptr_null(made);
+}
+
 TEST(without_memory_nothing_is_made) {
     char *made = NULL;
     struct ls_text text;
