@@ -99,10 +99,11 @@ LS_API ls_status ls_tools_timeline_page(const char *const *paths, int count, con
  * colours or without. */
 LS_API ls_status ls_tools_plot(const char *const *paths, int count, const char *list, const char *output, bool ascii, bool colour,
                                char **text);
-/* Writes "name": "text", and a comma, where text is any UTF-8. */
-LS_API void ls_tools_put_json(FILE *out, const char *name, const char *text);
-/* Makes text the thread's error, and returns status: for what a command finds by itself. */
-LS_API ls_status ls_tools_fail(ls_status status, const char *text);
+/* Writes format, in which ' stands for ", as JSON: %s is a text of any UTF-8 in quotes, or null, %-s one as it is; %i is true or
+ * false; a %f or %g that is not finite is null. %d, %lld, %llu and %zu are those of printf. */
+LS_API void ls_tools_print_json(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Makes the text the thread's error, and returns status: for what a command finds by itself. */
+LS_API ls_status ls_tools_fail(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The facts that a file of weights, or a checkpoint, has of its model. Unknown ones are 0 or NULL. */
 typedef struct ls_tools_about {
     ls_shape input; /* of an example */

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* Words with the factors of a Keras layer. */
 enum {
     BOTH_WAYS = 1 << 0, /* one number X stands for -X to X, else for 0 to X */
     AXES = 1 << 1,      /* two ranges are of height and width */
-    FILLED = 1 << 2     /* a fill mode may follow */
+    FILLED = 1 << 2,    /* a fill mode may follow */
+    AMOUNT = 1 << 3     /* one number alone; else the factors of a Keras layer */
 };
 static const struct layer_word {
     const char *name; /* with what separates the value */
@@ -25,12 +25,10 @@ static const struct layer_word {
     {"hue=", LS_MAP_HUE, 0},
     {"saturation=", LS_MAP_SATURATION, 0},
     {"cutout=", LS_MAP_ERASING, FILLED},
+    {"brightness=", LS_MAP_BRIGHTNESS, AMOUNT},
+    {"contrast=", LS_MAP_CONTRAST, AMOUNT},
+    {"mixup=", LS_MAP_MIX_UP, AMOUNT},
 };
-/* Words with one number. */
-static const struct amount_word {
-    const char *name;
-    ls_map_kind kind;
-} amount_words[] = {{"brightness=", LS_MAP_BRIGHTNESS}, {"contrast=", LS_MAP_CONTRAST}, {"mixup=", LS_MAP_MIX_UP}};
 static const char *const fill_words[] = {[LS_FILL_MODE_REFLECT] = ":reflect",
                                          [LS_FILL_MODE_CONSTANT] = ":constant",
                                          [LS_FILL_MODE_NEAREST] = ":nearest",
@@ -57,8 +55,13 @@ static bool read_fill(const char *text, ls_map *map) {
 
 /* A zoom of one range keeps proportions; a shift of one range draws for each axis. */
 static bool read_layer(const struct layer_word *word, const char *text, ls_map *map) {
+    char *end;
     bool shift = word->kind == LS_MAP_TRANSLATION;
     *map = (ls_map){.kind = word->kind};
+    if (word->form & AMOUNT) {
+        map->amount = strtof(text, &end);
+        return end > text && !*end && map->amount >= 0;
+    }
     text = read_factor(text, word->form, shift ? map->height_factor : map->factor);
     if (!text) return false;
     if (shift) memcpy(map->width_factor, map->height_factor, sizeof(map->width_factor));
@@ -72,7 +75,6 @@ static bool read_layer(const struct layer_word *word, const char *text, ls_map *
 
 /* One word of the list. */
 static bool read_stage(const char *word, ls_map *map) {
-    char *end;
     int padding = 0, length = 0, size = (int)strlen(word);
     for (size_t i = 0; i < sizeof(layer_words) / sizeof(layer_words[0]); i++) {
         size_t named = strlen(layer_words[i].name);
@@ -81,18 +83,9 @@ static bool read_stage(const char *word, ls_map *map) {
     *map = ls_random_flip();
     if (!strcasecmp(word, "flip")) return true;
     *map = ls_random_crop(0, 0, 0);
-    if (sscanf(word, "crop=%4d%n", &padding, &length) == 1) {
-        map->padding = padding;
-        return length == size && padding >= 0;
-    }
-    for (size_t i = 0; i < sizeof(amount_words) / sizeof(amount_words[0]); i++) {
-        size_t named = strlen(amount_words[i].name);
-        if (strncasecmp(word, amount_words[i].name, named) != 0) continue;
-        *map = (ls_map){.kind = amount_words[i].kind};
-        map->amount = strtof(word + named, &end);
-        return end > word + named && !*end && map->amount >= 0;
-    }
-    return false;
+    bool crop = sscanf(word, "crop=%4d%n", &padding, &length) == 1;
+    map->padding = padding;
+    return crop && length == size && padding >= 0;
 }
 
 static bool read_stages(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -102,18 +95,18 @@ static bool read_stages(const struct ls_command_line *line, const struct ls_opti
     char copy[512], *list = copy;
     ls_map stage;
     if (strlen(text) >= sizeof(copy))
-        return ls_usage_error(line, "--augment has more than %zu characters", sizeof(copy) - 1) == 0;
+        return LS_REFUSE(line, "--augment has more than %zu characters", sizeof(copy) - 1);
     (void)snprintf(copy, sizeof(copy), "%s", text);
     augment->count = 0;
     augment->train[0] = augment->test[0];
     for (char *word; (word = ls_next_word(&list));) {
         if (augment->count == LS_AUGMENT_MAX || !read_stage(word, &stage))
-            return ls_usage_error(
-                       line,
-                       "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, "
-                       "rotation=R[:FILL], zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, "
-                       "cutout=R[:FILL], mixup=ALPHA, where R is X or A:B and FILL a way to fill, or one too many",
-                       text, word) == 0;
+            return LS_REFUSE(
+                line,
+                "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, "
+                "rotation=R[:FILL], zoom=R[/R][:FILL], shift=R[/R][:FILL], hue=R, saturation=R, "
+                "cutout=R[:FILL], mixup=ALPHA, where R is X or A:B and FILL a way to fill, or one too many",
+                text, word);
         augment->train[augment->count++] = stage;
         augment->train[augment->count] = augment->test[0]; /* a requested range stays last */
     }

@@ -64,8 +64,7 @@ static bool read_bytes(const struct ls_command_line *line, const char *option, c
             return true;
         }
     }
-    (void)ls_usage_error(line, "%s '%s' is no size in bytes up to 1024G, such as 4096, 64K or 128M", option, text);
-    return false;
+    return LS_REFUSE(line, "%s '%s' is no size in bytes up to 1024G, such as 4096, 64K or 128M", option, text);
 }
 
 static bool read_byte_count(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -80,12 +79,12 @@ static bool read_sizes(const struct ls_command_line *line, const struct ls_optio
     struct bench_options *options = field;
     char copy[4096], *list = copy;
     options->size_count = 0;
-    if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--bytes '%.40s...' is too long", text) == 0;
+    if (strlen(text) >= sizeof(copy)) return LS_REFUSE(line, "--bytes '%.40s...' is too long", text);
     memcpy(copy, text, strlen(text) + 1);
     for (char *word; (word = ls_next_word(&list));) {
         int64_t bytes;
         if (options->size_count == BENCH_MAX_SIZES)
-            return ls_usage_error(line, "--bytes lists more than %d sizes", BENCH_MAX_SIZES) == 0;
+            return LS_REFUSE(line, "--bytes lists more than %d sizes", BENCH_MAX_SIZES);
         if (!read_byte_count(line, option, word, &bytes)) return false;
         options->bytes[options->size_count++] = (size_t)bytes;
     }
@@ -161,10 +160,10 @@ static bool lay_out_range(const struct ls_command_line *line, struct request *re
     if (ls_option_given(line, "bytes"))
         return !(ls_option_given(line, "min-bytes") || ls_option_given(line, "max-bytes") ||
                  ls_option_given(line, "factor")) ||
-               ls_usage_error(line, "--bytes lists the sizes: leave --min-bytes, --max-bytes and --factor out") == 0;
+               LS_REFUSE(line, "--bytes lists the sizes: leave --min-bytes, --max-bytes and --factor out");
     if (request->min_bytes < 1 || request->min_bytes > request->max_bytes)
-        return ls_usage_error(line, "--min-bytes %lld is not from 1 to --max-bytes %lld", (long long)request->min_bytes,
-                              (long long)request->max_bytes) == 0;
+        return LS_REFUSE(line, "--min-bytes %lld is not from 1 to --max-bytes %lld", (long long)request->min_bytes,
+                         (long long)request->max_bytes);
     for (int64_t bytes = request->min_bytes; bytes <= request->max_bytes; bytes *= request->factor)
         options->bytes[options->size_count++] = (size_t)bytes;
     return true;
@@ -188,10 +187,10 @@ static bool settle_nccl(const struct ls_command_line *line, struct request *requ
     bool nccl = request->communication == LS_NCCL;
     const char *not = nccl ? not_for_nccl(request) : NULL;
     if (!nccl && request->options.devices)
-        return ls_usage_error(line, "--devices is for --communication nccl: all else is in host memory") == 0;
+        return LS_REFUSE(line, "--devices is for --communication nccl: all else is in host memory");
     if (nccl && request->options.collective != BENCH_ALL_REDUCE)
-        return ls_usage_error(line, "--communication nccl is for all-reduce only") == 0;
-    if (not ) return ls_usage_error(line, "%s is not for --communication nccl", not ) == 0;
+        return LS_REFUSE(line, "--communication nccl is for all-reduce only");
+    if (not ) return LS_REFUSE(line, "%s is not for --communication nccl", not );
     if (nccl) request->options.communication = LS_NCCL;
     if (nccl) request->options.in_place = true;
     return true;
@@ -208,16 +207,15 @@ static bool settle_order(const struct ls_command_line *line, struct request *req
                        : request->options.digest      ? "--digest"
                                                       : NULL;
     if (!bench_reduces(collective) && ls_option_given(line, "op"))
-        return ls_usage_error(line, "--op is for all-reduce and reduce-scatter only") == 0;
+        return LS_REFUSE(line, "--op is for all-reduce and reduce-scatter only");
     if (request->options.in_place && (collective == BENCH_ALL_TO_ALL || collective == BENCH_SEND_RECEIVE))
-        return ls_usage_error(
-                   line, "--in-place is not for all-to-all and send-receive: the result has memory of its own") == 0;
-    if (collective != BENCH_ALL_REDUCE && only) return ls_usage_error(line, "%s is for all-reduce only", only) == 0;
+        return LS_REFUSE(line, "--in-place is not for all-to-all and send-receive: the result has memory of its own");
+    if (collective != BENCH_ALL_REDUCE && only) return LS_REFUSE(line, "%s is for all-reduce only", only);
     if (request->options.op == LS_ADASUM && request->options.check)
-        return ls_usage_error(line, "--check does not know --op adasum: --digest compares its ranks") == 0;
+        return LS_REFUSE(line, "--check does not know --op adasum: --digest compares its ranks");
     if (communication >= 0 && algorithm >= 0 && (communication == 1) != ring)
-        return ls_usage_error(line, "--communication %s does not add in the order of --algorithm %s",
-                              communications[communication], algorithms[algorithm]) == 0;
+        return LS_REFUSE(line, "--communication %s does not add in the order of --algorithm %s",
+                         communications[communication], algorithms[algorithm]);
     request->options.communication = communication == 1 || ring ? LS_RING : LS_AUTO;
     if (algorithm > 0) request->options.algorithm = algorithms[algorithm];
     return true;

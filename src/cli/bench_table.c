@@ -1,6 +1,7 @@
 /* The output of lockstep bench: a line a size while it runs, and one JSON object at the end. Lines that are no row
  * begin with '#', as those of nccl-tests do. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -53,35 +54,26 @@ void bench_print_end(const struct bench_options *options, const struct bench_res
     (void)printf("# wrong elements: %" PRId64 " (%s)\n", wrong, wrong ? "FAILED" : "every bit is right");
 }
 
-static void print_json_row(const struct bench_row *row) {
-    (void)printf("{\"bytes\": %zu, \"count\": %zu, \"iterations\": %" PRId64 ", \"algorithm\": \"%s\", ", row->bytes,
-                 row->count, row->iterations, row->algorithm);
-    (void)printf("\"time_us\": %.9g, \"time_min_us\": %.9g, \"time_max_us\": %.9g, ", row->median_us, row->min_us,
-                 row->max_us);
-    (void)printf("\"cpu_us\": %.9g, ", row->cpu_us);
-    (void)printf("\"algbw_gbps\": %.9g, \"busbw_gbps\": %.9g, \"wrong\": ", row->algbw, row->busbw);
-    if (row->wrong == BENCH_NOT_CHECKED)
-        (void)printf("null, ");
-    else
-        (void)printf("%" PRId64 ", ", row->wrong);
-    if (row->digest[0])
-        (void)printf("\"digest\": \"%s\"}", row->apart ? "differs" : row->digest);
-    else
-        (void)printf("\"digest\": null}");
+static void print_json_row(const struct bench_row *row, const char *before) {
+    const char *digest = row->apart ? "differs" : row->digest;
+    ls_tools_print_json(stdout,
+                        "%-s{'bytes': %zu, 'count': %zu, 'iterations': %lld, 'algorithm': %s, 'time_us': %.9g, "
+                        "'time_min_us': %.9g, 'time_max_us': %.9g, 'cpu_us': %.9g, 'algbw_gbps': %.9g, 'busbw_gbps': "
+                        "%.9g, 'wrong': %.0f, 'digest': %s}",
+                        before, row->bytes, row->count, (long long)row->iterations, row->algorithm, row->median_us,
+                        row->min_us, row->max_us, row->cpu_us, row->algbw, row->busbw,
+                        row->wrong == BENCH_NOT_CHECKED ? (double)NAN : (double)row->wrong,
+                        row->digest[0] ? digest : NULL);
 }
 
 void bench_print_json(const struct bench_options *options, const struct bench_result *result) {
-    (void)printf("{\"collective\": \"%s\", ", bench_collectives[options->collective]);
-    ls_tools_put_json(stdout, "transport", result->transport);
-    (void)printf("\"compression\": \"%s\", ", bench_compressions[options->compression]);
-    (void)printf("\"algorithm\": \"%s\", \"workers\": %d, \"devices\": %d, ", algorithm_name(options), result->workers,
-                 result->devices);
-    (void)printf("\"dtype\": \"%s\", \"op\": \"%s\", ", ls_dtype_name(options->dtype), op_name(options));
-    (void)printf("\"in_place\": %s, \"touch\": %s, \"rows\": [", in_place(options) ? "true" : "false",
-                 options->touch ? "true" : "false");
-    for (int i = 0; i < result->row_count; i++) {
-        if (i) (void)printf(", ");
-        print_json_row(&result->rows[i]);
-    }
+    ls_tools_print_json(stdout,
+                        "{'collective': %s, 'transport': %s, 'compression': %s, 'algorithm': %s, 'workers': %d, "
+                        "'devices': %d, 'dtype': %s, 'op': %s, 'in_place': %i, 'touch': %i, 'rows': [",
+                        bench_collectives[options->collective], result->transport,
+                        bench_compressions[options->compression], algorithm_name(options), result->workers,
+                        result->devices, ls_dtype_name(options->dtype), op_name(options), in_place(options),
+                        options->touch);
+    for (int i = 0; i < result->row_count; i++) print_json_row(&result->rows[i], i ? ", " : "");
     (void)printf("]}\n");
 }

@@ -46,21 +46,19 @@ bool ls_check_callback_options(const struct ls_command_line *line, const struct 
     const ls_tensorboard_options *board = &callbacks->tensorboard;
     bool asked = board->histogram_freq || board->gradients || board->write_images || board->update_freq;
     if (!board->folder && (asked || board->no_graph))
-        return ls_usage_error(line, "options '--tensorboard-...' need '--tensorboard DIR'") == 0;
+        return LS_REFUSE(line, "options '--tensorboard-...' need '--tensorboard DIR'");
     if ((board->gradients || board->write_images) && !board->histogram_freq)
-        return ls_usage_error(line, "'--tensorboard-gradients' and '--tensorboard-images' need "
-                                    "'--tensorboard-histograms N'") == 0;
+        return LS_REFUSE(line, "'--tensorboard-gradients' and '--tensorboard-images' need "
+                               "'--tensorboard-histograms N'");
     if ((callbacks->plateau.factor > 0 || callbacks->plateau.min_lr > 0) && !callbacks->plateau.patience)
-        return ls_usage_error(line, "'--plateau-factor' and '--min-learning-rate' need '--reduce-on-plateau N'") == 0;
+        return LS_REFUSE(line, "'--plateau-factor' and '--min-learning-rate' need '--reduce-on-plateau N'");
     if (callbacks->stopping.min_delta > 0 && !callbacks->stopping.patience && !callbacks->plateau.patience)
-        return ls_usage_error(line, "'--min-delta' needs '--early-stopping N' or '--reduce-on-plateau N'") == 0;
+        return LS_REFUSE(line, "'--min-delta' needs '--early-stopping N' or '--reduce-on-plateau N'");
     if (callbacks->warn_only && !board->folder && !callbacks->csv.path && !callbacks->best.path &&
         !callbacks->each.path)
-        return ls_usage_error(line, "'--log-errors' needs '--tensorboard', '--csv', '--save-best' or '--save-each'") ==
-               0;
+        return LS_REFUSE(line, "'--log-errors' needs '--tensorboard', '--csv', '--save-best' or '--save-each'");
     if (callbacks->monitor && !callbacks->stopping.patience && !callbacks->plateau.patience && !callbacks->best.path)
-        return ls_usage_error(line, "'--monitor' needs '--early-stopping', '--reduce-on-plateau' or '--save-best'") ==
-               0;
+        return LS_REFUSE(line, "'--monitor' needs '--early-stopping', '--reduce-on-plateau' or '--save-best'");
     return true;
 }
 

@@ -22,8 +22,8 @@ static bool read_image_size(const struct ls_command_line *line, const struct ls_
         width = height;
     }
     if (!length || text[length] || height < 1 || width < 1 || height > MAX_SIDE || width > MAX_SIDE)
-        return ls_usage_error(line, "--image-size '%s' is no side such as 224 and no height and width such as 224x320",
-                              text) == 0;
+        return LS_REFUSE(line, "--image-size '%s' is no side such as 224 and no height and width such as 224x320",
+                         text);
     options->image_height = height;
     options->image_width = width;
     return true;
@@ -33,7 +33,7 @@ static bool read_channels(const struct ls_command_line *line, const struct ls_op
                           void *field) {
     int64_t value;
     if (!ls_option_integer(line, option, text, 1, 3, &value)) return false;
-    if (value == 2) return ls_usage_error(line, "--image-channels is 1 or 3, not 2") == 0;
+    if (value == 2) return LS_REFUSE(line, "--image-channels is 1 or 3, not 2");
     *(int *)field = (int)value;
     return true;
 }
@@ -46,7 +46,7 @@ static bool read_separator(const struct ls_command_line *line, const struct ls_o
     (void)option;
     bool tab = !strcmp(text, "\\t") || !strcmp(text, "tab");
     if (!tab && (!*text || text[1] || strchr("\"\r\n ", *text)))
-        return ls_usage_error(line, "--separator '%s' is no character such as ',', ';' or tab", text) == 0;
+        return LS_REFUSE(line, "--separator '%s' is no character such as ',', ';' or tab", text);
     *(char *)field = tab ? '\t' : *text;
     return true;
 }
@@ -117,13 +117,13 @@ bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
     struct stat about;
     bool shapes = !strcmp(dataset, "shapes"), drawn = shapes || !strcmp(dataset, "digits") || !strcmp(dataset, "words");
     if (drawn && !shapes && ls_option_given(line, "image-size"))
-        return ls_usage_error(line, "--image-size: '%s' are drawn in one size", dataset) == 0;
+        return LS_REFUSE(line, "--image-size: '%s' are drawn in one size", dataset);
     if (drawn && ls_option_given(line, "image-channels"))
-        return ls_usage_error(line, "--image-channels: '%s' are drawn as they are", dataset) == 0;
+        return LS_REFUSE(line, "--image-channels: '%s' are drawn as they are", dataset);
     if (drawn || !stat(dataset, &about) || (errno != ENOENT && errno != ENOTDIR))
         return true; /* opening it tells why */
-    return ls_usage_error(line, "--dataset '%.300s' is neither digits nor shapes nor words, and as a path: %s", dataset,
-                          strerror(errno)) == 0;
+    return LS_REFUSE(line, "--dataset '%.300s' is neither digits nor shapes nor words, and as a path: %s", dataset,
+                     strerror(errno));
 }
 
 bool ls_check_says(const char *text) {
@@ -140,5 +140,5 @@ bool ls_check_weights(const struct ls_command_line *line, const char *weights) {
     const char *why = strerror(errno);
     /* an evaluator, which has no rank, reads its training's checkpoints alone */
     bool reads = ls_check_says("\"is_chief\": true") && !ls_check_says("\"task_type\": \"evaluator\"");
-    return !reads || ls_usage_error(line, "--weights '%.300s': %s", weights, why) == 0;
+    return !reads || LS_REFUSE(line, "--weights '%.300s': %s", weights, why);
 }

@@ -13,7 +13,7 @@
 static bool take_nothing(const struct ls_command_line *line, const struct ls_option *option, const char *text,
                          void *field) {
     (void)field;
-    return !text || *text || ls_usage_error(line, "option '--%s' needs a file", option->name) == 0;
+    return !text || *text || LS_REFUSE(line, "option '--%s' needs a file", option->name);
 }
 
 const struct ls_option ls_config_options[] = {
@@ -44,7 +44,7 @@ struct reading {
 };
 
 static bool no_memory(const struct ls_command_line *line) {
-    return ls_usage_error(line, "no memory for the file's options") == 0;
+    return LS_REFUSE(line, "no memory for the file's options");
 }
 
 /* Before that byte. */
@@ -64,7 +64,7 @@ static bool next_event(struct reading *reading) {
     size_t line = parser->problem_mark.line;
     if (parser->error == YAML_READER_ERROR) line = count_lines(reading, parser->problem_offset);
     reading->line.file_line = (int)line + 1;
-    return ls_usage_error(&reading->line, "this is no YAML: %s", parser->problem ? parser->problem : "no memory") == 0;
+    return LS_REFUSE(&reading->line, "this is no YAML: %s", parser->problem ? parser->problem : "no memory");
 }
 
 /* No anchor, alias or tag: these change what the words of the file say. */
@@ -77,7 +77,7 @@ static bool plain_node(const struct reading *reading) {
     if (event->type == YAML_MAPPING_START_EVENT)
         anchor = event->data.mapping_start.anchor, tag = event->data.mapping_start.tag;
     if (event->type != YAML_ALIAS_EVENT && !anchor && !tag) return true;
-    return ls_usage_error(&reading->line, "anchors (&), aliases (*) and tags (!) are not read: write the value") == 0;
+    return LS_REFUSE(&reading->line, "anchors (&), aliases (*) and tags (!) are not read: write the value");
 }
 
 /* The place of the scalar among words that end with NULL, -1 for none. Quoted it is none. */
@@ -128,7 +128,7 @@ static bool add_flag(struct reading *reading, const struct ls_option *option) {
     bool scalar = reading->event.type == YAML_SCALAR_EVENT;
     if (scalar && find_plain(&reading->event, trues) >= 0) return add_word(reading, option, NULL);
     if (scalar && find_plain(&reading->event, falses) >= 0) return true;
-    return ls_usage_error(&reading->line, "option '%s' needs true or false", option->name) == 0;
+    return LS_REFUSE(&reading->line, "option '%s' needs true or false", option->name);
 }
 
 static bool takes_list(const struct ls_option *option) {
@@ -153,7 +153,7 @@ static bool add_list(struct reading *reading, const struct ls_option *option) {
             (void)fprintf(out, first ? "%s" : ",%s", text);
     }
     bool written = !fclose(out);
-    if (good && first) good = ls_usage_error(&reading->line, "option '%s' has an empty list", option->name) == 0;
+    if (good && first) good = LS_REFUSE(&reading->line, "option '%s' has an empty list", option->name);
     if (good && !option->many) good = written ? add_word(reading, option, joined) : no_memory(&reading->line);
     free(joined);
     return good;
@@ -194,7 +194,7 @@ static bool read_options(struct reading *reading, int *seen) {
         return true; /* nothing but comments */
     if (!plain_node(reading)) return false;
     if (reading->event.type != YAML_MAPPING_START_EVENT)
-        return ls_usage_error(&reading->line, "a line is NAME: VALUE, such as 'epochs: 5'") == 0;
+        return LS_REFUSE(&reading->line, "a line is NAME: VALUE, such as 'epochs: 5'");
     while (next_event(reading) && reading->event.type != YAML_MAPPING_END_EVENT) {
         const struct ls_option *option = find_named(reading, seen);
         if (!option || !next_event(reading) || !add_value(reading, option)) return false;
@@ -209,7 +209,7 @@ static bool read_stream(struct reading *reading, int *seen) {
     if (!next_event(reading) || !read_options(reading, seen) || !next_event(reading) || !next_event(reading))
         return false;
     return reading->event.type == YAML_STREAM_END_EVENT ||
-           ls_usage_error(&reading->line, "a second document begins: a file has one") == 0;
+           LS_REFUSE(&reading->line, "a second document begins: a file has one");
 }
 
 bool ls_config_parse(const struct ls_command_line *line, const char *text, size_t size, struct ls_config *config) {

@@ -47,7 +47,7 @@ static bool read_choice(const struct ls_command_line *line, const struct ls_opti
         *(int *)field = (int)option->low + i;
         return true;
     }
-    return ls_usage_error(line, "--%s '%s' is none that there is", option->name, text) == 0;
+    return LS_REFUSE(line, "--%s '%s' is none that there is", option->name, text);
 }
 
 #define AT(field) LS_OPTION_AT(struct conversion, field)

@@ -7,12 +7,12 @@
 enum { MOST_LABELS = 1000 };
 
 static ls_status refuse_option(const char *option, const char *dataset, const ls_shape *shape) {
-    char text[512];
-    int used = snprintf(text, sizeof(text), "--%s: the examples of '%.200s' have shape (", option, dataset);
-    for (int i = 0; i < shape->rank; i++)
-        used += snprintf(text + used, sizeof(text) - (size_t)used, i ? ", %lld" : "%lld", (long long)shape->dims[i]);
-    (void)snprintf(text + used, sizeof(text) - (size_t)used, "), and stay as they are: leave the option out");
-    return ls_tools_fail(LS_INVALID_ARGUMENT, text);
+    char dims[256] = "";
+    for (int i = 0, used = 0; i < shape->rank; i++)
+        used += snprintf(dims + used, sizeof(dims) - (size_t)used, i ? ", %lld" : "%lld", (long long)shape->dims[i]);
+    return ls_tools_fail(LS_INVALID_ARGUMENT,
+                         "--%s: the examples of '%.200s' have shape (%s), and stay as they are: leave the option out",
+                         option, dataset, dims);
 }
 
 ls_status ls_check_pictures(const char *dataset, const ls_dataset_options *options, bool symmetric,

@@ -131,10 +131,8 @@ static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, b
 }
 
 static void print_number(const char *name, double value, bool json) {
-    if (json && isfinite(value))
-        (void)printf(", \"%s\": %.9g", name, value);
-    else if (json)
-        (void)printf(", \"%s\": null", name);
+    if (json)
+        ls_tools_print_json(stdout, ", '%-s': %.9g", name, value);
     else
         (void)printf(isnan(value) ? " - %s: nan" : " - %s: %.4f", name, value);
 }

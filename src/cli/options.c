@@ -197,9 +197,8 @@ bool ls_option_integer(const struct ls_command_line *line, const struct ls_optio
         *value = (int64_t)read;
         return true;
     }
-    (void)ls_usage_error(line, "option '%s%s' needs a whole number from %" PRId64 " to %" PRId64 ", not '%s'",
-                         dashes_of(option), option->name, low, high, text);
-    return false;
+    return LS_REFUSE(line, "option '%s%s' needs a whole number from %" PRId64 " to %" PRId64 ", not '%s'",
+                     dashes_of(option), option->name, low, high, text);
 }
 
 static void store(const struct ls_option *option, void *field, int64_t value) {
@@ -234,8 +233,8 @@ static bool read_number(const struct ls_command_line *line, const struct ls_opti
     errno = 0;
     double read = strtod(text, &end);
     if (end == text || *end || errno || !(read >= low && read <= high))
-        return ls_usage_error(line, "option '%s%s' needs a number from %g to %g, not '%s'", dashes_of(option),
-                              option->name, low, high, text) == 0;
+        return LS_REFUSE(line, "option '%s%s' needs a number from %g to %g, not '%s'", dashes_of(option), option->name,
+                         low, high, text);
     if (option->type == LS_OPTION_FLOAT) *(float *)field = (float)read;
     if (option->type == LS_OPTION_DOUBLE) *(double *)field = read;
     return true;
@@ -266,9 +265,9 @@ static ls_option_fn *find_reader(const struct ls_option *option) {
 static bool read_value(const struct ls_command_line *line, const struct given *given, void *values) {
     const struct ls_option *option = given->option;
     if (takes_value(option) && !given->text)
-        return ls_usage_error(line, "option '%.*s' needs a value", given->length, given->word) == 0;
+        return LS_REFUSE(line, "option '%.*s' needs a value", given->length, given->word);
     if (!takes_value(option) && given->text)
-        return ls_usage_error(line, "option '%.*s' takes no value", given->length, given->word) == 0;
+        return LS_REFUSE(line, "option '%.*s' takes no value", given->length, given->word);
     return find_reader(option)(line, option, given->text, (char *)values + given->base + option->target);
 }
 
@@ -419,8 +418,8 @@ static bool needed_is_given(const struct ls_command_line *line, const struct ls_
     const char *text = given ? other.text : needed && needed->words ? needed->words[0] : NULL;
     if (text && (!needed->words || is_among(needs + length + 1, text))) return true;
     if (given && needed && !needed->words) return true;
-    return ls_usage_error(line, given ? "option '--%s' needs '--%s', not '%s'" : "option '--%s' needs '--%s'",
-                          option->name, needs, text) == 0;
+    return LS_REFUSE(line, given ? "option '--%s' needs '--%s', not '%s'" : "option '--%s' needs '--%s'", option->name,
+                     needs, text);
 }
 
 bool ls_option_check_need(const struct ls_command_line *line, const char *name, const char *needs) {
@@ -478,9 +477,8 @@ bool ls_no_arguments(const struct ls_command_line *line) {
     if (line->next >= line->argc) return true;
     const char *word = line->argv[line->next];
     bool data = ls_option_find(line, "dataset", NULL) && !ls_option_given(line, "dataset");
-    (void)ls_usage_error(line, data ? "unexpected argument '%s'; is --dataset %s meant?" : "unexpected argument '%s'",
-                         word, word);
-    return false;
+    return LS_REFUSE(line, data ? "unexpected argument '%s'; is --dataset %s meant?" : "unexpected argument '%s'", word,
+                     word);
 }
 
 char *ls_next_word(char **list) {

@@ -101,6 +101,8 @@ int ls_option_count(const struct ls_command_line *line);
 void ls_option_refuse(const struct ls_command_line *line, const char *name);
 /* Prints "command: message; see 'command --help'" and returns LS_EXIT_USAGE. */
 int ls_usage_error(const struct ls_command_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, and false. */
+#define LS_REFUSE(...) (ls_usage_error(__VA_ARGS__), false)
 /* Refuses words behind the options, for commands without arguments; true if there are none. */
 bool ls_no_arguments(const struct ls_command_line *line);
 /* Reads text as a whole number in [low, high], for the functions of rows; prints the error and returns false if it is

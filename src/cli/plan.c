@@ -26,9 +26,8 @@ static bool read_bandwidth(const struct ls_command_line *line, const struct ls_o
     for (int i = 0; unit && i <= (int)(unit - units); i++) bits *= 1000;
     if (unit) end++;
     if (end == text || !(bits > 0) || !(bits < 1e15) || (*end && strcmp(end, "bit/s") != 0)) {
-        (void)ls_usage_error(line, "option '--%s' needs bits a second such as 100Mbit/s or 1Gbit/s, not '%s'",
-                             option->name, text);
-        return false;
+        return LS_REFUSE(line, "option '--%s' needs bits a second such as 100Mbit/s or 1Gbit/s, not '%s'", option->name,
+                         text);
     }
     command->bits = bits;
     return true;

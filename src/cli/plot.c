@@ -67,13 +67,12 @@ static bool check_request(const struct ls_command_line *line, const struct reque
     const char *ending = timeline ? ".html" : ".svg";
     for (int i = 0; i < count; i++)
         if (has_ending(paths[i], ".json") != timeline)
-            return ls_usage_error(line, "'%s' is a timeline, and '%s' a log: one kind at a time",
-                                  paths[timeline ? 0 : i], paths[timeline ? i : 0]) == 0;
-    if (timeline && !request->output) return ls_usage_error(line, "a timeline needs --output PAGE.html") == 0;
-    if (timeline && request->metrics)
-        return ls_usage_error(line, "'--metric' is of logs, and '%s' is a timeline", paths[0]) == 0;
+            return LS_REFUSE(line, "'%s' is a timeline, and '%s' a log: one kind at a time", paths[timeline ? 0 : i],
+                             paths[timeline ? i : 0]);
+    if (timeline && !request->output) return LS_REFUSE(line, "a timeline needs --output PAGE.html");
+    if (timeline && request->metrics) return LS_REFUSE(line, "'--metric' is of logs, and '%s' is a timeline", paths[0]);
     if (request->output && !has_ending(request->output, ending))
-        return ls_usage_error(line, "--output '%s' needs a name that ends with %s", request->output, ending) == 0;
+        return LS_REFUSE(line, "--output '%s' needs a name that ends with %s", request->output, ending);
     return true;
 }
 

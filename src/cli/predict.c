@@ -1,6 +1,5 @@
 /* lockstep predict: a saved model's outputs, as an array, a table or lines of JSON. */
 #include <lockstep/tools.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,14 +99,14 @@ static void put_lines(FILE *out, const struct prediction *prediction) {
         const float *values = prediction->values + r * width;
         int64_t class = ls_outputs_class(values, width, prediction->raw);
         (void)fprintf(out, "{\"example\": %lld, ", (long long)r);
-        if (has_paths(prediction)) ls_tools_put_json(out, "file", ls_dataset_example_path(prediction->data, r));
+        if (has_paths(prediction))
+            ls_tools_print_json(out, "'file': %s, ", ls_dataset_example_path(prediction->data, r));
         if (!prediction->numbers) (void)fprintf(out, "\"class\": %lld, ", (long long)class);
-        if (has_names(prediction)) ls_tools_put_json(out, "name", name_of(prediction, class));
+        if (has_names(prediction)) ls_tools_print_json(out, "'name': %s, ", name_of(prediction, class));
         if (has_names(prediction) && !prediction->raw)
             (void)fprintf(out, "\"probability\": %.9g, ", ls_outputs_probability(values, width, class));
         (void)fputs("\"values\": [", out);
-        for (int64_t i = 0; i < width; i++)
-            (void)fprintf(out, isfinite(values[i]) ? "%s%.9g" : "%snull", i ? ", " : "", (double)values[i]);
+        for (int64_t i = 0; i < width; i++) ls_tools_print_json(out, "%-s%.9g", i ? ", " : "", (double)values[i]);
         (void)fputs("]}\n", out);
     }
 }

@@ -131,11 +131,8 @@ void ls_report_print(const struct ls_report_table *report, ls_report_name_fn *na
 }
 
 static void put_numbers(const struct ls_class_report *of) {
-    (void)printf("\"precision\": %.9g, \"recall\": %.9g, \"f1\": %.9g, \"auc\": ", of->precision, of->recall, of->f1);
-    if (isnan(of->auc))
-        (void)printf("null, \"examples\": %lld}", (long long)of->examples);
-    else
-        (void)printf("%.9g, \"examples\": %lld}", of->auc, (long long)of->examples);
+    ls_tools_print_json(stdout, "'precision': %.9g, 'recall': %.9g, 'f1': %.9g, 'auc': %.9g, 'examples': %lld}",
+                        of->precision, of->recall, of->f1, of->auc, (long long)of->examples);
 }
 
 void ls_report_json(const struct ls_report_table *report, ls_report_name_fn *name, const void *context) {
@@ -143,7 +140,7 @@ void ls_report_json(const struct ls_report_table *report, ls_report_name_fn *nam
     for (int c = 0; c < report->classes; c++) {
         const char *found = name(context, c);
         (void)printf("%s{\"class\": %d, ", c ? ", " : "", c);
-        if (found) ls_tools_put_json(stdout, "name", found);
+        if (found) ls_tools_print_json(stdout, "'name': %s, ", found);
         put_numbers(&report->of[c]);
     }
     (void)printf("], \"mean\": {");

@@ -29,10 +29,10 @@ static bool read_pieces(const struct ls_command_line *line, const struct ls_opti
         long long step = 0;
         float rate = 0;
         if (count == LS_MAX_BOUNDARIES)
-            return ls_usage_error(line, "--pieces '%.80s' has more than %d", text, LS_MAX_BOUNDARIES) == 0;
+            return LS_REFUSE(line, "--pieces '%.80s' has more than %d", text, LS_MAX_BOUNDARIES);
         if (sscanf(at, "%18lld:%f%n", &step, &rate, &length) != 2 || (at[length] && at[length] != ',') || step < 1 ||
             (at[length] == ',' && !at[length + 1]))
-            return ls_usage_error(line, "--pieces '%.80s' is no list of STEP:RATE", text) == 0;
+            return LS_REFUSE(line, "--pieces '%.80s' is no list of STEP:RATE", text);
         schedule->boundaries[count] = step;
         schedule->values[count++] = rate;
     }
@@ -62,18 +62,17 @@ static bool read_metrics(const struct ls_command_line *line, const struct ls_opt
     (void)snprintf(copy, sizeof(copy), "%s", text);
     for (char *word; (word = ls_next_word(&list));) {
         if (!strcasecmp(word, "accuracy") || !strcasecmp(word, "acc"))
-            return ls_usage_error(line,
-                                  "--%s '%.80s': accuracy is measured anyway, where the loss has one: leave it out",
-                                  option->name, text) == 0;
+            return LS_REFUSE(line, "--%s '%.80s': accuracy is measured anyway, where the loss has one: leave it out",
+                             option->name, text);
         if (!strcasecmp(word, "auc") || !strcasecmp(word, "f1"))
-            return ls_usage_error(line, "--%s '%.80s': '%s' comes with 'lockstep evaluate --report'", option->name,
-                                  text, word) == 0;
+            return LS_REFUSE(line, "--%s '%.80s': '%s' comes with 'lockstep evaluate --report'", option->name, text,
+                             word);
         if (count == LS_MAX_METRICS || !read_metric(word, &metrics[count++]))
-            return ls_usage_error(
-                       line,
-                       "--%s '%.80s': '%s' is none of sparse_categorical_accuracy, categorical_accuracy, "
-                       "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, or one too many",
-                       option->name, text, word) == 0;
+            return LS_REFUSE(
+                line,
+                "--%s '%.80s': '%s' is none of sparse_categorical_accuracy, categorical_accuracy, "
+                "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, or one too many",
+                option->name, text, word);
     }
     metrics[count] = (ls_metric){0};
     return true;
@@ -87,15 +86,14 @@ static bool read_class_weight(const struct ls_command_line *line, const struct l
     for (const char *at = text; *at; at += length + (at[length] == ',')) {
         ls_class_weight *weight = &rules->class_weight[count];
         if (count++ == LS_MAX_CLASS_WEIGHTS)
-            return ls_usage_error(line, "--class-weight has more than %d classes", LS_MAX_CLASS_WEIGHTS) == 0;
+            return LS_REFUSE(line, "--class-weight has more than %d classes", LS_MAX_CLASS_WEIGHTS);
         if (sscanf(at, "%9d:%f%n", &weight->label, &weight->weight, &length) != 2 ||
             (at[length] && at[length] != ',') || weight->label < 0 || !(weight->weight >= 0))
-            return ls_usage_error(line, "--class-weight '%.80s' is no list of CLASS:WEIGHT, such as 0:1,1:5", text) ==
-                   0;
+            return LS_REFUSE(line, "--class-weight '%.80s' is no list of CLASS:WEIGHT, such as 0:1,1:5", text);
     }
     rules->class_weight[count] = (ls_class_weight){-1, 0};
     rules->class_weights = count;
-    return count > 0 || ls_usage_error(line, "--class-weight is empty") == 0;
+    return count > 0 || LS_REFUSE(line, "--class-weight is empty");
 }
 
 #define AT(field) LS_OPTION_AT(struct ls_rules, field)
@@ -221,8 +219,8 @@ static bool check_optimizer(const struct ls_command_line *line, const ls_optimiz
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         if (table[i].given && !(table[i].kinds & KIND(optimizer->kind)))
-            return ls_usage_error(line, "--optimizer %s has no '%s'", optimizers[optimizer->kind - LS_OPTIMIZER_SGD],
-                                  table[i].name) == 0;
+            return LS_REFUSE(line, "--optimizer %s has no '%s'", optimizers[optimizer->kind - LS_OPTIMIZER_SGD],
+                             table[i].name);
     return true;
 }
 
@@ -232,22 +230,19 @@ static bool check_schedule(const struct ls_command_line *line, const ls_rate_sch
     if ((exponential || cosine) && !schedule->decay_steps) needs = "--decay-steps N";
     if (exponential && !needs && !(schedule->decay_rate > 0)) needs = "--decay-rate X";
     if (schedule->kind == LS_PIECEWISE_CONSTANT_DECAY && !schedule->boundaries[0]) needs = "--pieces STEP:RATE,...";
-    if (needs)
-        return ls_usage_error(line, "--schedule %s needs '%s'", schedules[schedule->kind - LS_CONSTANT_RATE], needs) ==
-               0;
+    if (needs) return LS_REFUSE(line, "--schedule %s needs '%s'", schedules[schedule->kind - LS_CONSTANT_RATE], needs);
     for (int i = 1; i < LS_MAX_BOUNDARIES && schedule->boundaries[i]; i++)
         if (schedule->boundaries[i] <= schedule->boundaries[i - 1])
-            return ls_usage_error(line, "--pieces: step %lld must be above the one before, %lld",
-                                  (long long)schedule->boundaries[i], (long long)schedule->boundaries[i - 1]) == 0;
+            return LS_REFUSE(line, "--pieces: step %lld must be above the one before, %lld",
+                             (long long)schedule->boundaries[i], (long long)schedule->boundaries[i - 1]);
     return true;
 }
 
 bool ls_rules_check(const struct ls_command_line *line, const struct ls_rules *rules) {
     const ls_optimizer *optimizer = &rules->optimizer;
     if ((optimizer->clipvalue > 0) + (optimizer->clipnorm > 0) + (optimizer->global_clipnorm > 0) > 1)
-        return ls_usage_error(line, "only one of '--clip-value', '--clip-norm' and '--global-clip-norm' is possible") ==
-               0;
+        return LS_REFUSE(line, "only one of '--clip-value', '--clip-norm' and '--global-clip-norm' is possible");
     if (optimizer->exclude_from_weight_decay && optimizer->kind != LS_OPTIMIZER_ADAMW && !(optimizer->weight_decay > 0))
-        return ls_usage_error(line, "'%s' needs '--weight-decay X'", "--exclude-from-weight-decay") == 0;
+        return LS_REFUSE(line, "'%s' needs '--weight-decay X'", "--exclude-from-weight-decay");
     return check_optimizer(line, optimizer) && check_schedule(line, &optimizer->schedule);
 }

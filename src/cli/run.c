@@ -78,22 +78,13 @@ static const char more[] =
     "second is named in its place.\n"
     "143 when lockstep train has stopped in order after SIGTERM, to the launcher or to one worker.\n";
 
-/* One entry of a device list: a kind, a colon, a number ("cpu:0"); returns its end, or NULL. */
-static const char *skip_device(const char *text) {
-    const char *at = text;
-    while (islower((unsigned char)*at)) at++;
-    if (at == text || *at++ != ':') return NULL;
-    const char *number = at;
-    while (isdigit((unsigned char)*at)) at++;
-    return at == number ? NULL : at;
-}
-
+/* Kinds, each with a colon and a number: "cpu:0,cpu:1". */
 static bool good_device_list(const char *text) {
-    int count = 0;
-    for (const char *at = text; (at = skip_device(at)); at++) {
-        if (++count > MAX_DEVICES) return false;
-        if (!*at) return strlen(text) < 256; /* the size of the setting */
-        if (*at != ',') return false;
+    const char *at = text;
+    for (int count = 1, length = 0; count <= MAX_DEVICES; count++, at += length + 1, length = 0) {
+        (void)sscanf(at, "%*[a-z]:%*[0-9]%n", &length);
+        if (!length || !at[length]) return length && strlen(text) < 256; /* the size of the setting */
+        if (at[length] != ',') return false;
     }
     return false;
 }
@@ -182,9 +173,8 @@ static bool read_devices(const struct ls_command_line *line, const struct ls_opt
     (void)option;
     *(const char **)field = text;
     if (good_devices(text)) return true;
-    return ls_usage_error(line,
-                          "option '--devices' needs a number from 1 to %d or a list such as cpu:0,cpu:1, not '%s'",
-                          MAX_DEVICES, text) == 0;
+    return LS_REFUSE(line, "option '--devices' needs a number from 1 to %d or a list such as cpu:0,cpu:1, not '%s'",
+                     MAX_DEVICES, text);
 }
 
 /* -x NAME or NAME=VALUE. */
@@ -197,8 +187,8 @@ static bool read_export(const struct ls_command_line *line, const struct ls_opti
     size_t length = strcspn(text, "=");
     if (!length || isdigit((unsigned char)*text) ||
         strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") < length)
-        return ls_usage_error(line, "option '-x' needs a variable's name, or NAME=VALUE, not '%s'", text) == 0;
-    if (count == MAX_EXPORTS) return ls_usage_error(line, "option '-x' is given more than %d times", MAX_EXPORTS) == 0;
+        return LS_REFUSE(line, "option '-x' needs a variable's name, or NAME=VALUE, not '%s'", text);
+    if (count == MAX_EXPORTS) return LS_REFUSE(line, "option '-x' is given more than %d times", MAX_EXPORTS);
     exports[count] = text;
     return true;
 }
@@ -211,8 +201,8 @@ static bool read_range(const struct ls_command_line *line, const struct ls_optio
     range[0] = isdigit((unsigned char)*text) ? strtod(text, &end) : -1;
     range[1] = end && *end == ':' && isdigit((unsigned char)end[1]) ? strtod(end + 1, &end) : -1;
     if (range[1] >= range[0] && range[0] >= 0 && range[1] <= 86400 && !*end) return true;
-    return ls_usage_error(line, "option '--%s' needs MIN:MAX seconds up to 86400, such as 10:300, not '%s'",
-                          option->name, text) == 0;
+    return LS_REFUSE(line, "option '--%s' needs MIN:MAX seconds up to 86400, such as 10:300, not '%s'", option->name,
+                     text);
 }
 
 static const char *const reasons[] = {"loss", "any", NULL};

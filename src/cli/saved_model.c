@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +35,11 @@ const struct ls_option ls_saved_options[] = {
     {0}};
 
 bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_model *saved) {
-    if (!saved->weights) return ls_usage_error(line, "--weights is missing") == 0;
+    if (!saved->weights) return LS_REFUSE(line, "--weights is missing");
     saved->line = line;
     if (saved->dataset && saved->path_count)
-        return ls_usage_error(line, "--dataset '%s' is given, and '%s' too: one or the other", saved->dataset,
-                              saved->paths[0]) == 0;
+        return LS_REFUSE(line, "--dataset '%s' is given, and '%s' too: one or the other", saved->dataset,
+                         saved->paths[0]);
     return saved->path_count || !saved->dataset || ls_check_dataset(line, saved->dataset);
 }
 
@@ -60,16 +59,6 @@ const char *ls_saved_model_class(const void *saved, int class) {
 
 /* ---- what the weights say ---- */
 
-static ls_status disagree(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static ls_status disagree(const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    return ls_tools_fail(LS_INVALID_ARGUMENT, text);
-}
-
 static bool same_value(const char *a, const char *b) {
     char *end_a, *end_b;
     double x = strtod(a, &end_a), y = strtod(b, &end_b);
@@ -80,10 +69,11 @@ static bool same_value(const char *a, const char *b) {
 static ls_status take_word(struct ls_saved_model *saved, const char *name, const char *value) {
     const char *given = ls_option_text(saved->line, name);
     if (given && !same_value(given, value))
-        return disagree("--%s is '%s', and '%s' was trained with '%s': leave the option out", name, given,
-                        saved->model.weights, value);
+        return ls_tools_fail(LS_INVALID_ARGUMENT, "--%s is '%s', and '%s' was trained with '%s': leave the option out",
+                             name, given, saved->model.weights, value);
     if (ls_option_default(saved->line, name, *value ? value : NULL, saved)) return LS_OK;
-    return disagree("'%s' was trained with --%s '%s', which is no value here", saved->model.weights, name, value);
+    return ls_tools_fail(LS_INVALID_ARGUMENT, "'%s' was trained with --%s '%s', which is no value here",
+                         saved->model.weights, name, value);
 }
 
 /* Takes the words of ls_train_model_words; other programs' notes are theirs. */
@@ -92,8 +82,9 @@ static ls_status take_words(struct ls_saved_model *saved) {
     ls_status status = LS_OK;
     if (!saved->about->note || strncmp(saved->about->note, "--model ", 8) != 0) return LS_OK;
     if (ls_option_given(saved->line, "symmetric") && !strstr(saved->about->note, " --symmetric"))
-        return disagree("--symmetric is given, and '%s' was trained without: leave the option out",
-                        saved->model.weights);
+        return ls_tools_fail(LS_INVALID_ARGUMENT,
+                             "--symmetric is given, and '%s' was trained without: leave the option out",
+                             saved->model.weights);
     for (char *word = strtok_r(saved->about->note, " ", &state); word && !status;) {
         char *value = strtok_r(NULL, " ", &state);
         bool flag = !value || !strncmp(value, "--", 2);
@@ -140,8 +131,9 @@ static ls_status compare_classes(const struct ls_saved_model *saved, const ls_da
         const char *here = ls_dataset_class_name(data, i);
         const char *there = i < saved->about->class_count ? saved->about->classes[i] : NULL;
         if (!here || !saved->about->class_count || (there && !strcmp(here, there))) continue;
-        return disagree("class %d is '%s' in '%s', and %s%s%s in '%s': bring the same classes", i, here, saved->dataset,
-                        there ? "'" : "", there ? there : "none", there ? "'" : "", saved->model.weights);
+        return ls_tools_fail(
+            LS_INVALID_ARGUMENT, "class %d is '%s' in '%s', and %s%s%s in '%s': bring the same classes", i, here,
+            saved->dataset, there ? "'" : "", there ? there : "none", there ? "'" : "", saved->model.weights);
     }
     return LS_OK;
 }
@@ -152,12 +144,10 @@ static ls_status keep_names(struct ls_saved_model *saved, const ls_dataset *data
     bool trained = said && said->class_count, named = trained || ls_dataset_class_name(data, 0);
     if (!named || saved->names) return LS_OK;
     saved->names = calloc((size_t)count, sizeof(*saved->names));
-    for (int i = 0; saved->names && i < count; i++) {
-        saved->names[i] = strdup(trained ? said->classes[i] : ls_dataset_class_name(data, i));
-        if (!saved->names[i]) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names of classes");
-        saved->name_count++;
-    }
-    return saved->names ? LS_OK : ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names of classes");
+    for (int i = 0; saved->names && i < count; i = ++saved->name_count)
+        if (!(saved->names[i] = strdup(trained ? said->classes[i] : ls_dataset_class_name(data, i)))) break;
+    if (saved->name_count == count) return LS_OK;
+    return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for names of classes");
 }
 
 /* ---- finding the weights ---- */
@@ -196,8 +186,9 @@ static ls_status open_data(const struct ls_saved_model *saved, const ls_dataset_
 }
 
 static ls_status tell_outputs(const struct ls_saved_model *saved) {
-    return disagree("'%s' does not say how many outputs the model has, and '%s' has no labels: give --outputs N",
-                    saved->model.weights, saved->path_count ? saved->paths[0] : saved->dataset);
+    return ls_tools_fail(LS_INVALID_ARGUMENT,
+                         "'%s' does not say how many outputs the model has, and '%s' has no labels: give --outputs N",
+                         saved->model.weights, saved->path_count ? saved->paths[0] : saved->dataset);
 }
 
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model,

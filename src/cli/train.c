@@ -66,49 +66,35 @@ static ls_status train(struct ls_train_options *training, ls_strategy *strategy,
     return status;
 }
 
-static void print_json_number(const char *name, double value) {
-    if (isfinite(value))
-        (void)printf("\"%s\": %.9g, ", name, value);
-    else
-        (void)printf("\"%s\": null, ", name);
-}
-
-static void print_bytes(const char *name, int64_t bytes) {
-    if (bytes)
-        (void)printf("\"%s\": %lld, ", name, (long long)bytes);
-    else
-        (void)printf("\"%s\": null, ", name);
+/* As JSON null where nothing is known. */
+static double or_null(int64_t bytes) {
+    return bytes ? (double)bytes : (double)NAN;
 }
 
 static void print_outcome_json(int replicas, int workers, const struct outcome *outcome) {
-    (void)printf("{\"num_replicas_in_sync\": %d, \"num_workers\": %d, \"steps\": %lld, ", replicas, workers,
-                 (long long)outcome->result.steps);
-    print_json_number("loss", outcome->result.loss);
-    print_json_number("accuracy", outcome->result.accuracy);
-    print_json_number("val_loss", outcome->result.val_loss);
-    print_json_number("val_accuracy", outcome->result.val_accuracy);
-    for (int i = 0; i < LS_MAX_METRICS && outcome->metrics[i]; i++) {
-        char name[64];
-        (void)snprintf(name, sizeof(name), "val_%s", outcome->metrics[i]);
-        print_json_number(outcome->metrics[i], outcome->result.metrics[i]);
-        print_json_number(name, outcome->result.val_metrics[i]);
-    }
-    print_json_number("samples_per_second", outcome->result.samples_per_second);
-    if (outcome->result.loss_scale > 0)
-        (void)printf("\"loss_scale\": %.9g, \"skipped_steps\": %lld, ", outcome->result.loss_scale,
-                     (long long)outcome->result.skipped_steps);
-    if (outcome->result.pushes_applied + outcome->result.pushes_dropped > 0)
-        (void)printf("\"pushes_applied\": %lld, \"pushes_dropped\": %lld, \"staleness_max\": %lld, "
-                     "\"staleness_mean\": %.9g, ",
-                     (long long)outcome->result.pushes_applied, (long long)outcome->result.pushes_dropped,
-                     (long long)outcome->result.staleness_max, outcome->result.staleness_mean);
-    print_bytes("arena_bytes", outcome->result.arena_bytes);
-    print_bytes("planned_bytes", outcome->result.planned_bytes);
-    print_bytes("peak_bytes", outcome->result.peak_bytes);
-    if (outcome->sha256[0])
-        (void)printf("\"weights_sha256\": \"%s\"}\n", outcome->sha256);
-    else
-        (void)printf("\"weights_sha256\": null}\n");
+    const ls_result *result = &outcome->result;
+    ls_tools_print_json(
+        stdout,
+        "{'num_replicas_in_sync': %d, 'num_workers': %d, 'steps': %lld, 'loss': %.9g, 'accuracy': %.9g, "
+        "'val_loss': %.9g, 'val_accuracy': %.9g, ",
+        replicas, workers, (long long)result->steps, result->loss, result->accuracy, result->val_loss,
+        result->val_accuracy);
+    for (int i = 0; i < LS_MAX_METRICS && outcome->metrics[i]; i++)
+        ls_tools_print_json(stdout, "'%-s': %.9g, 'val_%-s': %.9g, ", outcome->metrics[i], result->metrics[i],
+                            outcome->metrics[i], result->val_metrics[i]);
+    ls_tools_print_json(stdout, "'samples_per_second': %.9g, ", result->samples_per_second);
+    if (result->loss_scale > 0)
+        ls_tools_print_json(stdout, "'loss_scale': %.9g, 'skipped_steps': %lld, ", result->loss_scale,
+                            (long long)result->skipped_steps);
+    if (result->pushes_applied + result->pushes_dropped > 0)
+        ls_tools_print_json(
+            stdout, "'pushes_applied': %lld, 'pushes_dropped': %lld, 'staleness_max': %lld, 'staleness_mean': %.9g, ",
+            (long long)result->pushes_applied, (long long)result->pushes_dropped, (long long)result->staleness_max,
+            result->staleness_mean);
+    ls_tools_print_json(stdout,
+                        "'arena_bytes': %.0f, 'planned_bytes': %.0f, 'peak_bytes': %.0f, 'weights_sha256': %s}\n",
+                        or_null(result->arena_bytes), or_null(result->planned_bytes), or_null(result->peak_bytes),
+                        outcome->sha256[0] ? outcome->sha256 : NULL);
 }
 
 static int run_training(struct ls_train_options *training) {
@@ -184,12 +170,11 @@ static ls_status make_dry(void *context, ls_strategy *strategy, int64_t batch, l
 
 /* The folder of a file or folder that would be made can be written to. Numbers of epochs in it are not known yet. */
 static ls_status check_place(const char *option, const char *path) {
-    char text[PATH_MAX], fault[PATH_MAX + 256];
+    char text[PATH_MAX];
     if (!path || strchr(path, '{') || !access(path, W_OK)) return LS_OK;
     (void)snprintf(text, sizeof(text), "%s", path);
     if (errno == ENOENT && !access(dirname(text), W_OK)) return LS_OK;
-    (void)snprintf(fault, sizeof(fault), "--%s '%s': %s", option, path, strerror(errno));
-    return ls_tools_fail(LS_NOT_FOUND, fault);
+    return ls_tools_fail(LS_NOT_FOUND, "--%s '%s': %s", option, path, strerror(errno));
 }
 
 static ls_status check_places(const struct ls_train_options *training) {

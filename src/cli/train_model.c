@@ -152,7 +152,7 @@ static bool read_table(const struct ls_command_line *line, const struct ls_optio
     if (sscanf(text, "%9dx%9d%n", &choice->words, &choice->width, &length) == 2 && !text[length] && choice->words > 0 &&
         choice->width > 0)
         return true;
-    return ls_usage_error(line, "--embedding '%s' is no ROWSxWIDTH such as 10000x16", text) == 0;
+    return LS_REFUSE(line, "--embedding '%s' is no ROWSxWIDTH such as 10000x16", text);
 }
 
 static bool read_hidden(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -161,13 +161,13 @@ static bool read_hidden(const struct ls_command_line *line, const struct ls_opti
     char copy[512], *list = copy;
     choice->hidden_count = 0;
     if (!strcasecmp(text, "none")) return true;
-    if (!*text) return ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
-    if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--hidden '%.40s...' is too long", text) == 0;
+    if (!*text) return LS_REFUSE(line, "--hidden is empty; say 'none' for a linear model");
+    if (strlen(text) >= sizeof(copy)) return LS_REFUSE(line, "--hidden '%.40s...' is too long", text);
     memcpy(copy, text, strlen(text) + 1);
     for (char *word; (word = ls_next_word(&list));) {
         int64_t units;
         if (choice->hidden_count == LS_MAX_HIDDEN)
-            return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, LS_MAX_HIDDEN) == 0;
+            return LS_REFUSE(line, "--hidden '%s' has more than %d layers", text, LS_MAX_HIDDEN);
         if (!ls_option_integer(line, option, word, 1, 1 << 24, &units)) return false;
         choice->hidden[choice->hidden_count++] = (int)units;
     }

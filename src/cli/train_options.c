@@ -63,9 +63,9 @@ static const char *const shard_hints[] = {"files", "examples", "rows", "batches"
 static bool set_trace(const struct ls_command_line *line, const struct ls_option *option, const char *path,
                       void *field) {
     (void)option, (void)field;
-    if (!*path) return ls_usage_error(line, "--trace needs a path") == 0;
+    if (!*path) return LS_REFUSE(line, "--trace needs a path");
     if (!setenv("LOCKSTEP_TRACE", path, 1)) return true;
-    return ls_usage_error(line, "--trace '%.80s': %s", path, strerror(errno)) == 0;
+    return LS_REFUSE(line, "--trace '%.80s': %s", path, strerror(errno));
 }
 
 #define AT(field) LS_OPTION_AT(struct ls_train_options, field)
@@ -247,8 +247,8 @@ static bool check_needs(const struct ls_command_line *line) {
     bool changes = (schedule && strcasecmp(schedule, "constant") != 0) || ls_option_given(line, "warmup-steps") ||
                    ls_option_given(line, "reduce-on-plateau");
     if (!changes && ls_option_given(line, "momentum-correction"))
-        return ls_usage_error(line, "--momentum-correction is of a rate that changes: give --warmup-steps N, "
-                                    "--schedule or --reduce-on-plateau N") == 0;
+        return LS_REFUSE(line, "--momentum-correction is of a rate that changes: give --warmup-steps N, "
+                               "--schedule or --reduce-on-plateau N");
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
         if (!ls_option_check_need(line, needs[i][0], needs[i][1])) return false;
     return true;
@@ -263,9 +263,9 @@ static bool check_training(const struct ls_command_line *line, const struct ls_t
         return false;
     if ((model->synchronized || model->fused) &&
         (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet") || ls_train_model_takes_ids(model)))
-        return ls_usage_error(line, "model '%s' has no batch normalization", model->name) == 0;
+        return LS_REFUSE(line, "model '%s' has no batch normalization", model->name);
     if (!training->local.sync_every && !strcmp(training->strategy_name, "local-sgd"))
-        return ls_usage_error(line, "'--strategy local-sgd' needs '--sync-every STEPS'") == 0;
+        return LS_REFUSE(line, "'--strategy local-sgd' needs '--sync-every STEPS'");
     return true;
 }
 

@@ -7,21 +7,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/saved_model.h"
 #include "cli/signals.h"
+#include "launch/run_worker.h"
 
 #define POLL   0.2 /* seconds between two looks into the folder */
 #define BREATH 2.0 /* seconds that a program has between two trainings */
-
-/* Seconds of a clock that goes on evenly. */
-static double seconds(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 __attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...) {
     va_list arguments;
@@ -33,16 +26,9 @@ __attribute__((format(printf, 1, 2))) static bool complain(const char *format, .
     return true;
 }
 
-static ls_status end_unheld(ls_status status, const char *folder, const char *what, double limit, const char *setting) {
-    char text[4096];
-    (void)snprintf(text, sizeof(text), "checkpoint folder '%.3000s': %s within %g s (%s)", folder, what, limit,
-                   setting);
-    return ls_tools_fail(status, text);
-}
-
 /* Looks who has the folder. *over: nobody will write to it. */
 static ls_status look_for_job(struct ls_watch *watch, bool *over) {
-    double comes, returns, now = seconds();
+    double comes, returns, now = ls_launch_now();
     bool there, left;
     ls_status status = ls_tools_folder_job(watch->folder, &there, &left, &comes, &returns);
     if (status) return status;
@@ -56,11 +42,14 @@ static ls_status look_for_job(struct ls_watch *watch, bool *over) {
     if (!there && watch->seen && gone > BREATH)
         *over = complain("the training that wrote to '%s' has ended", watch->folder);
     else if (left && gone > returns + BREATH)
-        return end_unheld(LS_UNAVAILABLE, watch->folder, "the training that was killed has not come back", returns,
-                          "LOCKSTEP_REJOIN_TIMEOUT");
+        return ls_tools_fail(LS_UNAVAILABLE,
+                             "checkpoint folder '%.3000s': the training that was killed has not come back within %g s "
+                             "(LOCKSTEP_REJOIN_TIMEOUT)",
+                             watch->folder, returns);
     else if (watch->evaluator && !watch->seen && now - watch->found > comes && watch->step < 0)
-        return end_unheld(LS_DEADLINE_EXCEEDED, watch->folder, "no training has used it", comes,
-                          "LOCKSTEP_JOIN_TIMEOUT");
+        return ls_tools_fail(LS_DEADLINE_EXCEEDED,
+                             "checkpoint folder '%.3000s': no training has used it within %g s (LOCKSTEP_JOIN_TIMEOUT)",
+                             watch->folder, comes);
     else if (watch->evaluator && !watch->seen && now - watch->found > comes)
         *over = complain("no training has used '%s' within %g s (LOCKSTEP_JOIN_TIMEOUT)", watch->folder, comes);
     return LS_OK;
@@ -68,7 +57,7 @@ static ls_status look_for_job(struct ls_watch *watch, bool *over) {
 
 /* Tells whether it ends without a new checkpoint. */
 static bool has_waited(const struct ls_watch *watch) {
-    if (watch->timeout <= 0 || seconds() - watch->found <= watch->timeout) return false;
+    if (watch->timeout <= 0 || ls_launch_now() - watch->found <= watch->timeout) return false;
     return complain("no new checkpoint in '%s' for %.1f s (--watch-timeout)", watch->folder, watch->timeout);
 }
 
@@ -76,7 +65,7 @@ ls_status ls_watch_next(struct ls_watch *watch, char *path, size_t size) {
     long long newest;
     ls_status status = LS_OK;
     bool told = false, over = false;
-    watch->found = seconds();
+    watch->found = ls_launch_now();
     while (!status && !ls_signals_stopped()) {
         status = look_for_job(watch, &over); /* first: its last checkpoint is there before it leaves */
         int found = ls_newest_checkpoint(watch->folder, path, size, &newest);

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/need.h"
+#include "base/plain.h"
 #include "base/settings.h"
 #include "base/status.h"
 #include "base/streams.h"
@@ -33,13 +34,21 @@ void ls_tools_open_streams(void) {
     ls_streams_open();
 }
 
-void ls_tools_put_json(FILE *out, const char *name, const char *text) {
-    if (!out || !name || !text) return;
-    ls_json_print(out, "'%-s': %s, ", name, text);
+void ls_tools_print_json(FILE *out, const char *format, ...) {
+    LS_NEED_OR(, out, format);
+    va_list arguments;
+    va_start(arguments, format);
+    ls_json_print_list(out, format, &arguments);
+    va_end(arguments);
 }
 
-ls_status ls_tools_fail(ls_status status, const char *text) {
-    LS_NEED(text);
+ls_status ls_tools_fail(ls_status status, const char *format, ...) {
+    LS_NEED(format);
+    char text[LS_ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)ls_plain_list(text, sizeof(text), format, arguments);
+    va_end(arguments);
     return ls_fail(status, "%s", *text ? text : ls_status_name(status));
 }
 

@@ -2,7 +2,8 @@
 which the missing-th pointer is NULL, and calls. A new function is in the test as soon as it is in a header, and a new
 type does not compile until api.c can draw it.
 
-usage: api_calls.py OUTPUT DRAWERS HEADER...   (DRAWERS: api_draw.h; ls_NAME__ARGUMENT in it draws that argument alone)"""
+A function with a format gets one text behind it. usage: api_calls.py OUTPUT DRAWERS HEADER...
+(DRAWERS: api_draw.h; ls_NAME__ARGUMENT in it draws that argument alone)"""
 import re
 import sys
 
@@ -10,7 +11,7 @@ DECLARATION = re.compile(r"^LS_API\s+([^;{]*?)\b(ls_\w+)\s*\(([^;]*?)\)\s*;", re
 
 
 def parameters(text):
-    text = " ".join(text.split())
+    text = " ".join(text.split()).split(", ...)")[0]
     if text == "void":
         return []
     found = []
@@ -25,7 +26,7 @@ def drawer(kind):
     return "_".join(re.sub(r"\*", " p ", kind).split())
 
 
-def caller(result, name, arguments, drawers):
+def caller(result, name, arguments, variadic, drawers):
     ends = name.endswith(("_free", "_close"))
     lines, pointer = [], 0
     for kind, argument in arguments:
@@ -38,7 +39,8 @@ def caller(result, name, arguments, drawers):
             given = f"missing == {pointer} ? NULL : {given}"
             pointer += 1
         lines.append(f"    {kind}{'' if kind.endswith('*') else ' '}{argument} = {given};")
-    call = f"{name}({', '.join(argument for _, argument in arguments)})"
+    more = ", draw_const_char_p(draw)" if variadic else ""
+    call = f"{name}({', '.join(argument for _, argument in arguments)}{more})"
     status = f"    return {call};" if result == "ls_status" else f"    (void){call};\n    return LS_OK;"
     unused = [] if pointer else ["    (void)missing;"]
     unused += [] if arguments else ["    (void)draw;"]
@@ -59,12 +61,12 @@ def main():
     for header in headers:
         with open(header, encoding="utf-8") as file:
             text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-        found += [(result.strip(), name, parameters(text)) for result, name, text in DECLARATION.findall(text)]
+        found += [(result.strip(), name, parameters(text), "..." in text) for result, name, text in DECLARATION.findall(text)]
     with open(output, "w", encoding="utf-8") as file:
-        for result, name, arguments in found:
-            file.write(caller(result, name, arguments, drawers) + "\n\n")
+        for one in found:
+            file.write(caller(*one, drawers) + "\n\n")
         file.write("static const struct function functions[] = {\n")
-        file.write("\n".join(row(*one) for one in found) + "\n};\n")
+        file.write("\n".join(row(*one[:3]) for one in found) + "\n};\n")
 
 
 main()

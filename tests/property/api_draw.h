@@ -99,7 +99,9 @@ DRAW_NUMBER(double, ls_tools_check_connect__seconds, 0, -1, 0.01)
 /* ---- texts ---- */
 
 const char *draw_const_char_p(struct draw *draw);
-#define draw_char_p(draw) ((char *)draw_void_p(draw))
+#define draw_ls_tools_print_json__format(draw) "%s"
+#define draw_ls_tools_fail__format(draw)       "%s"
+#define draw_char_p(draw)                      ((char *)draw_void_p(draw))
 
 /* ---- arrays: one block of memory, in which everything is read and written ---- */
 
