@@ -1,77 +1,52 @@
-/* A table of hashes with open addressing, at most half full. */
+/* A balanced tree finds the words, and a list has them by number. */
+#define _GNU_SOURCE /* tdestroy */
 #include "data/categories.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
-#include "base/random.h"
+#include "base/new.h"
 
-#define FIRST_SLOTS 64
-
-static size_t hash(const char *word) {
-    uint64_t value = ls_random_stream(word);
-    return (size_t)(value ^ value >> 32);
-}
-
-/* The slot that has the word, or is free for it. */
-static size_t find_slot(const struct ls_categories *categories, const char *word) {
-    size_t slot = hash(word) & (categories->slot_count - 1);
-    while (categories->slots[slot] >= 0 && strcmp(categories->names[categories->slots[slot]], word) != 0)
-        slot = (slot + 1) & (categories->slot_count - 1);
-    return slot;
+static int compare_words(const void *left, const void *right) {
+    return strcmp(((const struct ls_category *)left)->name, ((const struct ls_category *)right)->name);
 }
 
 int32_t ls_categories_find(const struct ls_categories *categories, const char *word) {
-    return categories->slot_count ? categories->slots[find_slot(categories, word)] : -1;
+    const struct ls_category key = {.name = (char *)(uintptr_t)word};
+    struct ls_category *const *found = tfind(&key, &categories->tree, compare_words);
+    return found ? (*found)->number : -1;
 }
 
-/* Fills slots anew from names. */
-static void hash_again(struct ls_categories *categories) {
-    for (size_t i = 0; i < categories->slot_count; i++) categories->slots[i] = -1;
-    for (int64_t i = 0; i < categories->count; i++)
-        categories->slots[find_slot(categories, categories->names[i])] = (int32_t)i;
-}
-
-static ls_status grow_names(struct ls_categories *categories) {
-    int64_t room = categories->room;
-    if (categories->count < room) return LS_OK;
-    ls_status status = LS_GROW(categories->names, room, categories->count + 1, FIRST_SLOTS / 2, "categories");
-    if (status) return status;
-    int32_t *slots = room > INT32_MAX / 2 ? NULL : ls_alloc_array((size_t)room * 2, sizeof(*slots));
-    if (!slots) return ls_fail_memory("categories", (size_t)room * sizeof(*categories->names));
-    ls_free(categories->slots);
-    categories->slots = slots;
-    categories->room = room;
-    categories->slot_count = (size_t)room * 2;
-    hash_again(categories);
-    return LS_OK;
+static void free_category(void *category) {
+    ls_free(((struct ls_category *)category)->name);
+    ls_free(category);
 }
 
 ls_status ls_categories_add(struct ls_categories *categories, const char *word, int32_t *number) {
     *number = ls_categories_find(categories, word);
     if (*number >= 0) return LS_OK;
-    ls_status status = grow_names(categories);
-    char *name = status ? NULL : ls_strdup(word);
-    if (!name) return status ? status : ls_fail_memory("a category", strlen(word));
-    *number = (int32_t)categories->count;
-    categories->slots[find_slot(categories, word)] = *number;
-    categories->names[categories->count++] = name;
+    ls_status status = LS_GROW(categories->list, categories->room, categories->count + 1, 32, "categories");
+    if (status) return status;
+    LS_NEW(struct ls_category, made, "a category");
+    *made = (struct ls_category){ls_strdup(word), (int32_t)categories->count};
+    if (!made->name || !tsearch(made, &categories->tree, compare_words)) {
+        free_category(made);
+        return ls_fail_memory("a category", strlen(word));
+    }
+    *number = made->number;
+    categories->list[categories->count++] = made;
     return LS_OK;
 }
-
-struct placed {
-    char *name;
-    int32_t number;
-};
 
 static bool is_integer(const char *name) {
     return name[(*name == '-') + strspn(name + (*name == '-'), "0123456789")] == '\0';
 }
 
 /* Numbers without zeros in front are as long as they are large. */
-static int compare_placed(const void *left, const void *right) {
-    const char *a = ((const struct placed *)left)->name, *b = ((const struct placed *)right)->name;
+static int compare_categories(const void *left, const void *right) {
+    const char *a = (*(struct ls_category *const *)left)->name, *b = (*(struct ls_category *const *)right)->name;
     bool minus = *a == '-';
     if (is_integer(a) != is_integer(b)) return is_integer(a) ? -1 : 1;
     if (!is_integer(a)) return strcmp(a, b);
@@ -83,26 +58,18 @@ static int compare_placed(const void *left, const void *right) {
 
 ls_status ls_categories_sort(struct ls_categories *categories, int32_t **places) {
     size_t count = (size_t)categories->count;
-    LS_CLEANUP(ls_free_pointer) struct placed *placed = ls_alloc_array(count, sizeof(*placed));
-    int32_t *made = ls_alloc_array(count, sizeof(*made));
-    if (!placed || !made) {
-        ls_free(made);
-        return ls_fail_memory("categories", count * sizeof(*placed));
-    }
-    for (size_t i = 0; i < count; i++) placed[i] = (struct placed){categories->names[i], (int32_t)i};
-    qsort(placed, count, sizeof(*placed), compare_placed);
+    LS_NEW_ARRAY(int32_t, made, count, "categories");
+    if (count) qsort(categories->list, count, sizeof(*categories->list), compare_categories);
     for (size_t i = 0; i < count; i++) {
-        categories->names[i] = placed[i].name;
-        made[placed[i].number] = (int32_t)i;
+        made[categories->list[i]->number] = (int32_t)i;
+        categories->list[i]->number = (int32_t)i;
     }
-    hash_again(categories);
     *places = made;
     return LS_OK;
 }
 
 void ls_categories_free(struct ls_categories *categories) {
-    for (int64_t i = 0; i < categories->count; i++) ls_free(categories->names[i]);
-    ls_free(categories->names);
-    ls_free(categories->slots);
+    tdestroy(categories->tree, free_category);
+    ls_free(categories->list);
     *categories = (struct ls_categories){0};
 }

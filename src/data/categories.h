@@ -2,11 +2,14 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+struct ls_category {
+    char *name; /* owns */
+    int32_t number;
+};
 struct ls_categories {
-    char **names; /* own */
+    struct ls_category **list; /* owns: by number */
     int64_t count, room;
-    int32_t *slots; /* owns: [slot_count] numbers by hash, -1 in free ones; slot_count is a power of 2 */
-    size_t slot_count;
+    void *tree; /* owns them, by name: of tsearch */
 };
 /* The word's number, -1 for none. */
 int32_t ls_categories_find(const struct ls_categories *categories, const char *word);

@@ -28,10 +28,11 @@ bool ls_class_count_number(struct ls_whole_numbers *whole, int64_t example, floa
     return true;
 }
 
-ls_status ls_class_count_end(struct ls_class_count *count, const char *path, struct ls_source *source) {
+ls_status ls_class_count_end(struct ls_class_count *count, ls_status status, const char *path,
+                             struct ls_source *source) {
     struct ls_settings settings;
     ls_free(ls_steal(count->seen));
-    ls_status status = ls_settings_read(&settings);
+    if (!status) status = ls_settings_read(&settings);
     if (status) return status;
     source->classes = (int)(count->greatest < 0 ? 1 : count->greatest + 1);
     source->occurring = count->occurring;

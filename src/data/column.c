@@ -56,7 +56,7 @@ ls_status ls_column_begin(struct ls_column *column, int64_t rows) {
 static void list(const struct ls_categories *categories, char *text, size_t size) {
     size_t used = 0;
     for (int64_t i = 0; i < categories->count && used + 80 < size; i++)
-        used += (size_t)snprintf(text + used, size - used, i ? ", %.60s" : "%.60s", categories->names[i]);
+        used += (size_t)snprintf(text + used, size - used, i ? ", %.60s" : "%.60s", categories->list[i]->name);
     if (used + 80 >= size) (void)snprintf(text + used, size - used, ", ...");
 }
 
@@ -95,7 +95,7 @@ ls_status ls_column_put(struct ls_column *column, const struct ls_csv *csv, int6
 /* True if all would be numbers without their commas. */
 static bool has_commas(const struct ls_categories *categories) {
     for (int64_t i = 0; i < categories->count; i++)
-        if (categories->names[i][strspn(categories->names[i], "0123456789+-.,")]) return false;
+        if (categories->list[i]->name[strspn(categories->list[i]->name, "0123456789+-.,")]) return false;
     return true;
 }
 

@@ -227,14 +227,14 @@ static ls_status make_buffers(const ls_dataset *dataset, struct ls_read_buffers 
 }
 
 static ls_status tell_damage(const ls_dataset *dataset, ls_status status) {
-    bool skips = dataset->options.damage == LS_DAMAGE_SKIPPED || !dataset->source->ops->check;
+    bool skips = dataset->options.damage == LS_DAMAGE_SKIPPED || !ls_source_innermost_ops(dataset->source)->check;
     if (status != LS_DATA_LOSS || skips) return status;
     return ls_fail(status, "%s; LS_DAMAGE_SKIPPED (--skip-damaged) leaves such examples out", ls_error());
 }
 
 ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float *features,
                                  const struct ls_targets *targets) {
-    return tell_damage(dataset, dataset->source->ops->read(dataset->source, index, features, targets));
+    return tell_damage(dataset, ls_source_read(dataset->source, index, features, targets));
 }
 
 /* Reads an example and takes it through the stages before the one that mixes, or through all. */

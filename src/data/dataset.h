@@ -10,7 +10,8 @@
 /* The source of examples: one file and one table of these a kind. Thread-safe for reading. */
 struct ls_source;
 struct ls_source_ops {
-    /* Writes one example's features (elements of shape, float32 or int32) and its targets, of the source's kind. */
+    /* Writes one example's features (elements of shape, float32 or int32) and its targets, of the source's kind. NULL
+     * where they are made of bytes. */
     ls_status (*read)(const struct ls_source *source, int64_t index, float *features, const struct ls_targets *targets);
     void (*free)(struct ls_source *source);
     /* The example as a JPEG or PNG, freed with ls_free. NULL if the kind has none. */
@@ -39,7 +40,9 @@ struct ls_whole_numbers {
     float value;     /* 0 where numbers were not looked at */
 };
 struct ls_source {
-    const struct ls_source_ops *ops;
+    const struct ls_source_ops *ops; /* around another source those of reading and freeing alone */
+    struct ls_source *inner;         /* owns: the one around which it is; NULL: none */
+    int64_t *kept;    /* owns: the numbers that examples have in inner, which reads them; NULL: the same */
     const char *kind; /* "mnist", "digits", ... for messages */
     ls_shape shape;
     int classes;     /* 0 where targets are numbers */

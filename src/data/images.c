@@ -239,18 +239,16 @@ static ls_status name_classes(struct images *images, const struct layout *layout
 
 static ls_status list_examples(struct images *images, const char *folder, ls_split *split) {
     LS_CLEANUP(free_layout) struct layout layout = {0};
-    bool there[LS_ROLES];
     ls_status status = find_layout(folder, &layout);
     if (status) return status;
-    for (int role = 0; role < LS_ROLES; role++) there[role] = layout.splits[role] != NULL;
-    *split = ls_role_choose(*split, there);
-    if (*split != LS_TRAIN && !there[*split])
+    *split = ls_role_choose(*split, layout.splits);
+    const char *own = layout.splits[*split];
+    if (*split != LS_TRAIN && !own)
         return ls_fail(LS_NOT_FOUND, "folder '%s' has no folder test, validation or val", folder);
-    LS_CLEANUP(ls_free_pointer)
-    char *read = there[*split] ? ls_reader_path_join(folder, layout.splits[*split]) : ls_strdup(folder);
+    LS_CLEANUP(ls_free_pointer) char *read = own ? ls_reader_path_join(folder, own) : ls_strdup(folder);
     if (!read) return ls_fail_memory("a file name", 0);
     status = name_classes(images, &layout, *split);
-    if (!status) status = add_classes(images, read, there[*split] ? NULL : &layout);
+    if (!status) status = add_classes(images, read, own ? NULL : &layout);
     if (status || images->source.count) return status;
     return ls_fail(LS_NOT_FOUND, "folder '%s' holds no CLASS/NAME.jpg, .jpeg or .png", read);
 }

@@ -6,8 +6,6 @@
 
 #include <setjmp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <jpeglib.h>
 
@@ -165,7 +163,7 @@ ls_status ls_jpeg_decode(const char *name, const uint8_t *bytes, size_t size, co
 struct encoder {
     struct jpeg_compress_struct jpeg;
     struct handler handler;
-    unsigned char *bytes; /* libjpeg's, freed with free */
+    unsigned char *bytes; /* libjpeg's; of malloc, as ls_free takes it */
     unsigned long size;
 };
 
@@ -195,14 +193,6 @@ ls_status ls_jpeg_encode(const struct ls_image *image, int quality, uint8_t **by
     encoder.jpeg.err = handle(&encoder.handler);
     ls_status status = encode_jpeg(&encoder, image, quality);
     jpeg_destroy_compress(&encoder.jpeg);
-    uint8_t *copy = status ? NULL : ls_alloc(encoder.size);
-    if (copy) {
-        memcpy(copy, encoder.bytes, encoder.size);
-        *bytes = copy;
-        *size = encoder.size;
-    } else if (!status) {
-        status = ls_fail_memory("a JPEG", encoder.size);
-    }
-    free(encoder.bytes);
-    return status;
+    if (!status) *size = encoder.size;
+    return LS_HAND_OVER(status, bytes, encoder.bytes, ls_free(encoder.bytes));
 }

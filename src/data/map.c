@@ -151,11 +151,6 @@ static ls_status check_function(const ls_map *map, const ls_shape *shape) {
     return map->function ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "the function is NULL");
 }
 
-static ls_status check_padded_crop(const ls_map *map, const ls_shape *shape) {
-    if (map->padding) return ls_fail(LS_INVALID_ARGUMENT, "a central crop has no padding");
-    return check_crop(map, shape);
-}
-
 /* Fields that a stage may have; the others must be left 0. */
 enum {
     SIZE = 1 << 0, /* the output is height x width */
@@ -188,7 +183,7 @@ static const struct kind {
 } kinds[] = {
     [LS_MAP_FLIP] = {"flip", flip, NULL, true, 0, MOVED},
     [LS_MAP_RANDOM_CROP] = {"crop", random_crop, check_crop, true, SIZE | PADDING, MOVED},
-    [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_padded_crop, true, SIZE | PADDING, MOVED},
+    [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_crop, true, SIZE, MOVED},
     [LS_MAP_BRIGHTNESS] = {"brightness", brightness, check_amount, false, AMOUNT},
     [LS_MAP_CONTRAST] = {"contrast", contrast, check_amount, true, AMOUNT},
     [LS_MAP_NORMALISE] = {"normalise", normalise, check_channels, false, CHANNELS, POINTED},

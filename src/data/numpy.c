@@ -108,12 +108,10 @@ static ls_status find_words(const char *path, const struct ls_names *names, bool
 static ls_status choose_word(const char *path, const struct ls_names *names, bool folder, ls_split *split,
                              const char **word) {
     const char *words[LS_ROLES];
-    bool there[LS_ROLES];
     ls_status status = find_words(path, names, folder, words);
     if (status) return status;
-    for (int role = 0; role < LS_ROLES; role++) there[role] = words[role] != NULL;
-    *split = ls_role_choose(*split, there);
-    *word = there[*split] ? words[*split] : ls_role_name(ls_role_of_two(*split));
+    *split = ls_role_choose(*split, words);
+    *word = words[*split] ? words[*split] : ls_role_name(ls_role_of_two(*split));
     return LS_OK;
 }
 
@@ -191,9 +189,7 @@ static ls_status take_labels(const struct place *place, struct arrays *arrays) {
         else
             ls_class_count_add(&count, label, i);
     }
-    if (!status) return ls_class_count_end(&count, place->path, &arrays->source);
-    ls_free(count.seen);
-    return status;
+    return ls_class_count_end(&count, status, place->path, &arrays->source);
 }
 
 static void count_file_numbers(struct arrays *arrays) {

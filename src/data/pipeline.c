@@ -105,7 +105,7 @@ static bool shards_examples(const struct ls_pipeline *pipeline) {
 static int worker_of(const struct ls_pipeline *pipeline, int64_t example) {
     const struct ls_source *source = pipeline->dataset->source;
     if (!shards_files(pipeline)) return (int)(example % pipeline->plan.num_workers);
-    int64_t file = source->ops->file(source, pipeline->dataset->options.skip + example);
+    int64_t file = ls_source_file(source, pipeline->dataset->options.skip + example);
     return (int)(file % pipeline->plan.num_workers);
 }
 
@@ -377,18 +377,19 @@ bool ls_pipeline_weighs_classes(const struct ls_pipeline *pipeline) {
     return pipeline->class_weight;
 }
 
-static void apply_class_weight(const struct ls_pipeline *pipeline, int64_t rows, const struct ls_targets *targets) {
-    if (pipeline->class_weight) ls_class_weight_apply(pipeline->class_weight, &pipeline->targets, rows, targets);
+/* Of rows that have been read. */
+static ls_status complete_targets(const struct ls_pipeline *pipeline, int64_t rows, const struct ls_targets *targets) {
+    ls_status status = pipeline->takes_classes ? ls_targets_make_classes(&pipeline->targets, targets, rows) : LS_OK;
+    if (!status && pipeline->class_weight)
+        ls_class_weight_apply(pipeline->class_weight, &pipeline->targets, rows, targets);
+    return status;
 }
 
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,
                            const struct ls_targets *targets) {
     const struct ls_read_rows place = {features, ls_targets_place(targets, pipeline->takes_classes)};
-    ls_status status = ls_read_ahead_take(pipeline->ahead, 0, local_replica, place);
-    if (!status && pipeline->takes_classes)
-        status = ls_targets_make_classes(&pipeline->targets, targets, ls_pipeline_rows(pipeline, local_replica));
-    if (!status) apply_class_weight(pipeline, ls_pipeline_rows(pipeline, local_replica), targets);
-    return status;
+    ls_status status = ls_read_ahead_take(pipeline->ahead, local_replica, place);
+    return status ? status : complete_targets(pipeline, ls_pipeline_rows(pipeline, local_replica), targets);
 }
 
 ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int local_replica, const void **features,
@@ -400,9 +401,7 @@ ls_status ls_pipeline_find(const struct ls_pipeline *pipeline, int place, int lo
     *features = found.features;
     const struct ls_targets read = ls_targets_place(targets, pipeline->takes_classes);
     ls_targets_copy(&pipeline->dataset->targets, &found.targets, rows, &read);
-    if (pipeline->takes_classes) status = ls_targets_make_classes(&pipeline->targets, targets, rows);
-    if (!status) apply_class_weight(pipeline, rows, targets);
-    return status;
+    return complete_targets(pipeline, rows, targets);
 }
 
 struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline) {

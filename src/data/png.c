@@ -174,11 +174,6 @@ ls_status ls_png_encode(const struct ls_image *image, uint8_t **bytes, size_t *s
     ls_status status = ready ? encode_png(&coder) : ls_fail_memory("a PNG encoder", 0);
     png_destroy_write_struct(&coder.png, &coder.info);
     ls_free(coder.rows);
-    if (status) {
-        ls_free(coder.output);
-    } else {
-        *bytes = coder.output;
-        *size = coder.length;
-    }
-    return status;
+    if (!status) *size = coder.length;
+    return LS_HAND_OVER(status, bytes, coder.output, ls_free(coder.output));
 }

@@ -380,12 +380,12 @@ ls_status ls_read_ahead_find(struct ls_read_ahead *ahead, int place, int local_r
                                  : read_now(ahead, &slot->step, local_replica, *found);
 }
 
-ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to) {
-    const struct ls_read_step *step = &slot_at(ahead, place)->step;
+ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int local_replica, struct ls_read_rows to) {
+    const struct ls_read_step *step = ls_read_ahead_present(ahead);
     int64_t count = step->first[local_replica + 1] - step->first[local_replica];
     struct ls_read_rows from;
     if (!ahead->features) return read_now(ahead, step, local_replica, to);
-    ls_status status = ls_read_ahead_find(ahead, place, local_replica, &from);
+    ls_status status = ls_read_ahead_find(ahead, 0, local_replica, &from);
     if (status) return status;
     if (ls_read_ahead_table(ahead))
         ls_pixels_expand(ls_read_ahead_table(ahead), from.features, (size_t)count * ahead->elements, to.features);

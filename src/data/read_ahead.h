@@ -61,12 +61,11 @@ struct ls_read_rows {
 };
 /* The values of the bytes that rows lie as; NULL: they are floats, or lie nowhere. */
 const struct ls_pixel_table *ls_read_ahead_table(const struct ls_read_ahead *ahead);
-/* Examples of a replica: of the present step (place 0), or of one that is under way behind it. Any thread, between
- * seeks. Fails as reading failed, at the first row that did; DEADLINE_EXCEEDED naming the example that does not come.
- */
-ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to);
-/* The same without a copy, where the config has a pin: *found becomes where they lie, until a seek
- * drops their step. */
+/* Examples of a replica in the present step. Any thread, between seeks. Fails as reading failed, at the first row that
+ * did; DEADLINE_EXCEEDED naming the example that does not come. */
+ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int local_replica, struct ls_read_rows to);
+/* The same without a copy, where the config has a pin: *found becomes where they lie, until a seek drops their step.
+ * place 0 is the present step; others are under way behind it. */
 ls_status ls_read_ahead_find(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows *found);
 /* The present step. */
 const struct ls_read_step *ls_read_ahead_present(const struct ls_read_ahead *ahead);

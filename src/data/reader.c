@@ -1,5 +1,5 @@
 /* Files into memory through zlib, which reads plain files as they are and gzipped ones unpacked. The buffer doubles as
- * bytes arrive, so that a header which promises more than the file holds costs no memory. One thread a reader. */
+ * bytes arrive. */
 #include "data/reader.h"
 
 #include <errno.h>
@@ -15,107 +15,55 @@
 #define FIRST_CAPACITY ((size_t)1 << 16)
 #define LARGEST_READ   ((size_t)1 << 30) /* gzread counts in unsigned and returns int */
 
-struct ls_reader {
+struct reading {
     const char *path; /* borrows */
     gzFile file;
     uint8_t *bytes; /* owns */
     size_t size, capacity;
-    bool ended;
 };
 
-ls_status ls_reader_open(const char *path, struct ls_reader **reader) {
-    LS_NEW(struct ls_reader, made, "a file reader");
-    made->path = path;
-    errno = 0;
-    made->file = gzopen(path, "rb");
-    if (!made->file) {
-        ls_status status = errno ? ls_read_file_fail("open", path) : ls_fail_memory("a gzip stream", 0);
-        ls_free(made);
-        return status;
-    }
-    *reader = made;
-    return LS_OK;
+static void close_reading(struct reading *reading) {
+    if (reading->file) (void)gzclose_r(reading->file);
+    ls_free(reading->bytes);
 }
 
-/* Makes room for at least one more byte, and for no more than want in all. */
-static ls_status grow_bytes(struct ls_reader *reader, uint64_t want) {
-    if (reader->size < reader->capacity) return LS_OK;
-    if (reader->capacity > SIZE_MAX / 2) return ls_fail_memory(reader->path, reader->capacity);
-    size_t capacity = reader->capacity ? 2 * reader->capacity : FIRST_CAPACITY;
-    if (capacity > want) capacity = (size_t)want;
-    uint8_t *bytes = ls_alloc(capacity);
-    if (!bytes) return ls_fail_memory(reader->path, capacity);
-    if (reader->size) memcpy(bytes, reader->bytes, reader->size);
-    ls_free(reader->bytes);
-    reader->bytes = bytes;
-    reader->capacity = capacity;
-    return LS_OK;
-}
-
-static ls_status fail_read(const struct ls_reader *reader) {
+static ls_status fail_read(const struct reading *reading) {
     int code = Z_OK;
-    const char *text = gzerror(reader->file, &code);
-    if (code == Z_ERRNO) return ls_read_file_fail("read", reader->path);
-    size_t prefix = strlen(reader->path);
-    if (!strncmp(text, reader->path, prefix) && !strncmp(text + prefix, ": ", 2)) text += prefix + 2; /* zlib's own */
-    if (code == Z_MEM_ERROR) return ls_fail_memory(reader->path, 0);
-    return ls_fail(LS_DATA_LOSS, "cannot read '%s' beyond offset %zu of its contents: %s", reader->path, reader->size,
+    const char *text = gzerror(reading->file, &code);
+    if (code == Z_ERRNO) return ls_read_file_fail("read", reading->path);
+    size_t prefix = strlen(reading->path);
+    if (!strncmp(text, reading->path, prefix) && !strncmp(text + prefix, ": ", 2)) text += prefix + 2; /* zlib's own */
+    if (code == Z_MEM_ERROR) return ls_fail_memory(reading->path, 0);
+    return ls_fail(LS_DATA_LOSS, "cannot read '%s' beyond offset %zu of its contents: %s", reading->path, reading->size,
                    text);
 }
 
 /* One read. A gzip stream that stops in the middle is an error of its own in zlib, seen when the data ends. */
-static ls_status read_some(struct ls_reader *reader, uint64_t want) {
-    uint64_t left = want < reader->capacity ? want - reader->size : reader->capacity - reader->size;
-    unsigned asked = (unsigned)(left < LARGEST_READ ? left : LARGEST_READ);
+static ls_status read_some(struct reading *reading, bool *ended) {
+    ls_status status = LS_GROW(reading->bytes, reading->capacity, reading->size + 1, FIRST_CAPACITY, reading->path);
+    if (status) return status;
+    unsigned asked = (unsigned)ls_smaller_size(reading->capacity - reading->size, LARGEST_READ);
     errno = 0;
-    int got = gzread(reader->file, reader->bytes + reader->size, asked);
-    if (got < 0) return fail_read(reader);
-    reader->size += (size_t)got;
+    int got = gzread(reading->file, reading->bytes + reading->size, asked), code = Z_OK;
+    if (got < 0) return fail_read(reading);
+    reading->size += (size_t)got;
     if ((unsigned)got == asked) return LS_OK;
-    int code = Z_OK;
-    (void)gzerror(reader->file, &code);
-    if (code != Z_OK) return fail_read(reader);
-    reader->ended = true;
-    return LS_OK;
-}
-
-ls_status ls_reader_fill(struct ls_reader *reader, uint64_t want) {
-    while (reader->size < want && !reader->ended) {
-        ls_status status = grow_bytes(reader, want);
-        if (!status) status = read_some(reader, want);
-        if (status) return status;
-    }
-    return LS_OK;
-}
-
-const uint8_t *ls_reader_bytes(const struct ls_reader *reader) {
-    return reader->bytes;
-}
-
-size_t ls_reader_size(const struct ls_reader *reader) {
-    return reader->size;
-}
-
-uint8_t *ls_reader_take(struct ls_reader *reader) {
-    reader->size = reader->capacity = 0;
-    return ls_steal(reader->bytes);
-}
-
-void ls_reader_free(struct ls_reader *reader) {
-    if (!reader) return;
-    (void)gzclose_r(reader->file);
-    ls_free(reader->bytes);
-    ls_free(reader);
+    (void)gzerror(reading->file, &code);
+    *ended = true;
+    return code == Z_OK ? LS_OK : fail_read(reading);
 }
 
 ls_status ls_reader_all(const char *path, uint8_t **bytes, size_t *size) {
-    struct ls_reader *reader = NULL;
-    ls_status status = ls_reader_open(path, &reader);
-    if (!status) status = ls_reader_fill(reader, UINT64_MAX);
-    if (!status) *size = reader->size;
-    if (!status) *bytes = ls_reader_take(reader);
-    ls_reader_free(reader);
-    return status;
+    LS_CLEANUP(close_reading) struct reading reading = {.path = path};
+    ls_status status = LS_OK;
+    errno = 0;
+    reading.file = gzopen(path, "rb");
+    if (!reading.file) return errno ? ls_read_file_fail("open", path) : ls_fail_memory("a gzip stream", 0);
+    for (bool ended = false; !status && !ended;) status = read_some(&reading, &ended);
+    if (status) return status;
+    *bytes = ls_steal(reading.bytes);
+    *size = reading.size;
+    return LS_OK;
 }
 
 bool ls_reader_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length) {
@@ -124,8 +72,8 @@ bool ls_reader_inflate(const uint8_t *packed, size_t size, uint8_t *output, size
     int code = Z_OK;
     while (code == Z_OK) {
         size_t left = size - (size_t)(stream.next_in - packed), free = length - (size_t)(stream.next_out - output);
-        stream.avail_in = (uInt)(left < LARGEST_READ ? left : LARGEST_READ);
-        stream.avail_out = (uInt)(free < LARGEST_READ ? free : LARGEST_READ);
+        stream.avail_in = (uInt)ls_smaller_size(left, LARGEST_READ);
+        stream.avail_out = (uInt)ls_smaller_size(free, LARGEST_READ);
         code = inflate(&stream, Z_NO_FLUSH);
     }
     bool whole = code == Z_STREAM_END && stream.next_out == output + length;
@@ -149,9 +97,9 @@ ls_status ls_reader_inflate_zlib(const char *path, const uint8_t *packed, size_t
     while (code == Z_OK) {
         size_t left = size - taken, free = room - made;
         stream.next_in = (Bytef *)packed + taken;
-        stream.avail_in = (uInt)(left < LARGEST_READ ? left : LARGEST_READ);
+        stream.avail_in = (uInt)ls_smaller_size(left, LARGEST_READ);
         stream.next_out = bytes + made;
-        stream.avail_out = (uInt)(free < LARGEST_READ ? free : LARGEST_READ);
+        stream.avail_out = (uInt)ls_smaller_size(free, LARGEST_READ);
         code = inflate(&stream, Z_NO_FLUSH);
         taken = (size_t)(stream.next_in - packed);
         made = (size_t)(stream.next_out - bytes);
@@ -169,12 +117,8 @@ ls_status ls_reader_inflate_zlib(const char *path, const uint8_t *packed, size_t
     return LS_OK;
 }
 
-uint32_t ls_reader_crc32(const void *bytes, size_t size) {
-    return ls_reader_crc32_more(0, bytes, size);
-}
-
-uint32_t ls_reader_crc32_more(uint32_t crc, const void *bytes, size_t size) {
-    return (uint32_t)crc32_z(crc, bytes, size);
+uint32_t ls_reader_crc32(uint32_t before, const void *bytes, size_t size) {
+    return (uint32_t)crc32_z(before, bytes, size);
 }
 
 char *ls_reader_path_join(const char *folder, const char *name) {

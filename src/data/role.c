@@ -39,7 +39,7 @@ int ls_role_of_name(const char *name) {
     return last;
 }
 
-ls_split ls_role_choose(ls_split wanted, const bool there[LS_ROLES]) {
+ls_split ls_role_choose(ls_split wanted, const char *const there[LS_ROLES]) {
     if (wanted == LS_TRAIN || there[wanted]) return wanted;
     ls_split other = wanted == LS_TEST ? LS_VALIDATION : LS_TEST;
     return there[other] ? other : wanted;

@@ -12,7 +12,7 @@ const char *ls_role_word(ls_split split, size_t index);
 int ls_role_of_word(const char *text, size_t size);
 /* That of the last word in a name that means one: letters stand neither before nor behind it. */
 int ls_role_of_name(const char *name);
-/* The split that is read where these are there: validation and test stand in for each other. */
-ls_split ls_role_choose(ls_split wanted, const bool there[LS_ROLES]);
+/* The split that is read where those that are not NULL are there: validation and test stand in for each other. */
+ls_split ls_role_choose(ls_split wanted, const char *const there[LS_ROLES]);
 /* Of a source that has a training and a test split. */
 ls_split ls_role_of_two(ls_split wanted);

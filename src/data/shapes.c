@@ -6,7 +6,6 @@
 #include "base/need.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "data/pixels.h"
 #include "data/sources.h"
 
 #define DEFAULT_SIDE 64
@@ -100,20 +99,18 @@ static int coverage(const struct figure *figure, int64_t x, int64_t y) {
     return samples;
 }
 
-static ls_status read_shapes_example(const struct ls_source *source, int64_t index, float *features,
-                                     const struct ls_targets *targets) {
+static ls_status bytes_of_shapes(const struct ls_source *source, int64_t index, uint8_t *features,
+                                 const struct ls_targets *targets) {
     const struct ls_source_drawn *shapes = (const struct ls_source_drawn *)source;
     struct words words = {shapes->seed, shapes->stream, (uint64_t)index * 64, {0}, 0};
     int64_t height = source->shape.dims[0], width = source->shape.dims[1];
     struct figure figure = draw_figure(&words, height, width, index % 2);
-    uint8_t pixel[3];
     for (int64_t i = 0; i < height * width; i++, features += 3) {
         int64_t x = i % width, inked = coverage(&figure, x, i / width), all = FINE * FINE;
         for (int c = 0; c < 3; c++) {
             int64_t ground = (figure.ground[0][c] * (width - x) + figure.ground[1][c] * x) / width;
-            pixel[c] = (uint8_t)((ground * (all - inked) + figure.ink[c] * inked) / all);
+            features[c] = (uint8_t)((ground * (all - inked) + figure.ink[c] * inked) / all);
         }
-        ls_pixels_to_unit(pixel, 3, features);
     }
     *targets->labels = (int32_t)(index % 2);
     return LS_OK;
@@ -125,7 +122,7 @@ static const char *class_shapes_name(const struct ls_source *source, int label) 
 }
 
 static const struct ls_source_ops shapes_ops = {
-    .read = read_shapes_example, .free = ls_source_free, .class_name = class_shapes_name};
+    .free = ls_source_free, .class_name = class_shapes_name, .bytes = bytes_of_shapes};
 
 static ls_status open_shapes(struct ls_source **source, const char *path, const ls_dataset_options *options) {
     (void)path;

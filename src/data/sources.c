@@ -12,6 +12,8 @@
 #include "data/role.h"
 
 void ls_source_free(struct ls_source *source) {
+    if (source->inner) source->inner->ops->free(source->inner);
+    ls_free(source->kept);
     ls_free(source);
 }
 
@@ -31,7 +33,19 @@ ls_status ls_source_draw(struct ls_source *drawn, const ls_dataset_options *opti
     return LS_OK;
 }
 
+const struct ls_source *ls_source_innermost(const struct ls_source *source, int64_t *index) {
+    for (; source->inner; source = source->inner)
+        if (source->kept) *index = source->kept[*index];
+    return source;
+}
+
+const struct ls_source_ops *ls_source_innermost_ops(const struct ls_source *source) {
+    while (source->inner) source = source->inner;
+    return source->ops;
+}
+
 const char *ls_source_class_name(const struct ls_source *source, int label) {
+    while (source->inner) source = source->inner;
     bool named = source->ops->class_name && label >= 0 && label < source->classes;
     return named ? source->ops->class_name(source, label) : NULL;
 }
@@ -40,15 +54,34 @@ ls_status ls_source_targets(const struct ls_source *source, int64_t index, const
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     LS_CLEANUP(ls_free_pointer) float *features = NULL;
     size_t size = (size_t)ls_shape_count(&source->shape) * sizeof(*features);
+    source = ls_source_innermost(source, &index);
     if (source->ops->targets) return source->ops->targets(source, index, targets);
     if (source->ops->encoded) return source->ops->encoded(source, index, &bytes, &size, targets);
     features = ls_alloc_aligned(size);
-    return features ? source->ops->read(source, index, features, targets) : ls_fail_memory("an example", size);
+    return features ? ls_source_read(source, index, features, targets) : ls_fail_memory("an example", size);
+}
+
+/* The source that reads: others around it have other numbers alone. */
+static const struct ls_source *reading_one(const struct ls_source *source, int64_t *index) {
+    for (; source->kept; source = source->inner) *index = source->kept[*index];
+    return source;
+}
+
+ls_status ls_source_read(const struct ls_source *source, int64_t index, float *features,
+                         const struct ls_targets *targets) {
+    size_t count = (size_t)ls_shape_count(&source->shape);
+    source = reading_one(source, &index);
+    if (source->ops->read) return source->ops->read(source, index, features, targets);
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(uint8_t, bytes, count, "an example");
+    ls_status status = source->ops->bytes(source, index, bytes, targets);
+    if (!status) ls_pixels_to_unit(bytes, count, features);
+    return status;
 }
 
 ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t *features,
                           const struct ls_targets *targets) {
     size_t count = (size_t)ls_shape_count(&source->shape);
+    source = reading_one(source, &index);
     if (source->ops->bytes) return source->ops->bytes(source, index, features, targets);
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(float, values, count, "an example");
     ls_status status = source->ops->read(source, index, values, targets);
@@ -57,87 +90,28 @@ ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t
 }
 
 const char *ls_source_path(const struct ls_source *source, int64_t index) {
+    source = ls_source_innermost(source, &index);
     return source->ops->path ? source->ops->path(source, index) : NULL;
 }
 
-/* ---- a source around another one ---- */
-
-static const struct ls_source *inner_of(const struct ls_source *source) {
-    return ((const struct ls_source_around *)source)->inner;
-}
-
-static int64_t inner_number(const struct ls_source *source, int64_t index) {
-    const int64_t *kept = ((const struct ls_source_around *)source)->kept;
-    return kept ? kept[index] : index;
-}
-
-static ls_status read_inner(const struct ls_source *source, int64_t index, float *features,
-                            const struct ls_targets *targets) {
-    return inner_of(source)->ops->read(inner_of(source), inner_number(source, index), features, targets);
-}
-
-static ls_status bytes_of_inner(const struct ls_source *source, int64_t index, uint8_t *features,
-                                const struct ls_targets *targets) {
-    return ls_source_bytes(inner_of(source), inner_number(source, index), features, targets);
-}
-
-static ls_status encoded_of_inner(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                                  const struct ls_targets *targets) {
-    return inner_of(source)->ops->encoded(inner_of(source), inner_number(source, index), bytes, size, targets);
-}
-
-static ls_status targets_of_inner(const struct ls_source *source, int64_t index, const struct ls_targets *targets) {
-    return ls_source_targets(inner_of(source), inner_number(source, index), targets);
-}
-
-static const char *class_of_inner(const struct ls_source *source, int label) {
-    return ls_source_class_name(inner_of(source), label);
-}
-
-static int64_t file_of_inner(const struct ls_source *source, int64_t index) {
-    return inner_of(source)->ops->file(inner_of(source), inner_number(source, index));
-}
-
-static const char *path_of_inner(const struct ls_source *source, int64_t index) {
-    return ls_source_path(inner_of(source), inner_number(source, index));
-}
-
-static ls_status check_inner(const struct ls_source *source, int64_t index) {
-    return inner_of(source)->ops->check(inner_of(source), inner_number(source, index));
-}
-
-static void free_around(struct ls_source *source) {
-    struct ls_source_around *around = (struct ls_source_around *)source;
-    around->inner->ops->free(around->inner);
-    ls_free(around->kept);
-    ls_free(around);
-}
-
-void ls_source_surround(struct ls_source *inner, struct ls_source_around *around) {
-    around->source = *inner;
-    around->source.ops = &around->ops;
-    around->inner = inner;
-    around->ops = (struct ls_source_ops){.read = read_inner,
-                                         .free = free_around,
-                                         .encoded = inner->ops->encoded ? encoded_of_inner : NULL,
-                                         .check = inner->ops->check ? check_inner : NULL,
-                                         .class_name = class_of_inner,
-                                         .file = inner->ops->file ? file_of_inner : NULL,
-                                         .targets = targets_of_inner,
-                                         .path = path_of_inner,
-                                         .bytes = bytes_of_inner};
+int64_t ls_source_file(const struct ls_source *source, int64_t index) {
+    source = ls_source_innermost(source, &index);
+    return source->ops->file(source, index);
 }
 
 ls_status ls_source_chosen(struct ls_source **source, int64_t *kept, int64_t count) {
-    struct ls_source_around *made = ls_alloc(sizeof(*made));
+    static const struct ls_source_ops ops = {.free = ls_source_free};
+    struct ls_source *made = ls_alloc(sizeof(*made));
     if (!made) {
         ls_free(kept);
         return ls_fail_memory("a dataset", sizeof(*made));
     }
-    ls_source_surround(*source, made);
-    made->source.count = count;
+    *made = **source;
+    made->ops = &ops;
+    made->inner = *source;
     made->kept = kept;
-    *source = &made->source;
+    made->count = count;
+    *source = made;
     return LS_OK;
 }
 
@@ -156,7 +130,7 @@ struct extent {
 static int64_t find_extents(const struct ls_source *source, struct extent *files) {
     int64_t count = 0, last = -1;
     for (int64_t i = 0; i < source->count; i++) {
-        int64_t file = source->ops->file(source, i);
+        int64_t file = ls_source_file(source, i);
         if (!count || file != last) files[count++] = (struct extent){i, i};
         files[count - 1].end = i + 1;
         last = file;
@@ -182,7 +156,7 @@ static void put_in_order(struct extent *files, int64_t count, const ls_dataset_o
 
 ls_status ls_source_interleave(struct ls_source **source, const ls_dataset_options *options) {
     size_t count = (size_t)(*source)->count;
-    if (!(*source)->ops->file)
+    if (!ls_source_innermost_ops(*source)->file)
         return ls_fail(LS_INVALID_ARGUMENT, "interleave: the %s dataset has no files to read in turn", (*source)->kind);
     LS_CLEANUP(ls_free_pointer) struct extent *files = ls_alloc_array(count, sizeof(*files));
     LS_CLEANUP(ls_free_pointer) struct extent **slots = ls_alloc_array((size_t)options->interleave, sizeof(*slots));

@@ -12,10 +12,18 @@ struct ls_image_place {
     const ls_shape *shape;
     float *features;
 };
+/* The source that no other one is in, and the number that the example has there. */
+const struct ls_source *ls_source_innermost(const struct ls_source *source, int64_t *index);
+/* Its ops. */
+const struct ls_source_ops *ls_source_innermost_ops(const struct ls_source *source);
 /* NULL if the class has no name. */
 const char *ls_source_class_name(const struct ls_source *source, int label);
 /* NULL if the example has no file of its own. */
 const char *ls_source_path(const struct ls_source *source, int64_t index);
+/* The number of the example's file, of a source that has some. */
+int64_t ls_source_file(const struct ls_source *source, int64_t index);
+ls_status ls_source_read(const struct ls_source *source, int64_t index, float *features,
+                         const struct ls_targets *targets);
 /* The example's bytes, of a source of bytes; without its bytes they are made of the floats. */
 ls_status ls_source_bytes(const struct ls_source *source, int64_t index, uint8_t *features,
                           const struct ls_targets *targets);
@@ -32,7 +40,7 @@ struct ls_source_start {
 };
 ls_status ls_source_open(const struct ls_source_start *start, const char *path, const ls_dataset_options *options,
                          ls_dataset **dataset);
-/* The free of a source that owns nothing. */
+/* The free of a source that owns nothing beside what is around it. */
 void ls_source_free(struct ls_source *source);
 
 /* A source whose examples are drawn, each a function of seed, stream and its number. */
@@ -45,16 +53,6 @@ struct ls_source_counts {
 };
 ls_status ls_source_draw(struct ls_source *drawn, const ls_dataset_options *options,
                          const struct ls_source_counts *counts);
-
-/* A source around another one: what it has no way of its own for, the inner one does. */
-struct ls_source_around {
-    struct ls_source source;
-    struct ls_source_ops ops; /* of source */
-    struct ls_source *inner;  /* owns */
-    int64_t *kept;            /* owns: the numbers that examples have in inner; NULL: the same */
-};
-/* around becomes as inner is, with no more ops than it has. */
-void ls_source_surround(struct ls_source *inner, struct ls_source_around *around);
 
 /* Keeps what was read: *source becomes another source, which owns the one before. */
 ls_status ls_source_cache(struct ls_source **source);

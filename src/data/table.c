@@ -43,7 +43,7 @@ static ls_status read_example_row(const struct ls_source *source, int64_t index,
 
 static const char *class_name_of_target(const struct ls_source *source, int label) {
     const struct table *table = (const struct table *)source;
-    return table->transform.target.categories.names[label];
+    return table->transform.target.categories.list[label]->name;
 }
 
 static void free_table(struct ls_source *source) {
@@ -114,7 +114,7 @@ static ls_status fail_column(const struct opening *opening, const char *name, co
     bool numbers = false;
     double number;
     for (int64_t i = 0; i < opening->header.count; i++) {
-        const char *other = opening->header.names[i];
+        const char *other = opening->header.list[i]->name;
         numbers = numbers || (opening->named && ls_csv_number(other, &number));
         if (used + 80 < sizeof(names))
             used += (size_t)snprintf(names + used, sizeof(names) - used, i ? ", %.60s" : "%.60s", other);
@@ -128,7 +128,7 @@ static ls_status fail_column(const struct opening *opening, const char *name, co
 
 static ls_status take_column(const struct opening *opening, struct ls_column *column, int64_t place) {
     column->place = place;
-    if (!column->name) column->name = ls_strdup(opening->header.names[place]);
+    if (!column->name) column->name = ls_strdup(opening->header.list[place]->name);
     return column->name ? LS_OK : ls_fail_memory("a column", 1);
 }
 
@@ -278,7 +278,7 @@ static ls_status check_missing(const struct opening *opening) {
                    "'%s': %lld cells are missing, the first in line %lld, column '%.80s': fill them in, leave the "
                    "column out (--without), or the rows (LS_DAMAGE_SKIPPED, --skip-damaged)",
                    opening->path, (long long)opening->missing, (long long)opening->missing_line,
-                   opening->header.names[opening->missing_place]);
+                   opening->header.list[opening->missing_place]->name);
 }
 
 /* ---- types ---- */

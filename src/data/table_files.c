@@ -51,13 +51,11 @@ ls_status ls_table_files_present(const char *folder, bool *present) {
 ls_status ls_table_files_find(const char *folder, ls_split *split, char **path) {
     LS_CLEANUP(ls_files_names_free) struct ls_names names = {0};
     const char *chosen[LS_ROLES] = {NULL};
-    bool there[LS_ROLES];
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &names);
     if (!status) status = choose_files(folder, &names, chosen);
     if (status) return status;
-    for (int role = 0; role < LS_ROLES; role++) there[role] = chosen[role] != NULL;
-    *split = ls_role_choose(*split, there);
-    if (!there[*split]) return ls_fail(LS_NOT_FOUND, "folder '%s' has no %s.csv", folder, ls_role_name(*split));
+    *split = ls_role_choose(*split, chosen);
+    if (!chosen[*split]) return ls_fail(LS_NOT_FOUND, "folder '%s' has no %s.csv", folder, ls_role_name(*split));
     *path = ls_reader_path_join(folder, chosen[*split]);
     return *path ? LS_OK : ls_fail_memory("a file name", 0);
 }

@@ -212,14 +212,14 @@ static bool is_record_name(const char *name) {
 }
 
 /* The roles that the names of records mean; where none means one, all are of the training split. */
-static void find_roles(const struct ls_names *names, bool there[LS_ROLES]) {
+static void find_roles(const struct ls_names *names, const char *there[LS_ROLES]) {
     for (int64_t i = 0; i < names->count; i++) {
         int role = is_record_name(names->names[i]) ? ls_role_of_name(names->names[i]) : LS_ROLE_NONE;
-        if (role != LS_ROLE_NONE) there[role] = true;
+        if (role != LS_ROLE_NONE) there[role] = names->names[i];
     }
 }
 
-static bool is_chosen(const char *name, const bool there[LS_ROLES], ls_split split) {
+static bool is_chosen(const char *name, const char *const there[LS_ROLES], ls_split split) {
     bool any = there[LS_TRAIN] || there[LS_TEST] || there[LS_VALIDATION];
     if (!is_record_name(name)) return false;
     return any ? ls_role_of_name(name) == (int)split : split == LS_TRAIN;
@@ -235,7 +235,7 @@ static void digest_shard(struct ls_digest *digest, const char *name, const struc
 LS_CLEANER(free_digest, struct ls_digest *, ls_digest_free);
 
 static ls_status open_shards(struct records *records, const char *folder, const ls_dataset_options *options) {
-    bool there[LS_ROLES] = {false};
+    const char *there[LS_ROLES] = {NULL};
     LS_CLEANUP(ls_files_names_free) struct ls_names names = {0};
     LS_CLEANUP(free_digest) struct ls_digest *digest = NULL;
     ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &names);
@@ -289,11 +289,7 @@ static ls_status count_classes(struct records *records, const char *folder) {
         if (!status) ls_class_count_add(&count, entry.example.label, i);
         if (status == LS_DATA_LOSS) status = LS_OK; /* said when it is read */
     }
-    if (status) {
-        ls_free(count.seen);
-        return status;
-    }
-    return ls_class_count_end(&count, folder, &records->source);
+    return ls_class_count_end(&count, status, folder, &records->source);
 }
 
 /* Floats of an example and the extents that it gives them; NULL dims mean one axis. */

@@ -16,7 +16,7 @@ static void put_column(FILE *out, const struct ls_column *column, bool scaled) {
     if (!column->words && scaled)
         ls_json_print(out, ", 'mean': %.17g, 'deviation': %.17g", column->mean, column->deviation);
     for (int64_t i = 0; i < column->categories.count; i++)
-        ls_json_print(out, "%-s%s", i ? ", " : ", \"categories\": [", column->categories.names[i]);
+        ls_json_print(out, "%-s%s", i ? ", " : ", \"categories\": [", column->categories.list[i]->name);
     (void)fputs(column->words ? "]}" : "}", out);
 }
 

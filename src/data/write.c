@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "data/files.h"
 #include "data/image.h"
+#include "data/reader.h"
 #include "data/sources.h"
 #include "data/role.h"
 
@@ -36,7 +37,7 @@ static ls_status encode_next(const struct ls_write *write, uint8_t **bytes, size
     LS_CLEANUP(ls_free_pointer) float *features = ls_alloc_array(count, sizeof(*features));
     struct ls_image image = {0};
     if (!features) return ls_fail_memory("an example", count * sizeof(*features));
-    ls_status status = source->ops->read(source, write->next, features, targets);
+    ls_status status = ls_source_read(source, write->next, features, targets);
     if (!status) status = ls_picture_from_unit(features, &source->shape, &image);
     if (!status)
         status = write->format == LS_FORMAT_JPEG ? ls_jpeg_encode(&image, write->options.quality, bytes, size)
@@ -49,7 +50,9 @@ ls_status ls_write_encode(const struct ls_write *write, uint8_t **bytes, size_t 
                           const struct ls_targets *targets) {
     const struct ls_source *source = write->dataset->source;
     char shape[128];
-    if (write->copy) return source->ops->encoded(source, write->next, bytes, size, targets);
+    int64_t index = write->next;
+    const struct ls_source *own = ls_source_innermost(source, &index);
+    if (write->copy) return own->ops->encoded(own, index, bytes, size, targets);
     if (ls_write_is_image(write)) return encode_next(write, bytes, size, targets);
     ls_shape_text(&source->shape, shape, sizeof(shape));
     return ls_fail(LS_UNIMPLEMENTED, "examples of shape %s are no images of 1 or 3 channels", shape);
@@ -77,17 +80,11 @@ static const struct ls_write_ops *find_ops(ls_file_format format) {
 
 /* ---- several files that are in a folder all together or not at all ---- */
 
-#define NAME "/partial"
-
 /* Makes folder, unless it is there, and a hidden one in it: staging's path. */
 static ls_status begin_staging(const char *folder, struct ls_whole_file_partial *staging) {
-    size_t size = strlen(folder) + sizeof(NAME);
-    ls_status status = ls_files_folder_make(folder);
-    if (status) return status;
-    LS_CLEANUP(ls_free_pointer) char *place = ls_alloc(size);
-    if (!place) return ls_fail_memory("a path", size);
-    (void)snprintf(place, size, "%s" NAME, folder);
-    return ls_whole_file_partial_new(place, true, staging);
+    LS_CLEANUP(ls_free_pointer) char *place = ls_reader_path_join(folder, "partial");
+    ls_status status = place ? ls_files_folder_make(folder) : ls_fail_memory("a path", strlen(folder));
+    return status ? status : ls_whole_file_partial_new(place, true, staging);
 }
 
 /* A file takes the place of one of its name; a folder that holds something stays as it is. */
@@ -149,7 +146,7 @@ ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, con
                              .format = format,
                              .next = opened->skip,
                              .split = ls_role_name(opened->part == LS_PART_VALIDATION ? LS_TEST : opened->split),
-                             .copy = dataset->source->ops->encoded && !resized};
+                             .copy = ls_source_innermost_ops(dataset->source)->encoded && !resized};
     if (!ops) return ls_fail(LS_INVALID_ARGUMENT, "format %d: there are 1 to %d", (int)format, LS_FORMAT_NPZ);
     if (dataset->source->unlabelled)
         return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset has no labels, which all formats have",

@@ -44,7 +44,7 @@ static ls_status add_to_arrays(struct ls_write *write) {
     struct arrays *arrays = write->state;
     uint8_t *to = arrays->x + (size_t)write->done * arrays->elements * arrays->item;
     const struct ls_targets targets = ls_targets_at(&arrays->all, &source->targets, write->done);
-    ls_status status = source->ops->read(source, write->next, arrays->features, &targets);
+    ls_status status = ls_source_read(source, write->next, arrays->features, &targets);
     if (status) return status;
     if (source->bytes)
         ls_pixels_from_unit(arrays->features, arrays->elements, to);

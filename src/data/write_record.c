@@ -59,7 +59,7 @@ static ls_status begin_shards(struct ls_write *write) {
     LS_NEW(struct output, output, "a writer");
     write->state = output;
     output->images = write->copy || (write->dataset->source->bytes && ls_write_is_image(write)) ||
-                     (write->dataset->source->ops->encoded != NULL);
+                     ls_source_innermost_ops(write->dataset->source)->encoded;
     output->shard = -1;
     return write_class_names(write, output);
 }
@@ -88,7 +88,7 @@ static ls_status make_example(const struct ls_write *write, uint8_t **bytes, con
         *bytes = ls_alloc_array((size_t)example->feature_count, sizeof(float));
         example->features = (const float *)(const void *)*bytes;
         if (!*bytes) return ls_fail_memory("an example", (size_t)example->feature_count * sizeof(float));
-        status = source->ops->read(source, write->next, (float *)(void *)*bytes, targets);
+        status = ls_source_read(source, write->next, (float *)(void *)*bytes, targets);
     }
     if (targets->labels) example->label = *targets->labels;
     return status;

@@ -83,7 +83,7 @@ static void print_classes(const struct ls_data_facts *facts, int count, FILE *ou
 static void print_column(const struct ls_column *column, bool target, FILE *out) {
     (void)fprintf(out, "%-25s %-8s", column->name, column->words ? target ? "classes" : "words" : "numbers");
     for (int64_t i = 0; i < column->categories.count && i < WORDS; i++)
-        (void)fprintf(out, i ? ", %s" : " %s", column->categories.names[i]);
+        (void)fprintf(out, i ? ", %s" : " %s", column->categories.list[i]->name);
     if (column->categories.count > WORDS)
         (void)fprintf(out, " and %lld more", (long long)(column->categories.count - WORDS));
     if (!column->words && !target)

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/fixture.h"
 #include "harness.h"
 
@@ -24,7 +25,7 @@ TEST(arrays_are_read) {
     for (int64_t i = 0; i < 3; i++) {
         float example[4];
         int32_t label;
-        assert_ok(dataset->source->ops->read(dataset->source, i, example, LS_LABELS(&label)));
+        assert_ok(ls_source_read(dataset->source, i, example, LS_LABELS(&label)));
         ck_assert_mem_eq(example, features + 4 * i, sizeof(example));
         ck_assert_int_eq(label, labels[i]);
     }

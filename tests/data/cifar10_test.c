@@ -31,7 +31,7 @@ TEST(training_files_are_read_in_order) {
         for (int record = 0; record < file; record++, index++) {
             static float features[32 * 32 * 3];
             int32_t label;
-            assert_ok(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&label)));
+            assert_ok(ls_source_read(dataset->source, index, features, LS_LABELS(&label)));
             ck_assert_int_eq(label, (2 * file + record) % 10);
             for (int p = 0; p < 1024; p++)
                 for (int c = 0; c < 3; c++) require(features[3 * p + c] == (float)((record + c + p) % 256) / 255.0F);

@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/image.h"
 #include "data/fixture.h"
 #include "harness.h"
@@ -19,7 +20,7 @@ static ls_dataset *make(const ls_dataset_options *options) {
 
 static int read_one(const ls_dataset *dataset, int64_t index, float *features) {
     int32_t label = -1;
-    require(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&label)) == LS_OK);
+    require(ls_source_read(dataset->source, index, features, LS_LABELS(&label)) == LS_OK);
     require(label >= 0 && label < 10);
     return label;
 }

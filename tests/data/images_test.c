@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/fixture.h"
 #include "data/image.h"
 #include "harness.h"
@@ -36,7 +37,7 @@ static void write_folder(void) {
 static void check_example(const ls_dataset *dataset, int64_t index, int32_t label, float value) {
     float features[2048];
     int32_t got;
-    assert_ok(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&got)));
+    assert_ok(ls_source_read(dataset->source, index, features, LS_LABELS(&got)));
     ck_assert_int_eq(got, label);
     for (int64_t i = 0; i < 3 * 4 * 3; i++) ck_assert_float_eq_tol(features[i], value, 1.01F / 255.0F);
 }
@@ -173,7 +174,7 @@ TEST(a_damaged_image_is_named_or_left_out) {
     folder_truncate("dog/b.png", 60);
     const ls_dataset_options options = {.size = sizeof(options), .image_height = 3, .image_width = 4};
     assert_ok(ls_dataset_images(folder_path(), &options, &dataset));
-    assert_fails(dataset->source->ops->read(dataset->source, 1, features, LS_LABELS(&label)), LS_DATA_LOSS,
+    assert_fails(ls_source_read(dataset->source, 1, features, LS_LABELS(&label)), LS_DATA_LOSS,
                  "Cat/9.JPG' is damaged near offset");
     ls_dataset_free(dataset);
     ls_dataset_options skipping = options;
@@ -202,11 +203,11 @@ TEST(shapes_are_drawn) {
     ck_assert(ls_dataset_count(train) == 10 && ls_dataset_count(test) == 500);
     ck_assert_str_eq(ls_dataset_class_name(test, 1), "triangle");
     for (int i = 0; i < 10; i++) {
-        assert_ok(train->source->ops->read(train->source, i, a, LS_LABELS(&label)));
+        assert_ok(ls_source_read(train->source, i, a, LS_LABELS(&label)));
         ck_assert_int_eq(label, i % 2);
-        assert_ok(train->source->ops->read(train->source, i, b, LS_LABELS(&label)));
+        assert_ok(ls_source_read(train->source, i, b, LS_LABELS(&label)));
         ck_assert_mem_eq(a, b, sizeof(a));
-        assert_ok(test->source->ops->read(test->source, i, b, LS_LABELS(&label)));
+        assert_ok(ls_source_read(test->source, i, b, LS_LABELS(&label)));
         ck_assert_mem_ne(a, b, sizeof(a));
     }
     ls_dataset_free(train);

@@ -70,7 +70,7 @@ TEST(the_order_is_that_of_tf_data) {
         for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
             float number;
             int32_t label;
-            assert_ok(dataset->source->ops->read(dataset->source, i, &number, LS_LABELS(&label)));
+            assert_ok(ls_source_read(dataset->source, i, &number, LS_LABELS(&label)));
             ck_assert_msg(number == (float)wanted[i], "case %d: example %d is %g, tf.data has %d", cases, (int)i,
                           (double)number, wanted[i]);
         }

@@ -4,13 +4,14 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/fixture.h"
 #include "harness.h"
 
 static void check_example(const ls_dataset *dataset, int64_t index, int pixels) {
     float features[64];
     int32_t label;
-    assert_ok(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&label)));
+    assert_ok(ls_source_read(dataset->source, index, features, LS_LABELS(&label)));
     ck_assert_int_eq(label, index % 10);
     for (int i = 0; i < pixels; i++) require(features[i] == (float)((index * pixels + i) % 256) / 255.0F);
 }

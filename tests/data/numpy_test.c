@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/files.h"
 #include "base/half.h"
 #include "data/fixture.h"
@@ -16,7 +17,7 @@ static void check_golden(const ls_dataset *dataset) {
     for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
         float features[12];
         int32_t label;
-        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label)));
+        assert_ok(ls_source_read(dataset->source, i, features, LS_LABELS(&label)));
         ck_assert_int_eq(label, i % 3);
         for (int p = 0; p < 12; p++) ck_assert(features[p] == (float)((40 * i + 7 * p) % 256) / 255.0F);
     }
@@ -225,7 +226,7 @@ TEST_EACH(integers_stay_integers, 2) {
                  "the arrays dataset's examples are integers");
     assert_ok(ls_dataset_numpy(path, LS_DATASET(.ids = true), &dataset));
     for (int64_t i = 0; i < 3; i++) {
-        assert_ok(dataset->source->ops->read(dataset->source, i, (float *)(void *)found, LS_LABELS(&label)));
+        assert_ok(ls_source_read(dataset->source, i, (float *)(void *)found, LS_LABELS(&label)));
         ck_assert(found[0] == ids[2 * i] && found[1] == ids[2 * i + 1] && label == i);
     }
     ls_dataset_free(ls_steal(dataset));

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/fixture.h"
 #include "data/image.h"
 #include "data/npy.h"
@@ -49,7 +50,7 @@ static void check_shades(const char *const *paths, size_t count, const char *wan
     for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
         float features[16];
         int32_t label = 7;
-        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label)));
+        assert_ok(ls_source_read(dataset->source, i, features, LS_LABELS(&label)));
         ck_assert_int_eq(label, 0);
         found[i] = (char)('0' + (int)(features[0] * 255.0F + 0.5F));
         ck_assert_ptr_nonnull(strstr(ls_dataset_example_path(dataset, i), folder_path()));
@@ -138,7 +139,7 @@ TEST(numpy_needs_no_y) {
     assert_ok(ls_dataset_paths(paths, 1, NULL, &dataset));
     float features[2];
     int32_t label = 7;
-    assert_ok(dataset->source->ops->read(dataset->source, 2, features, LS_LABELS(&label)));
+    assert_ok(ls_source_read(dataset->source, 2, features, LS_LABELS(&label)));
     ck_assert(ls_dataset_count(dataset) == 3 && features[0] == 5 && features[1] == 6 && label == 0);
     ck_assert_ptr_null(ls_dataset_example_path(dataset, 0));
     ls_dataset_free(dataset);

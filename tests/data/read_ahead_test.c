@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "data/fixture.h"
 #include "data/pipeline.h"
+#include "data/sources.h"
 #include "harness.h"
 
 #define EXAMPLES 37
@@ -344,11 +345,11 @@ TEST(cached_examples_are_read_once) {
     ls_pipeline_free(b);
     float before, after;
     int32_t label;
-    assert_ok(cached->source->ops->read(cached->source, 0, &before, LS_LABELS(&label)));
+    assert_ok(ls_source_read(cached->source, 0, &before, LS_LABELS(&label)));
     folder_truncate("arrays-train.tfrecord-00000-of-00002", 4);
-    assert_ok(cached->source->ops->read(cached->source, 0, &after, LS_LABELS(&label)));
+    assert_ok(ls_source_read(cached->source, 0, &after, LS_LABELS(&label)));
     ck_assert(before == after);
-    assert_fails(plain->source->ops->read(plain->source, 0, &after, LS_LABELS(&label)), LS_DATA_LOSS, "ends too soon");
+    assert_fails(ls_source_read(plain->source, 0, &after, LS_LABELS(&label)), LS_DATA_LOSS, "ends too soon");
     ls_dataset_free(cached);
     ls_dataset_free(plain);
 }

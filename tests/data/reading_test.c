@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/fixture.h"
 #include "data/reader.h"
 #include "faulty_files.h"
@@ -27,9 +28,9 @@ static ls_status read_all(ls_on_damage damage, uint32_t *sum) {
         source, LS_DATASET(.batch_size = 2, .damage = damage, .workers = -1, .target = target), &dataset);
     for (int64_t i = 0; !status && i < ls_dataset_count(dataset); i++) {
         memset(features, 0, sizeof(features));
-        status = dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label));
-        *sum = ls_reader_crc32_more(*sum, features, sizeof(features));
-        *sum = ls_reader_crc32_more(*sum, &label, sizeof(label));
+        status = ls_source_read(dataset->source, i, features, LS_LABELS(&label));
+        *sum = ls_reader_crc32(*sum, features, sizeof(features));
+        *sum = ls_reader_crc32(*sum, &label, sizeof(label));
     }
     ls_dataset_free(dataset);
     return status;

@@ -6,6 +6,7 @@
 #include "base/record_frame.h"
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/example.h"
 #include "data/files.h"
 #include "data/fixture.h"
@@ -37,7 +38,7 @@ static void check_golden(const ls_dataset *dataset, int64_t first) {
     for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
         float features[12];
         int32_t label;
-        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label)));
+        assert_ok(ls_source_read(dataset->source, i, features, LS_LABELS(&label)));
         ck_assert_int_eq(label, (first + i) % 3);
         for (int p = 0; p < 12; p++) ck_assert(features[p] == (float)((40 * (first + i) + 7 * p) % 256) / 255.0F);
     }
@@ -80,7 +81,7 @@ TEST(files_of_a_split_follow_their_names) {
     float features[12];
     int32_t label;
     assert_ok(ls_dataset_tfrecord(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
-    assert_fails(dataset->source->ops->read(dataset->source, 2, features, LS_LABELS(&label)), LS_DATA_LOSS,
+    assert_fails(ls_source_read(dataset->source, 2, features, LS_LABELS(&label)), LS_DATA_LOSS,
                  "has label 2: it must be 0 to 1");
     ls_dataset_free(dataset);
 }
@@ -104,12 +105,12 @@ TEST(shards_beyond_the_limit_of_descriptors) {
     assert_ok(ls_dataset_tfrecord(folder_path(), NULL, &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), (int64_t)SHARDS * 5);
     for (int64_t i = SHARDS * 5 - 1; i >= 0; i -= 7) {
-        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label)));
+        assert_ok(ls_source_read(dataset->source, i, features, LS_LABELS(&label)));
         ck_assert_int_eq(label, i % 5 % 3);
     }
     folder_write(name, "another", 7, false);
-    assert_fails(dataset->source->ops->read(dataset->source, SHARDS * 5 - 1, features, LS_LABELS(&label)),
-                 LS_FAILED_PRECONDITION, "was written while the dataset was open");
+    assert_fails(ls_source_read(dataset->source, SHARDS * 5 - 1, features, LS_LABELS(&label)), LS_FAILED_PRECONDITION,
+                 "was written while the dataset was open");
     ls_dataset_free(dataset);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/digest.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/fixture.h"
 #include "harness.h"
 
@@ -18,7 +19,7 @@ static void read_words(const ls_dataset_options *options) {
     ck_assert_int_eq(ls_dataset_num_classes(dataset), TOPICS);
     ck_assert(dataset->source->integers);
     for (int i = 0; i < EXAMPLES; i++) {
-        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&labels[i])));
+        assert_ok(ls_source_read(dataset->source, i, features, LS_LABELS(&labels[i])));
         memcpy(words[i], features, sizeof(words[i]));
     }
     ls_dataset_free(dataset);

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/sources.h"
 #include "data/fixture.h"
 #include "harness.h"
 
@@ -20,9 +21,9 @@ static void check_equal(const ls_dataset *a, const ls_dataset *b, bool by_class)
     for (int label = 0; label < (by_class ? ls_dataset_num_classes(a) : 1); label++)
         for (int64_t i = 0; i < count; i++) {
             int32_t got, wanted;
-            assert_ok(a->source->ops->read(a->source, i, one, LS_LABELS(&wanted)));
+            assert_ok(ls_source_read(a->source, i, one, LS_LABELS(&wanted)));
             if (by_class && wanted != label) continue;
-            assert_ok(b->source->ops->read(b->source, next++, other, LS_LABELS(&got)));
+            assert_ok(ls_source_read(b->source, next++, other, LS_LABELS(&got)));
             ck_assert_int_eq(got, wanted);
             ck_assert(!memcmp(one, other, (size_t)elements * sizeof(float)));
         }

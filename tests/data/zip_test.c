@@ -37,7 +37,7 @@ static void put_bytes(struct sample *sample, const void *bytes, size_t size) {
 /* Version, flags, method, time, date, checksum. */
 static void put_common(struct sample *sample, const struct file *file) {
     put(sample, 2, 45), put(sample, 2, 0), put(sample, 2, 0), put(sample, 2, 0), put(sample, 2, 0x21);
-    put(sample, 4, ls_reader_crc32(file->bytes, file->size));
+    put(sample, 4, ls_reader_crc32(0, file->bytes, file->size));
 }
 
 static void put_local(struct sample *sample, struct file *file) {
