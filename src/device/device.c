@@ -44,6 +44,13 @@ void ls_device_drain(struct ls_device *device) {
     if (ls_device_synchronize(device)) (void)ls_kept_error_raise(&kept);
 }
 
+ls_status ls_device_allocate_floats(struct ls_device *device, size_t count, float **floats) {
+    void *memory = NULL;
+    ls_status status = device->ops->allocate(device, count * sizeof(**floats), &memory);
+    if (!status) *floats = memory;
+    return status;
+}
+
 ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory) {
     const struct ls_device_queue_ops *queue = device->ops->queue;
     return queue ? queue->allocate_host(device, size, memory) : device->ops->allocate(device, size, memory);

@@ -114,6 +114,8 @@ ls_status ls_device_synchronize(struct ls_device *device);
 ls_status ls_device_wait(struct ls_device *device); /* for the ops alone */
 /* The same on the way out of an error, which stays this thread's: what was queued is done, or has failed too. */
 void ls_device_drain(struct ls_device *device);
+/* Zeroed memory of the device for so many float32. */
+ls_status ls_device_allocate_floats(struct ls_device *device, size_t count, float **floats);
 /* Zeroed host memory for what ops of the device take by pointer. */
 ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory);
 void ls_device_release_host(struct ls_device *device, void *memory);

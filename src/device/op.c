@@ -58,37 +58,22 @@ ls_status ls_op_check_activation(const struct ls_op *op) {
 }
 
 static ls_status check_dense(const struct ls_op *op) {
+    bool back = op->kind == LS_OP_DENSE_BACKWARD, linear = op->activation == LS_LINEAR;
     ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 2);
     if (!status) status = ls_op_check_leading(op, LS_ARG_W, "w", 2);
-    if (status || op->activation == LS_LINEAR || op->activation == LS_RELU) return status;
-    return ls_fail(LS_INVALID_ARGUMENT, "%s: activation %d is none that this op has", ls_op_name(op->kind),
-                   (int)op->activation);
-}
-
-static ls_status check_dense_forward(const struct ls_op *op) {
-    ls_status status = check_dense(op);
     if (status) return status;
-    int64_t rows = op->tensors[LS_ARG_X].shape.dims[0], in = op->tensors[LS_ARG_X].shape.dims[1];
-    int64_t out = op->tensors[LS_ARG_W].shape.dims[1];
-    ls_dtype type = ls_op_type(op, LS_ARG_X);
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)},
-                              {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
-                              {LS_ARG_B, "b", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(out)},
-                              {LS_ARG_Y, "y", type, false, LS_SHAPE(rows, out)});
-}
-
-static ls_status check_dense_backward(const struct ls_op *op) {
-    ls_status status = check_dense(op);
-    if (status) return status;
+    if (!linear && op->activation != LS_RELU)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: activation %d is none that this op has", ls_op_name(op->kind),
+                       (int)op->activation);
     int64_t rows = op->tensors[LS_ARG_X].shape.dims[0], in = op->tensors[LS_ARG_X].shape.dims[1];
     int64_t out = op->tensors[LS_ARG_W].shape.dims[1];
     ls_dtype type = ls_op_type(op, LS_ARG_X);
     return LS_CHECK_ARGUMENTS(
         op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)}, {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
-        {LS_ARG_Y, "y", type, op->activation == LS_LINEAR, LS_SHAPE(rows, out)},
-        {LS_ARG_DY, "dy", type, false, LS_SHAPE(rows, out)}, {LS_ARG_DX, "dx", type, true, LS_SHAPE(rows, in)},
-        {LS_ARG_DW, "dw", LS_FLOAT32, true, LS_SHAPE(in, out)},
-        {LS_ARG_DB, "db", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(out)});
+        {LS_ARG_B, "b", LS_FLOAT32, back || linear, LS_SHAPE(out)},
+        {LS_ARG_Y, "y", type, back && linear, LS_SHAPE(rows, out)}, {LS_ARG_DY, "dy", type, !back, LS_SHAPE(rows, out)},
+        {LS_ARG_DX, "dx", type, true, LS_SHAPE(rows, in)}, {LS_ARG_DW, "dw", LS_FLOAT32, true, LS_SHAPE(in, out)},
+        {LS_ARG_DB, "db", LS_FLOAT32, !back || linear, LS_SHAPE(out)});
 }
 
 static ls_status check_activation_forward(const struct ls_op *op) {

@@ -12,10 +12,10 @@
  * something to prepare build and discard. */
 #define LS_OP_KINDS(ROW)                                                                                               \
     /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */                            \
-    ROW(DENSE_FORWARD, "dense forward", check_dense_forward, ls_cpu_dense_forward)                                     \
+    ROW(DENSE_FORWARD, "dense forward", check_dense, ls_cpu_dense_forward)                                             \
     /* unless NULL dw(N,M), db(M), dx(R,N), from x, w, y, dy(R,M), which may be left as the gradient before            \
      * the activation */                                                                                               \
-    ROW(DENSE_BACKWARD, "dense backward", check_dense_backward, ls_cpu_dense_backward)                                 \
+    ROW(DENSE_BACKWARD, "dense backward", check_dense, ls_cpu_dense_backward)                                          \
     /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */                                            \
     ROW(CONVOLUTION_FORWARD, "convolution forward", ls_op_layers_check_convolution, ls_cpu_convolution_run,            \
         ls_cpu_convolution_build, ls_cpu_convolution_discard)                                                          \

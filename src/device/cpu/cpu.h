@@ -15,6 +15,22 @@ LS_OP_KINDS(LS_CPU_RUN)
 
 /* loss.c: the first of the largest ones. */
 int64_t ls_cpu_argmax(const float *values, int64_t count);
+/* Outputs of a loss or a metric that are compared with a label: an example's, or those of one of its positions. */
+struct ls_cpu_row {
+    const float *outputs, *one_hot; /* label counts if one_hot is NULL */
+    float *gradient;                /* may be NULL */
+    int64_t classes, label, positions;
+    double weight;           /* the example's */
+    double part;             /* weight, divided by the positions */
+    double smoothing, scale; /* part is in scale */
+    double delta;            /* of huber */
+};
+/* INVALID_ARGUMENT for a label that is no class. *rows: of all examples' positions. */
+ls_status ls_cpu_rows_check(const struct ls_op *op, int64_t *rows);
+struct ls_cpu_row ls_cpu_row_at(const struct ls_op *op, int64_t r);
+int64_t ls_cpu_row_label(const struct ls_cpu_row *row);
+/* A single output has the label itself. */
+double ls_cpu_row_target(const struct ls_cpu_row *row, int64_t c);
 
 /* update.c: the steps before the rule. */
 ls_status ls_cpu_prepare_update(const struct ls_op *op);
