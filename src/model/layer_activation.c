@@ -16,10 +16,8 @@ static struct ls_op activation_op(const ls_layer *layer, enum ls_op_kind kind) {
 
 ls_status ls_layer_activation_append(struct ls_plan_builder *builder, const ls_layer *layer,
                                      const struct ls_tensor *y) {
-    struct ls_op op = activation_op(layer, LS_OP_ACTIVATION_FORWARD);
     if (layer->activation == LS_LINEAR) return LS_OK;
-    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = *y;
-    return ls_plan_builder_append(builder, &op);
+    return ls_plan_builder_apply(builder, activation_op(layer, LS_OP_ACTIVATION_FORWARD), y, y);
 }
 
 ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const ls_layer *layer,
@@ -59,10 +57,8 @@ static bool activation_passes_through(const struct ls_node *node, bool training)
 
 static ls_status activation_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                     const struct ls_node_tensors *at) {
-    struct ls_op op = activation_op(&node->layer, LS_OP_ACTIVATION_FORWARD);
-    op.tensors[LS_ARG_X] = at->x[0];
-    op.tensors[LS_ARG_Y] = at->y;
-    return ls_plan_builder_append(builder, &op);
+    const struct ls_op op = activation_op(&node->layer, LS_OP_ACTIVATION_FORWARD);
+    return ls_plan_builder_apply(builder, op, &at->x[0], &at->y);
 }
 
 static ls_status activation_backward(struct ls_plan_builder *builder, const struct ls_node *node,

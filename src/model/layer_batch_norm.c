@@ -108,12 +108,8 @@ static ls_status norm_again(struct ls_plan_builder *builder, const struct ls_nod
     return ls_plan_builder_append(builder, &op);
 }
 
-static ls_status append_scaled(struct ls_plan_builder *builder, const struct ls_tensor *x, float factor,
-                               const struct ls_tensor *y) {
-    struct ls_op op = {.kind = LS_OP_SCALE, .alpha = factor};
-    op.tensors[LS_ARG_X] = *x;
-    op.tensors[LS_ARG_Y] = *y;
-    return ls_plan_builder_append(builder, &op);
+static struct ls_op scale_by(float factor) {
+    return (struct ls_op){.kind = LS_OP_SCALE, .alpha = factor};
 }
 
 /* Of a folded bias, a convolution's last variable. The change of the moving mean is (1 - momentum) (batch mean + bias -
@@ -125,15 +121,14 @@ static ls_status norm_begin(struct ls_plan_builder *builder, const struct ls_nod
     if (backward && folded->layer.frozen) return LS_OK;
     if (backward) {
         const struct ls_tensor gradient = ls_plan_builder_gradient(builder, folded, folded->variable_count - 1);
-        return append_scaled(builder, &bias, 0, &gradient);
+        return ls_plan_builder_apply(builder, scale_by(0), &bias, &gradient);
     }
     struct ls_tensor *mean = ls_plan_builder_kept(builder, node, LESS_BIAS);
     *mean = ls_plan_builder_tensor(builder, LS_FLOAT32, &bias.shape);
-    ls_status status = append_scaled(builder, &bias, -1, mean);
+    ls_status status = ls_plan_builder_apply(builder, scale_by(-1), &bias, mean);
     struct ls_op op = {.kind = LS_OP_ADD};
-    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = *mean;
     op.tensors[LS_ARG_W] = variable(builder, node, MOVING_MEAN);
-    return status ? status : ls_plan_builder_append(builder, &op);
+    return status ? status : ls_plan_builder_apply(builder, op, mean, mean);
 }
 
 /* The statistics first, of the whole batch; then y, which can be made a part of the batch at a time. */
@@ -163,7 +158,7 @@ static ls_status frozen_backward(struct ls_plan_builder *builder, const struct l
     op.tensors[LS_ARG_BETA] = (struct ls_tensor){0};
     op.tensors[LS_ARG_MEAN] = ls_plan_builder_tensor(builder, LS_FLOAT32, &mean.shape);
     op.tensors[LS_ARG_VARIANCE] = variable(builder, node, MOVING_VARIANCE);
-    ls_status status = append_scaled(builder, &mean, 0, &op.tensors[LS_ARG_MEAN]);
+    ls_status status = ls_plan_builder_apply(builder, scale_by(0), &mean, &op.tensors[LS_ARG_MEAN]);
     return status ? status : ls_plan_builder_append(builder, &op);
 }
 

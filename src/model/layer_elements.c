@@ -20,52 +20,28 @@ static bool dropout_passes_through(const struct ls_node *node, bool training) {
     return !training || node->layer.rate <= 0;
 }
 
-static struct ls_op rescaling_op(const struct ls_node *node) {
-    return (struct ls_op){.kind = LS_OP_SCALE, .alpha = node->layer.scale, .beta = node->layer.offset};
-}
-
-static struct ls_op dropout_op(const struct ls_plan_builder *builder, const struct ls_node *node) {
+static struct ls_op op_of(const struct ls_plan_builder *builder, const struct ls_node *node) {
     const struct ls_plan_config *config = ls_plan_builder_config(builder);
+    if (node->layer.kind == LS_LAYER_RESCALING)
+        return (struct ls_op){.kind = LS_OP_SCALE, .alpha = node->layer.scale, .beta = node->layer.offset};
     return (struct ls_op){.kind = LS_OP_DROPOUT,
                           .alpha = node->layer.rate,
                           .random = {config->seed, ls_random_stream(node->name), config->replica},
                           .step = config->step};
 }
 
-static ls_status append(struct ls_plan_builder *builder, struct ls_op *op, const struct ls_tensor *x,
-                        const struct ls_tensor *y) {
-    op->tensors[LS_ARG_X] = *x;
-    op->tensors[LS_ARG_Y] = *y;
-    return ls_plan_builder_append(builder, op);
+static ls_status elements_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                  const struct ls_node_tensors *at) {
+    return ls_plan_builder_apply(builder, op_of(builder, node), &at->x[0], &at->y);
 }
 
-static ls_status rescaling_forward(struct ls_plan_builder *builder, const struct ls_node *node,
-                                   const struct ls_node_tensors *at) {
-    struct ls_op op = rescaling_op(node);
-    return append(builder, &op, &at->x[0], &at->y);
-}
-
-static ls_status rescaling_backward(struct ls_plan_builder *builder, const struct ls_node *node,
-                                    struct ls_node_tensors *at) {
-    struct ls_op op = rescaling_op(node);
+static ls_status elements_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                   struct ls_node_tensors *at) {
+    struct ls_op op = op_of(builder, node);
+    if (!ls_tensor_exists(&at->dx[0])) return LS_OK;
     op.beta = 0;
-    if (!ls_tensor_exists(&at->dx[0])) return LS_OK;
     at->dx[0] = at->dy;
-    return append(builder, &op, &at->dy, &at->dy);
-}
-
-static ls_status dropout_forward(struct ls_plan_builder *builder, const struct ls_node *node,
-                                 const struct ls_node_tensors *at) {
-    struct ls_op op = dropout_op(builder, node);
-    return append(builder, &op, &at->x[0], &at->y);
-}
-
-static ls_status dropout_backward(struct ls_plan_builder *builder, const struct ls_node *node,
-                                  struct ls_node_tensors *at) {
-    struct ls_op op = dropout_op(builder, node);
-    if (!ls_tensor_exists(&at->dx[0])) return LS_OK;
-    at->dx[0] = at->dy;
-    return append(builder, &op, &at->dy, &at->dy);
+    return ls_plan_builder_apply(builder, op, &at->dy, &at->dy);
 }
 
 const struct ls_layer_type ls_rescaling_type = {
@@ -73,8 +49,8 @@ const struct ls_layer_type ls_rescaling_type = {
     .title = {"rescaling", "Rescaling"},
     .takes = {.scale = 1, .offset = 1},
     .infer = same_infer,
-    .forward = rescaling_forward,
-    .backward = rescaling_backward,
+    .forward = elements_forward,
+    .backward = elements_backward,
 };
 
 const struct ls_layer_type ls_dropout_type = {
@@ -84,6 +60,6 @@ const struct ls_layer_type ls_dropout_type = {
     .check = dropout_check,
     .infer = same_infer,
     .passes_through = dropout_passes_through,
-    .forward = dropout_forward,
-    .backward = dropout_backward,
+    .forward = elements_forward,
+    .backward = elements_backward,
 };

@@ -45,10 +45,8 @@ static ls_status add_forward(struct ls_plan_builder *builder, const struct ls_no
     ls_status status = LS_OK;
     for (int i = 1; !status && i < node->input_count; i++) {
         struct ls_op op = {.kind = LS_OP_ADD};
-        op.tensors[LS_ARG_X] = i == 1 ? at->x[0] : at->y;
         op.tensors[LS_ARG_W] = at->x[i];
-        op.tensors[LS_ARG_Y] = at->y;
-        status = ls_plan_builder_append(builder, &op);
+        status = ls_plan_builder_apply(builder, op, i == 1 ? &at->x[0] : &at->y, &at->y);
     }
     return status;
 }
@@ -59,14 +57,11 @@ static ls_status add_backward(struct ls_plan_builder *builder, const struct ls_n
     bool given = false;
     for (int i = 0; !status && i < node->input_count; i++) {
         if (!ls_tensor_exists(&at->dx[i])) continue;
-        if (given) {
-            struct ls_op op = {.kind = LS_OP_SCALE, .alpha = 1};
-            op.tensors[LS_ARG_X] = at->dy;
-            op.tensors[LS_ARG_Y] = at->dx[i];
-            status = ls_plan_builder_append(builder, &op);
-        } else {
+        if (given)
+            status =
+                ls_plan_builder_apply(builder, (struct ls_op){.kind = LS_OP_SCALE, .alpha = 1}, &at->dy, &at->dx[i]);
+        else
             at->dx[i] = at->dy;
-        }
         given = true;
     }
     return status;
@@ -84,10 +79,9 @@ static ls_status concatenate_forward(struct ls_plan_builder *builder, const stru
     struct ls_op op = {.kind = LS_OP_PLACE};
     ls_status status = LS_OK;
     for (int i = 0; !status && i < node->input_count; i++) {
-        op.tensors[LS_ARG_X] = as_columns(at->x[i]);
-        op.tensors[LS_ARG_Y] = as_columns(at->y);
-        status = ls_plan_builder_append(builder, &op);
-        op.column += op.tensors[LS_ARG_X].shape.dims[1];
+        const struct ls_tensor x = as_columns(at->x[i]), y = as_columns(at->y);
+        status = ls_plan_builder_apply(builder, op, &x, &y);
+        op.column += x.shape.dims[1];
     }
     return status;
 }
@@ -97,12 +91,12 @@ static ls_status concatenate_backward(struct ls_plan_builder *builder, const str
     struct ls_op op = {.kind = LS_OP_TAKE};
     ls_status status = LS_OK;
     for (int i = 0; !status && i < node->input_count; i++) {
-        op.tensors[LS_ARG_X] = as_columns(at->dy);
-        op.tensors[LS_ARG_Y] = as_columns(at->x[i]);
-        int64_t columns = op.tensors[LS_ARG_Y].shape.dims[1];
+        const struct ls_tensor dy = as_columns(at->dy);
+        struct ls_tensor dx = as_columns(at->x[i]);
+        int64_t columns = dx.shape.dims[1];
         if (ls_tensor_exists(&at->dx[i])) {
-            op.tensors[LS_ARG_Y] = as_columns(at->dx[i]);
-            status = ls_plan_builder_append(builder, &op);
+            dx = as_columns(at->dx[i]);
+            status = ls_plan_builder_apply(builder, op, &dy, &dx);
         }
         op.column += columns;
     }

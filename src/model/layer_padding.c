@@ -35,18 +35,13 @@ static struct ls_op start_layer_padding_op(const struct ls_node *node, enum ls_o
 
 static ls_status padding_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                  const struct ls_node_tensors *at) {
-    struct ls_op op = start_layer_padding_op(node, LS_OP_PAD);
-    op.tensors[LS_ARG_X] = at->x[0];
-    op.tensors[LS_ARG_Y] = at->y;
-    return ls_plan_builder_append(builder, &op);
+    return ls_plan_builder_apply(builder, start_layer_padding_op(node, LS_OP_PAD), &at->x[0], &at->y);
 }
 
 static ls_status padding_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                   struct ls_node_tensors *at) {
-    struct ls_op op = start_layer_padding_op(node, LS_OP_CROP);
-    op.tensors[LS_ARG_X] = at->dy;
-    op.tensors[LS_ARG_Y] = at->dx[0];
-    return ls_tensor_exists(&at->dx[0]) ? ls_plan_builder_append(builder, &op) : LS_OK;
+    if (!ls_tensor_exists(&at->dx[0])) return LS_OK;
+    return ls_plan_builder_apply(builder, start_layer_padding_op(node, LS_OP_CROP), &at->dy, &at->dx[0]);
 }
 
 const struct ls_layer_type ls_zero_padding2d_type = {

@@ -2,10 +2,12 @@
 #include "model/objective.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/status.h"
 
 #define DEFAULT_K 5
+#define WEIGHTED  "weighted_"
 
 ls_status ls_metric_complete(const ls_metric *given, float middle, ls_metric *metric) {
     ls_metric made = *given;
@@ -22,28 +24,19 @@ ls_status ls_metric_complete(const ls_metric *given, float middle, ls_metric *me
     return LS_OK;
 }
 
-const char *ls_metric_name(const ls_metric *metric) {
+const char *ls_metric_weighted_name(const ls_metric *metric) {
     static const char *const names[] = {
-        [LS_METRIC_SPARSE_CATEGORICAL_ACCURACY] = "sparse_categorical_accuracy",
-        [LS_METRIC_CATEGORICAL_ACCURACY] = "categorical_accuracy",
-        [LS_METRIC_BINARY_ACCURACY] = "binary_accuracy",
-        [LS_METRIC_TOP_K] = "top_k_categorical_accuracy",
-        [LS_METRIC_MEAN_LOSS] = "mean_loss",
-        [LS_METRIC_MEAN_SQUARED_ERROR] = "mean_squared_error",
-        [LS_METRIC_MEAN_ABSOLUTE_ERROR] = "mean_absolute_error",
+        [LS_METRIC_SPARSE_CATEGORICAL_ACCURACY] = WEIGHTED "sparse_categorical_accuracy",
+        [LS_METRIC_CATEGORICAL_ACCURACY] = WEIGHTED "categorical_accuracy",
+        [LS_METRIC_BINARY_ACCURACY] = WEIGHTED "binary_accuracy",
+        [LS_METRIC_TOP_K] = WEIGHTED "top_k_categorical_accuracy",
+        [LS_METRIC_MEAN_LOSS] = WEIGHTED "mean_loss",
+        [LS_METRIC_MEAN_SQUARED_ERROR] = WEIGHTED "mean_squared_error",
+        [LS_METRIC_MEAN_ABSOLUTE_ERROR] = WEIGHTED "mean_absolute_error",
     };
     return names[metric->kind];
 }
 
-const char *ls_metric_weighted_name(const ls_metric *metric) {
-    static const char *const names[] = {
-        [LS_METRIC_SPARSE_CATEGORICAL_ACCURACY] = "weighted_sparse_categorical_accuracy",
-        [LS_METRIC_CATEGORICAL_ACCURACY] = "weighted_categorical_accuracy",
-        [LS_METRIC_BINARY_ACCURACY] = "weighted_binary_accuracy",
-        [LS_METRIC_TOP_K] = "weighted_top_k_categorical_accuracy",
-        [LS_METRIC_MEAN_LOSS] = "weighted_mean_loss",
-        [LS_METRIC_MEAN_SQUARED_ERROR] = "weighted_mean_squared_error",
-        [LS_METRIC_MEAN_ABSOLUTE_ERROR] = "weighted_mean_absolute_error",
-    };
-    return names[metric->kind];
+const char *ls_metric_name(const ls_metric *metric) {
+    return ls_metric_weighted_name(metric) + strlen(WEIGHTED);
 }

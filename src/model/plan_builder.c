@@ -128,16 +128,20 @@ ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct l
     return LS_OK;
 }
 
+ls_status ls_plan_builder_apply(struct ls_plan_builder *builder, struct ls_op op, const struct ls_tensor *x,
+                                const struct ls_tensor *y) {
+    op.tensors[LS_ARG_X] = *x;
+    op.tensors[LS_ARG_Y] = *y;
+    return ls_plan_builder_append(builder, &op);
+}
+
 /* from as another type; itself where it is one. */
 static ls_status convert(struct ls_plan_builder *builder, const struct ls_tensor *from, ls_dtype type,
                          struct ls_tensor *to) {
     *to = *from;
     if (from->dtype == type) return LS_OK;
     *to = ls_plan_builder_tensor(builder, type, &from->shape);
-    struct ls_op op = {.kind = LS_OP_CAST};
-    op.tensors[LS_ARG_X] = *from;
-    op.tensors[LS_ARG_Y] = *to;
-    return ls_plan_builder_append(builder, &op);
+    return ls_plan_builder_apply(builder, (struct ls_op){.kind = LS_OP_CAST}, from, to);
 }
 
 static struct ls_tensor rows_in(const struct ls_plan_builder *builder, float **list, const struct ls_node *node) {
@@ -211,11 +215,10 @@ static ls_status append_features(struct ls_plan_builder *builder) {
     if (!config->byte_values) return convert(builder, &features, type, value);
     struct ls_op op = {.kind = LS_OP_EXPAND};
     features.dtype = LS_UINT8;
-    op.tensors[LS_ARG_X] = features;
     op.tensors[LS_ARG_W] = ls_plan_builder_given(builder, LS_GIVEN_BYTE_VALUES, LS_FLOAT32,
                                                  &LS_SHAPE(config->byte_channels, LS_BYTE_VALUES));
-    op.tensors[LS_ARG_Y] = *value = new_values(builder, &input);
-    return ls_plan_builder_append(builder, &op);
+    *value = new_values(builder, &input);
+    return ls_plan_builder_apply(builder, op, &features, value);
 }
 
 static struct value *last_value(const struct ls_plan_builder *builder) {
@@ -299,9 +302,8 @@ static ls_status settle_gradient(struct ls_plan_builder *builder, int node, cons
         return LS_OK;
     }
     struct ls_op op = {.kind = LS_OP_ADD};
-    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = value->gradient;
     op.tensors[LS_ARG_W] = reshape(*part, &value->forward.shape);
-    return ls_plan_builder_append(builder, &op);
+    return ls_plan_builder_apply(builder, op, &value->gradient, &value->gradient);
 }
 
 static ls_status start_backward(struct ls_plan_builder *builder, const struct ls_node *node,

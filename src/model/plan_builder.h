@@ -23,6 +23,9 @@ struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *bui
 struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node, int index);
 const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder);
 ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op);
+/* The same of an op that makes y of x. */
+ls_status ls_plan_builder_apply(struct ls_plan_builder *builder, struct ls_op op, const struct ls_tensor *x,
+                                const struct ls_tensor *y);
 /* Appends all ops of config to an empty plan; data of tensors in buffers is not set. */
 ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan);
 /* The loss and metrics of the last layer's outputs. gradient, absent in an evaluation, is where the loss has theirs. */
