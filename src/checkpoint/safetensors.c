@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/new.h"
 #include "base/plain.h"
+#include "base/text.h"
 
 #define LENGTH     8                  /* bytes of the header's length; the data begins at a multiple of as many */
 #define MAX_NUMBER 9007199254740991.0 /* above it JSON's numbers are not exact */
@@ -64,8 +65,7 @@ static ls_status place_tensors(struct ls_safetensors *file) {
 }
 
 static void put_tensor(FILE *out, const struct ls_safetensor *tensor) {
-    ls_json_put(out, tensor->name);
-    (void)fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", tensor->type);
+    ls_json_print(out, "%s:{'dtype':%s,'shape':[", tensor->name, tensor->type);
     for (int i = 0; i < tensor->shape.rank; i++)
         (void)fprintf(out, i ? ",%lld" : "%lld", (long long)tensor->shape.dims[i]);
     (void)fprintf(out, "],\"data_offsets\":[%zu,%zu]}", tensor->begin, tensor->end);
@@ -73,39 +73,29 @@ static void put_tensor(FILE *out, const struct ls_safetensor *tensor) {
 
 static void put_header(FILE *out, const struct ls_safetensors *file) {
     const char *comma = "";
-    (void)fprintf(out, "{");
-    for (size_t i = 0; i < file->text_count; i++) {
-        (void)fprintf(out, i ? "," : "\"__metadata__\":{");
-        ls_json_put(out, file->texts[i].name);
-        (void)fputc(':', out);
-        ls_json_put(out, file->texts[i].value);
-    }
+    for (int i = 0; i < LENGTH; i++) (void)fputc(0, out); /* the length, which comes last */
+    (void)fputc('{', out);
+    for (size_t i = 0; i < file->text_count; i++)
+        ls_json_print(out, i ? ",%s:%s" : "'__metadata__':{%s:%s", file->texts[i].name, file->texts[i].value);
     if (file->text_count) comma = ",", (void)fputc('}', out);
     for (size_t i = 0; i < file->tensor_count; i++, comma = ",") {
         (void)fputs(comma, out);
         put_tensor(out, &file->tensors[i]);
     }
-    (void)fprintf(out, "}");
+    (void)fputc('}', out);
+    while (ftell(out) % LENGTH) (void)fputc(' ', out);
 }
 
 ls_status ls_safetensors_header(struct ls_safetensors *file, char **header) {
     ls_status status = place_tensors(file);
     if (status) return status;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return ls_fail_memory("a header", 1);
-    for (int i = 0; i < LENGTH; i++) (void)fputc(0, out); /* the length, below */
-    put_header(out, file);
-    while (ftell(out) % LENGTH) (void)fputc(' ', out);
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(text);
-        return ls_fail_memory("a header", size);
-    }
-    for (int i = 0; i < LENGTH; i++) text[i] = (char)((uint64_t)(size - LENGTH) >> 8 * i);
-    file->data = size;
-    *header = text;
+    struct ls_text made;
+    FILE *out = ls_text_open(&made, 1);
+    if (out) put_header(out, file);
+    status = ls_text_close(&made, LS_OK, "a header", header);
+    if (status) return status;
+    for (int i = 0; i < LENGTH; i++) (*header)[i] = (char)((uint64_t)(made.size - LENGTH) >> 8 * i);
+    file->data = made.size;
     return LS_OK;
 }
 

@@ -41,5 +41,5 @@ struct ls_hdf5_array {
 
 struct ls_hdf5_texts {
     char **texts; /* own */
-    size_t count;
+    size_t count, capacity;
 };

@@ -3,9 +3,8 @@
 
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/shape.h"
-#include "base/memory.h"
-#include "base/status.h"
 #include "weights/hdf5.h"
 
 #define MAX_TEXT 4096 /* bytes of one text that is read: names */
@@ -153,14 +152,8 @@ static void read_texts(struct ls_hdf5 *file, const struct attribute *attribute, 
         ls_hdf5_fault(file, LS_DATA_LOSS, attribute->type, "an attribute that is no list of names");
         return;
     }
-    char **grown = ls_alloc_array(texts->count + (size_t)count, sizeof(*grown));
-    if (!grown) {
+    if (LS_GROW(texts->texts, texts->capacity, texts->count + (size_t)count, 1, "names"))
         ls_hdf5_fault(file, LS_RESOURCE_EXHAUSTED, attribute->data, "no memory for names");
-        return;
-    }
-    if (texts->count) memcpy(grown, texts->texts, texts->count * sizeof(*grown));
-    ls_free(texts->texts);
-    texts->texts = grown;
     for (uint64_t i = 0; !file->fault && i < (uint64_t)count; i++) {
         char *text = read_hdf5_values_text(file, attribute->type, attribute->data + i * size);
         if (text) texts->texts[texts->count++] = text;

@@ -75,13 +75,12 @@ static ls_status read_names(struct ls_hdf5 *file, uint64_t object, const char *n
 static ls_status read_path(struct ls_hdf5 *file, uint64_t object, const char *path, struct ls_hdf5_array *array) {
     for (const char *at = path; *at;) {
         size_t length = strcspn(at, "/");
-        struct ls_hdf5_links links;
+        LS_CLEANUP(ls_hdf5_links_free) struct ls_hdf5_links links = {0};
         ls_status status = ls_hdf5_list(file, object, &links);
         if (status) return status;
         const struct ls_hdf5_link *link = ls_hdf5_link(&links, at, length);
-        if (link) object = link->object;
-        ls_hdf5_links_free(&links);
         if (!link) return ls_fail(LS_DATA_LOSS, "'%s' has no array '%.200s', though it names one", file->path, path);
+        object = link->object;
         at += length + (at[length] == '/');
     }
     ls_status status = ls_hdf5_values_read(file, object, array);
@@ -90,7 +89,7 @@ static ls_status read_path(struct ls_hdf5 *file, uint64_t object, const char *pa
 }
 
 static ls_status add_layer(struct ls_hdf5 *file, uint64_t object, const char *layer, struct ls_weights *weights) {
-    struct ls_hdf5_texts names = {0};
+    LS_CLEANUP(ls_hdf5_values_free_texts) struct ls_hdf5_texts names = {0};
     struct ls_hdf5_array array = {0};
     bool present = false;
     ls_status status = read_names(file, object, "weight_names", &present, &names);
@@ -98,33 +97,27 @@ static ls_status add_layer(struct ls_hdf5 *file, uint64_t object, const char *la
         status = read_path(file, object, names.texts[i], &array);
         if (!status) status = add_by_path(weights, layer, names.texts[i], &array);
     }
-    ls_hdf5_values_free_texts(&names);
     return status;
 }
 
 static ls_status add_layers(struct ls_hdf5 *file, uint64_t object, const struct ls_hdf5_texts *names,
                             struct ls_weights *weights) {
-    struct ls_hdf5_links links;
+    LS_CLEANUP(ls_hdf5_links_free) struct ls_hdf5_links links = {0};
     ls_status status = ls_hdf5_list(file, object, &links);
     for (size_t i = 0; !status && i < names->count; i++) {
-        const struct ls_hdf5_link *link = ls_hdf5_link(&links, names->texts[i], strlen(names->texts[i]));
-        if (link)
-            status = add_layer(file, link->object, names->texts[i], weights);
-        else
-            status =
-                ls_fail(LS_DATA_LOSS, "'%s' has no layer '%.200s', though it names one", file->path, names->texts[i]);
+        const char *name = names->texts[i];
+        const struct ls_hdf5_link *link = ls_hdf5_link(&links, name, strlen(name));
+        if (!link) return ls_fail(LS_DATA_LOSS, "'%s' has no layer '%.200s', though it names one", file->path, name);
+        status = add_layer(file, link->object, name, weights);
     }
-    ls_hdf5_links_free(&links);
     return status;
 }
 
 /* *present: the object has the attribute that tells the older way. */
 static ls_status read_older(struct ls_hdf5 *file, uint64_t object, bool *present, struct ls_weights *weights) {
-    struct ls_hdf5_texts names = {0};
+    LS_CLEANUP(ls_hdf5_values_free_texts) struct ls_hdf5_texts names = {0};
     ls_status status = read_names(file, object, "layer_names", present, &names);
-    if (!status && *present) status = add_layers(file, object, &names, weights);
-    ls_hdf5_values_free_texts(&names);
-    return status;
+    return status || !*present ? status : add_layers(file, object, &names, weights);
 }
 
 /* ---- Keras 3's way ---- */
@@ -142,12 +135,11 @@ static ls_status add_variable(struct ls_hdf5 *file, uint64_t object, const char 
 
 /* The variables of one layer: object is its group vars, group the name of the group above. */
 static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const char *group, struct ls_weights *weights) {
-    struct ls_hdf5_texts layer = {0};
-    struct ls_hdf5_links variables;
+    LS_CLEANUP(ls_hdf5_values_free_texts) struct ls_hdf5_texts layer = {0};
+    LS_CLEANUP(ls_hdf5_links_free) struct ls_hdf5_links variables = {0};
     bool present = false;
     ls_status status = ls_hdf5_list(file, object, &variables);
-    if (status) return status;
-    if (variables.count) status = ls_hdf5_values_attribute(file, object, "name", &present, &layer);
+    if (!status && variables.count) status = ls_hdf5_values_attribute(file, object, "name", &present, &layer);
     if (!status && variables.count && layer.count != 1)
         status = ls_fail(LS_INVALID_ARGUMENT,
                          "'%s' does not say which layer '%.80s' is: the Keras that wrote it kept no names; save it "
@@ -156,18 +148,15 @@ static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const char
     for (size_t i = 0; !status && i < variables.count; i++)
         status = add_variable(file, variables.links[i].object, layer.texts[0],
                               variable_name(group, variables.links[i].name, variables.count), weights);
-    ls_hdf5_values_free_texts(&layer);
-    ls_hdf5_links_free(&variables);
     return status;
 }
 
 /* All layers in a group and in what it holds, but for the optimizer and the state of random numbers. */
 static ls_status read_newer(struct ls_hdf5 *file, uint64_t object, const char *group, int depth,
                             struct ls_weights *weights) {
-    struct ls_hdf5_links links;
+    LS_CLEANUP(ls_hdf5_links_free) struct ls_hdf5_links links = {0};
     if (!depth) return ls_fail(LS_DATA_LOSS, "'%s' is damaged: its groups lie too deep", file->path);
     ls_status status = ls_hdf5_list(file, object, &links);
-    if (status) return status;
     for (size_t i = 0; !status && i < links.count; i++) {
         const struct ls_hdf5_link *link = &links.links[i];
         if (!strcmp(link->name, "vars"))
@@ -175,13 +164,12 @@ static ls_status read_newer(struct ls_hdf5 *file, uint64_t object, const char *g
         else if (strcmp(link->name, "optimizer") != 0 && strcmp(link->name, "seed_generator") != 0)
             status = read_newer(file, link->object, link->name, depth - 1, weights);
     }
-    ls_hdf5_links_free(&links);
     return status;
 }
 
 ls_status ls_weights_keras_from_hdf5(const char *path, struct ls_weights *weights) {
     struct ls_hdf5 file;
-    struct ls_hdf5_links links;
+    LS_CLEANUP(ls_hdf5_links_free) struct ls_hdf5_links links = {0};
     bool older = false;
     ls_status status = ls_hdf5_open(path, weights->bytes, weights->size, &file);
     if (!status) status = read_older(&file, file.root, &older, weights);
@@ -189,10 +177,6 @@ ls_status ls_weights_keras_from_hdf5(const char *path, struct ls_weights *weight
     status = ls_hdf5_list(&file, file.root, &links);
     if (status) return status;
     const struct ls_hdf5_link *whole = ls_hdf5_link(&links, "model_weights", 13); /* of a whole model */
-    if (whole)
-        status = read_older(&file, whole->object, &older, weights);
-    else
-        status = read_newer(&file, file.root, "", MAX_DEPTH, weights);
-    ls_hdf5_links_free(&links);
-    return status;
+    return whole ? read_older(&file, whole->object, &older, weights)
+                 : read_newer(&file, file.root, "", MAX_DEPTH, weights);
 }
