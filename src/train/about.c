@@ -3,7 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/memory.h"
@@ -11,25 +11,22 @@
 #include "base/text.h"
 
 static void put_classes(FILE *out, const ls_dataset *data) {
-    for (int i = 0; i < ls_dataset_num_classes(data); i++) {
-        (void)fputs(i ? ", " : "[", out);
-        ls_json_put(out, ls_dataset_class_name(data, i));
-    }
+    for (int i = 0; i < ls_dataset_num_classes(data); i++)
+        ls_json_print(out, "%-s%s", i ? ", " : "[", ls_dataset_class_name(data, i));
     (void)fputc(']', out);
 }
 
-/* A model that was trained without a table has no transform. */
-static ls_status keep_transform(ls_model *model, const ls_dataset *data) {
-    const char *transform = ls_dataset_transform(data);
-    char *copy = transform ? ls_strdup(transform) : NULL;
-    if (transform && !copy) return ls_fail_memory("a transform", 1);
-    ls_free(model->spec.transform);
-    model->spec.transform = copy;
+ls_status ls_about_keep_text(const char *text, const char *what, char **kept) {
+    char *copy = text ? ls_strdup(text) : NULL;
+    if (text && !copy) return ls_fail_memory(what, strlen(text));
+    ls_free(*kept);
+    *kept = copy;
     return LS_OK;
 }
 
 ls_status ls_about_keep_data(ls_model *model, const ls_dataset *data) {
-    ls_status status = keep_transform(model, data);
+    /* one that was trained without a table has none */
+    ls_status status = ls_about_keep_text(ls_dataset_transform(data), "a transform", &model->spec.transform);
     if (status) return status;
     char *classes = NULL;
     struct ls_text made;
@@ -63,17 +60,13 @@ static void put_json(FILE *out, const ls_model *model) {
     const ls_shape *input = &model->built.input;
     (void)fputs("{\"input\": [", out);
     for (int i = 0; i < input->rank; i++) (void)fprintf(out, i ? ", %lld" : "%lld", (long long)input->dims[i]);
-    (void)fprintf(out, "], \"integers\": %s, \"outputs\": %lld",
-                  ls_network_takes_integers(model->built.network) ? "true" : "false",
+    ls_json_print(out, "], 'integers': %i, 'outputs': %lld", ls_network_takes_integers(model->built.network),
                   (long long)ls_network_outputs(model->built.network));
     if (model->spec.compiled && !model->spec.implied)
-        (void)fprintf(out, ", \"loss\": \"%s\"", ls_objective_loss_name(model->spec.objective.loss));
+        ls_json_print(out, ", 'loss': %s", ls_objective_loss_name(model->spec.objective.loss));
     if (model->spec.classes) (void)fprintf(out, ", \"classes\": %s", model->spec.classes);
     if (model->spec.transform) (void)fprintf(out, ", \"transform\": %s", model->spec.transform);
-    if (model->spec.note) {
-        (void)fputs(", \"note\": ", out);
-        ls_json_put(out, model->spec.note);
-    }
+    if (model->spec.note) ls_json_print(out, ", 'note': %s", model->spec.note);
     if (model->spec.last.steps) put_last(out, &model->spec.last);
     (void)fputc('}', out);
 }
@@ -96,9 +89,5 @@ ls_status ls_about_keep(ls_model *model, const char **text) {
 
 ls_status ls_model_note(ls_model *model, const char *note) {
     LS_NEED(model, note);
-    char *copy = *note ? ls_strdup(note) : NULL;
-    if (*note && !copy) return ls_fail_memory("a note", 1);
-    ls_free(model->spec.note);
-    model->spec.note = copy;
-    return LS_OK;
+    return ls_about_keep_text(*note ? note : NULL, "a note", &model->spec.note);
 }

@@ -4,6 +4,8 @@
 #pragma once
 #include "train/model.h"
 
+/* *kept, which is freed, becomes a copy of text, or NULL where that is; what is for messages. */
+ls_status ls_about_keep_text(const char *text, const char *what, char **kept);
 /* Keeps the names of data's classes, and its transform. */
 ls_status ls_about_keep_data(ls_model *model, const ls_dataset *data);
 /* Of a model that is built, as it is now. *text is freed with ls_free. */

@@ -65,12 +65,9 @@ static ls_status build_ops(const ls_model *model, struct ls_model_replica *repli
 
 ls_status ls_accumulate_build(const ls_model *model, struct ls_model_replica *replica) {
     size_t count = (size_t)ls_network_summed_variables(model->built.network);
-    void *memory = NULL;
     if (model->progress.step.rule.gradient_accumulation_steps <= 1) return LS_OK;
-    ls_status status =
-        replica->device->ops->allocate(replica->device, model->built.summed_count * sizeof(float), &memory);
+    ls_status status = ls_device_allocate_floats(replica->device, model->built.summed_count, &replica->gathered);
     if (status) return status;
-    replica->gathered = memory;
     replica->watched = true;
     replica->merges = ls_alloc_array(count, sizeof(*replica->merges));
     if (!replica->merges) return ls_fail_memory("the ops of gradient accumulation", count * sizeof(*replica->merges));

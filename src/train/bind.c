@@ -80,15 +80,6 @@ static ls_status share_gradients(ls_model *model) {
     return ls_model_is_alone(model) ? share_in_worker(model) : share_with_workers(model);
 }
 
-static ls_status allocate_gradients(const ls_model *model, struct ls_model_replica *replica) {
-    void *memory = NULL;
-    if (replica->gradients) return LS_OK;
-    ls_status status = replica->device->ops->allocate(replica->device,
-                                                      (model->built.summed_count + LS_EXTRAS) * sizeof(float), &memory);
-    if (!status) replica->gradients = memory;
-    return status;
-}
-
 /* The blob's part that is moved and not trained: what the step's sum has for it is added. The blob's sums behind the
  * trainable variables are the changes of moving statistics (layer_batch_norm.c), each replica's already multiplied by
  * its share of the batch. Adding them keeps the mirrored copies equal. */
@@ -134,7 +125,9 @@ static ls_status attach_updates(ls_model *model, struct ls_model_replica *replic
 }
 
 static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
-    ls_status status = allocate_gradients(model, replica);
+    size_t count = model->built.summed_count + LS_EXTRAS;
+    ls_status status =
+        replica->gradients ? LS_OK : ls_device_allocate_floats(replica->device, count, &replica->gradients);
     if (!status) status = build_report(model, replica);
     if (!status) status = ls_accumulate_build(model, replica);
     return status || replica->shares ? status : attach_updates(model, replica);

@@ -89,44 +89,42 @@ static int by_name(const void *left, const void *right) {
     return strcmp(((const ls_callback_log *)left)->name, ((const ls_callback_log *)right)->name);
 }
 
-/* The numbers of a call, and the names that are made for it. */
+/* The numbers of a call, and their names. */
 struct logs {
     ls_callback_log list[LOGS];
     size_t count;
-    char names[LS_MAX_METRICS][64];
+    char names[LOGS][64];
 };
 
-static void add_log(struct logs *logs, const char *name, double value) {
-    logs->list[logs->count++] = (ls_callback_log){name, value};
+static void add_log(struct logs *logs, const char *prefix, const char *name, double value) {
+    char *whole = logs->names[logs->count];
+    (void)snprintf(whole, sizeof(logs->names[0]), "%s%s", prefix, name);
+    logs->list[logs->count++] = (ls_callback_log){whole, value};
 }
 
-static void add_training(struct logs *logs, const ls_model *model, const ls_result *result) {
-    add_log(logs, "loss", result->loss);
-    if (!isnan(result->accuracy)) add_log(logs, "accuracy", result->accuracy); /* else the loss has none */
+static void add_metrics(struct logs *logs, const char *prefix, const ls_model *model, const double *metrics) {
     for (int i = 0; ls_model_metric_name(model, i); i++)
-        add_log(logs, ls_model_metric_name(model, i), result->metrics[i]);
-}
-
-static void add_validation(struct logs *logs, const ls_model *model, const ls_result *result) {
-    add_log(logs, "val_loss", result->val_loss);
-    if (!isnan(result->val_accuracy)) add_log(logs, "val_accuracy", result->val_accuracy);
-    for (int i = 0; ls_model_metric_name(model, i); i++) {
-        (void)snprintf(logs->names[i], sizeof(logs->names[i]), "val_%s", ls_model_metric_name(model, i));
-        add_log(logs, logs->names[i], result->val_metrics[i]);
-    }
+        add_log(logs, prefix, ls_model_metric_name(model, i), metrics[i]);
 }
 
 /* Fills the logs of the callbacks' call: Keras' names, in Keras' order. */
 static void fill_logs(const struct ls_callback_list *callbacks, const struct ls_callback_place *place,
                       struct logs *logs) {
     const ls_model *model = callbacks->model;
+    const ls_result *result = place->result;
     logs->count = 0;
-    if (!place->result) return;
-    add_training(logs, model, place->result);
-    if (place->validated) add_validation(logs, model, place->result);
+    if (!result) return;
+    add_log(logs, "", "loss", result->loss);
+    if (!isnan(result->accuracy)) add_log(logs, "", "accuracy", result->accuracy); /* else the loss has none */
+    add_metrics(logs, "", model, result->metrics);
+    if (place->validated) {
+        add_log(logs, "val_", "loss", result->val_loss);
+        if (!isnan(result->val_accuracy)) add_log(logs, "val_", "accuracy", result->val_accuracy);
+        add_metrics(logs, "val_", model, result->val_metrics);
+    }
     bool rate = false;
     for (size_t i = 0; i < callbacks->count; i++) rate = rate || callbacks->list[i]->sets_learning_rate;
-    if (rate) add_log(logs, "learning_rate", (double)ls_model_next_rate(model));
+    if (rate) add_log(logs, "", "learning_rate", (double)ls_model_next_rate(model));
     qsort(logs->list, logs->count, sizeof(logs->list[0]), by_name);
 }
 

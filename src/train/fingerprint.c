@@ -158,12 +158,10 @@ void ls_fingerprint_free_lines(struct ls_fit_lines *lines) {
 }
 
 ls_status ls_fingerprint_join_lines(const struct ls_fit_lines *lines, char **description) {
-    size_t size = strlen(lines->training) + strlen(lines->bits) + strlen(lines->others) + 1;
-    char *all = ls_alloc(size);
-    if (!all) return ls_fail_memory("the training's fingerprint", size);
-    (void)snprintf(all, size, "%s%s%s", lines->training, lines->bits, lines->others);
-    *description = all;
-    return LS_OK;
+    struct ls_text text;
+    FILE *out = ls_text_open(&text, strlen(lines->training));
+    if (out) (void)fprintf(out, "%s%s%s", lines->training, lines->bits, lines->others);
+    return ls_text_close(&text, LS_OK, "the training's fingerprint", description);
 }
 
 ls_status ls_fingerprint_agree_fit(const ls_model *model, const char *description) {

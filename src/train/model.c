@@ -9,6 +9,7 @@
 #include "base/new.h"
 #include "model/optimizer.h"
 #include "model/summary.h"
+#include "train/about.h"
 #include "train/model_build.h"
 #include "train/fit.h"
 #include "train/model_state.h"
@@ -91,15 +92,6 @@ ls_status ls_model_set_frozen(ls_model *model, const char *names, bool frozen) {
     return status;
 }
 
-static ls_status copy_exclusions(ls_model *model, ls_optimizer *optimizer) {
-    const char *words = optimizer->exclude_from_weight_decay;
-    char *copy = words ? ls_strdup(words) : NULL;
-    if (words && !copy) return ls_fail_memory("a list of variables", strlen(words));
-    ls_free(model->spec.excluded);
-    optimizer->exclude_from_weight_decay = model->spec.excluded = copy;
-    return LS_OK;
-}
-
 ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss,
                                 const ls_compile_options *options) {
     LS_NEED(model);
@@ -109,8 +101,10 @@ ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss
     ls_status status = ls_objective_new(loss, options, &objective);
     if (!status) status = ls_optimizer_resolve(&optimizer);
     if (!status) status = ls_precision_try(model->strategy, objective.precision);
-    if (!status) status = copy_exclusions(model, &optimizer);
+    if (!status)
+        status = ls_about_keep_text(optimizer.exclude_from_weight_decay, "a list of variables", &model->spec.excluded);
     if (status) return status;
+    optimizer.exclude_from_weight_decay = model->spec.excluded;
     model->progress.scaler = ls_loss_scaler_initial(objective.precision);
     model->progress.step = (struct ls_optimizer_step){.rule = optimizer};
     model->spec.compiled_rate = optimizer.learning_rate;

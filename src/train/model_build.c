@@ -8,6 +8,7 @@
 #include "base/new.h"
 #include "base/shape.h"
 #include "base/point.h"
+#include "base/text.h"
 #include "collective/collectives.h"
 #include "model/plan.h"
 #include "model/network.h"
@@ -117,13 +118,6 @@ ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data) {
     return whole && fit ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
 }
 
-static ls_status allocate_blob(struct ls_device *device, size_t count, float **blob) {
-    void *memory = NULL;
-    ls_status status = device->ops->allocate(device, count * sizeof(float), &memory);
-    if (!status) *blob = memory;
-    return status;
-}
-
 /* Builds the op that adds up the regularisers' penalty for an example. */
 static ls_status build_penalty(const ls_model *model, struct ls_model_replica *replica) {
     struct ls_op op = {.kind = LS_OP_PENALTY,
@@ -151,7 +145,8 @@ static ls_status build_replica(ls_model *model, struct ls_model_replica *replica
     ls_status status = LS_OK;
     for (size_t i = 0; !status && i < model->built.state_count; i++) {
         const struct ls_shard_part *part = &model->built.state[i];
-        if (ls_part_is_on_devices(part)) status = allocate_blob(device, part->count, &replica->blobs[part->blob]);
+        if (ls_part_is_on_devices(part))
+            status = ls_device_allocate_floats(device, part->count, &replica->blobs[part->blob]);
     }
     return status;
 }
@@ -215,35 +210,29 @@ static ls_status broadcast_weights(ls_model *model, bool drawn) {
 
 ls_status ls_model_build_describe(const ls_model *model, char **line) {
     LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    struct ls_text made;
     ls_status status = ls_network_describe(model->built.network, &text);
     if (status) return status;
-    size_t size = strlen(text) + 16;
-    char *made = ls_alloc(size);
-    if (!made) return ls_fail_memory("a description", size);
-    memcpy(made, "model=", 6);
-    memcpy(made + 6, text, strlen(text));
-    for (char *c = made; *c; c++)
-        if (*c == '\n') *c = ';';
-    made[strlen(made)] = '\n';
-    *line = made;
-    return LS_OK;
+    FILE *out = ls_text_open(&made, strlen(text));
+    for (char *end = strchr(text, '\n'); end; end = strchr(end, '\n')) *end = ';';
+    if (out) (void)fprintf(out, "model=%s\n", text);
+    return ls_text_close(&made, LS_OK, "a description", line);
 }
 
 /* Compares the networks of all workers before the chief's weights are broadcast. */
 static ls_status agree_on_network(ls_model *model) {
-    LS_CLEANUP(ls_free_pointer) char *line = NULL;
+    LS_CLEANUP(ls_free_pointer) char *line = NULL, *lines = NULL;
+    struct ls_text made;
+    int tables = ls_network_table_count(model->built.network);
     ls_status status = ls_model_build_describe(model, &line);
     if (status) return status;
-    int tables = ls_network_table_count(model->built.network), used;
-    size_t size = strlen(line) + 32 + (size_t)tables * (sizeof(ls_network_table(model->built.network, 0)->name) + 1);
-    LS_CLEANUP(ls_free_pointer) char *lines = ls_alloc(size);
-    if (!lines) return ls_fail_memory("a description", size);
-    used = snprintf(lines, size, "%ssparse_tables=%s", line, tables ? "" : "none");
-    for (int t = 0; t < tables; t++)
-        used += snprintf(lines + used, size - (size_t)used, "%s%s", t ? "," : "",
-                         ls_network_table(model->built.network, t)->name);
-    (void)snprintf(lines + used, size - (size_t)used, "\n");
-    return ls_runtime_agree(model->strategy->runtime, "model", lines);
+    FILE *out = ls_text_open(&made, strlen(line));
+    if (out) (void)fprintf(out, "%ssparse_tables=%s", line, tables ? "" : "none");
+    for (int t = 0; out && t < tables; t++)
+        (void)fprintf(out, "%s%s", t ? "," : "", ls_network_table(model->built.network, t)->name);
+    if (out) (void)fputc('\n', out);
+    status = ls_text_close(&made, LS_OK, "a description", &lines);
+    return status ? status : ls_runtime_agree(model->strategy->runtime, "model", lines);
 }
 
 ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {

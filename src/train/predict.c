@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/grow.h"
 #include "base/shape.h"
 #include "base/need.h"
 #include "base/point.h"
@@ -24,7 +24,8 @@ struct prediction {
     int64_t index; /* of this call */
     struct ls_pipeline *pipeline;
     float *outputs; /* owns: all so far, rows of that width */
-    int64_t rows, capacity, width;
+    int64_t rows, width;
+    size_t capacity;                  /* floats */
     float *own[LS_MAX_LOCAL_DEVICES]; /* owns: each local replica's of a step, in host memory */
 };
 
@@ -32,7 +33,8 @@ static void release_prediction(struct prediction *prediction) {
     for (int i = 0; i < LS_MAX_LOCAL_DEVICES; i++) ls_free(ls_steal(prediction->own[i]));
     ls_free(ls_steal(prediction->outputs));
     ls_pipeline_free(ls_steal(prediction->pipeline));
-    prediction->rows = prediction->capacity = 0;
+    prediction->rows = 0;
+    prediction->capacity = 0;
 }
 
 static ls_status check_order(const ls_dataset *data) {
@@ -52,17 +54,10 @@ static ls_status allocate_outputs(struct prediction *prediction) {
 }
 
 static ls_status append(struct prediction *prediction, const float *outputs, int64_t rows) {
-    size_t width = (size_t)prediction->width;
-    if (prediction->rows + rows > prediction->capacity) {
-        int64_t capacity = 2 * (prediction->rows + rows);
-        float *grown = ls_alloc_array((size_t)capacity, width * sizeof(*grown));
-        if (!grown) return ls_fail_memory("outputs", (size_t)capacity * width * sizeof(*grown));
-        if (prediction->rows) memcpy(grown, prediction->outputs, (size_t)prediction->rows * width * sizeof(*grown));
-        ls_free(prediction->outputs);
-        prediction->outputs = grown;
-        prediction->capacity = capacity;
-    }
-    memcpy(prediction->outputs + (size_t)prediction->rows * width, outputs, (size_t)rows * width * sizeof(*outputs));
+    size_t used = (size_t)(prediction->rows * prediction->width), added = (size_t)(rows * prediction->width);
+    ls_status status = LS_GROW(prediction->outputs, prediction->capacity, used + added, 1, "outputs");
+    if (status) return status;
+    memcpy(prediction->outputs + used, outputs, added * sizeof(*outputs));
     prediction->rows += rows;
     return LS_OK;
 }

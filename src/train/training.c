@@ -1,9 +1,7 @@
 /* Models in the order in which they were made, calls in the order in which the program comes to them. */
 #include "train/training.h"
 
-#include <string.h>
-
-#include "base/new.h"
+#include "base/grow.h"
 #include "runtime/state_transfer.h"
 #include "train/bind.h"
 #include "train/model_build.h"
@@ -127,22 +125,11 @@ void ls_training_leave_fit(ls_strategy *strategy) {
     strategy->training->callbacks = NULL;
 }
 
-static ls_status grow_results(struct ls_training *training) {
-    int64_t room = 2 * training->done + 1;
-    if (training->done < training->room) return LS_OK;
-    LS_NEW_ARRAY(ls_result, results, (size_t)room, "the results of all calls");
-    if (training->done) memcpy(results, training->results, (size_t)training->done * sizeof(*results));
-    ls_free(training->results);
-    training->results = results;
-    training->room = room;
-    return LS_OK;
-}
-
 ls_status ls_training_end(ls_strategy *strategy, const ls_result *result) {
     struct ls_training *training = strategy->training;
     training->fit = NULL;
     if (training->done >= training->made) return LS_OK; /* the others were before this process */
-    ls_status status = grow_results(training);
+    ls_status status = LS_GROW(training->results, training->room, training->done + 1, 1, "the results of all calls");
     if (status) return status;
     training->results[training->done++] = *result;
     ls_state_transfer_commit(strategy->runtime);
