@@ -125,6 +125,12 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
     return options->validation_data ? describe_data(out, "validation_data", options->validation_data) : LS_OK;
 }
 
+static ls_status describe_all(FILE *out, const struct subject *subject) {
+    const struct ls_fit_lines *lines = subject->lines;
+    (void)fprintf(out, "%s%s%s", lines->training, lines->bits, lines->others);
+    return LS_OK;
+}
+
 typedef ls_status describe_fn(FILE *out, const struct subject *subject);
 
 static ls_status collect_lines(describe_fn *describe, const struct subject *subject, char **lines) {
@@ -141,6 +147,7 @@ ls_status ls_fingerprint_describe_fit(const ls_model *model, const ls_dataset *d
     ls_status status = collect_lines(describe_training, &subject, &made.training);
     if (!status) status = collect_lines(describe_bits, &subject, &made.bits);
     if (!status) status = collect_lines(describe_others, &subject, &made.others);
+    if (!status) status = collect_lines(describe_all, &(struct subject){.lines = &made}, &made.all);
     return LS_HAND_OVER(status, lines, made, ls_fingerprint_free_lines(&made));
 }
 
@@ -154,18 +161,8 @@ void ls_fingerprint_free_lines(struct ls_fit_lines *lines) {
     ls_free(lines->training);
     ls_free(lines->bits);
     ls_free(lines->others);
+    ls_free(lines->all);
     *lines = (struct ls_fit_lines){0};
-}
-
-ls_status ls_fingerprint_join_lines(const struct ls_fit_lines *lines, char **description) {
-    struct ls_text text;
-    FILE *out = ls_text_open(&text, strlen(lines->training));
-    if (out) (void)fprintf(out, "%s%s%s", lines->training, lines->bits, lines->others);
-    return ls_text_close(&text, LS_OK, "the training's fingerprint", description);
-}
-
-ls_status ls_fingerprint_agree_fit(const ls_model *model, const char *description) {
-    return ls_runtime_agree(model->strategy->runtime, "training", description);
 }
 
 ls_status ls_fingerprint_agree_evaluation(const ls_model *model, const ls_dataset *data) {

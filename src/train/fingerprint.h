@@ -6,6 +6,7 @@ struct ls_fit_lines {
     char *training; /* what the training is: position and state mean nothing in another */
     char *bits;     /* what the bits depend on beside it in every generation */
     char *others;   /* what must be equal on all workers beside both */
+    char *all;      /* the three of them */
 };
 /* Before the first step; options with their defaults. Freed with ls_fingerprint_free_lines. */
 ls_status ls_fingerprint_describe_fit(const ls_model *model, const ls_dataset *data, const ls_fit_options *options,
@@ -15,9 +16,6 @@ ls_status ls_fingerprint_describe_fit(const ls_model *model, const ls_dataset *d
 ls_status ls_fingerprint_describe_bits(const ls_model *model, const ls_dataset *data, const struct ls_fit_lines *lines,
                                        char **bits);
 void ls_fingerprint_free_lines(struct ls_fit_lines *lines);
-/* All of them as one text, freed with ls_free. */
-ls_status ls_fingerprint_join_lines(const struct ls_fit_lines *lines, char **description);
-/* Collective: INVALID_ARGUMENT naming the first difference. */
-ls_status ls_fingerprint_agree_fit(const ls_model *model, const char *description);
-/* Collective, for an evaluation: the data, and whether weights were loaded. */
+/* Collective, for an evaluation: the data, and whether weights were loaded. INVALID_ARGUMENT naming the first
+ * difference. */
 ls_status ls_fingerprint_agree_evaluation(const ls_model *model, const ls_dataset *data);

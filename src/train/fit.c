@@ -286,7 +286,6 @@ static ls_status open_fitting(struct ls_fitting *fitting) {
         status = ls_callback_list_new(model, options->callbacks, options->validation_data != NULL, &fitting->callbacks);
     if (!status && model->spec.compiled)
         status = ls_fingerprint_describe_fit(model, fitting->data, options, &fitting->lines);
-    if (!status && model->spec.compiled) status = ls_fingerprint_join_lines(&fitting->lines, &fitting->description);
     if (!status) status = count_steps(fitting);
     if (!status && model->sync->open) status = model->sync->open(fitting);
     if (status) return status;
@@ -319,7 +318,8 @@ static ls_status open_backup(struct ls_fitting *fitting) {
 static ls_status begin_together(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     uint64_t run = 0;
-    ls_status status = model->spec.compiled ? ls_fingerprint_agree_fit(model, fitting->description) : LS_OK;
+    ls_status status =
+        model->spec.compiled ? ls_runtime_agree(model->strategy->runtime, "training", fitting->lines.all) : LS_OK;
     if (!status) status = ls_model_build(model, fitting->data, fitting->pipeline, NULL);
     if (!status) status = ls_runtime_draw(model->strategy->runtime, "run", &run);
     if (!status) status = ls_callback_list_build(fitting->callbacks);
@@ -347,8 +347,8 @@ static ls_status attach_again(struct ls_fitting *fitting) {
  * not move in training. */
 static ls_status begin_fitting(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
-    const struct ls_training_call call = {model,          fitting->data,        fitting->pipeline,
-                                          fitting->index, fitting->description, fitting->callbacks};
+    const struct ls_training_call call = {model,          fitting->data,      fitting->pipeline,
+                                          fitting->index, fitting->lines.all, fitting->callbacks};
     ls_status status = ls_training_state_resume(&call, &fitting->state, &fitting->stand);
     if (!status && fitting->stand == LS_CALL_NEW) status = begin_together(fitting);
     if (status) return status;
@@ -454,7 +454,6 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     if (model->sync->close) model->sync->close(&fitting);
     ls_fit_stretch_forget(&fitting.stretch);
     ls_fingerprint_free_lines(&fitting.lines);
-    ls_free(fitting.description);
     ls_progress_free(fitting.progress);
     ls_pipeline_free(fitting.pipeline);
     ls_pipeline_free(fitting.validation);

@@ -30,7 +30,6 @@ struct ls_fitting {
     struct ls_pipeline *pipeline, *validation;
     int layout; /* the strategy's that they are for */
     struct ls_fit_lines lines;
-    char *description;                      /* all lines */
     struct ls_progress *progress;           /* NULL if verbose is 0, or on other ranks */
     struct ls_checkpointing *checkpointing; /* NULL without checkpoints */
     struct ls_callback_list *callbacks;     /* NULL without callbacks */
