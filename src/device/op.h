@@ -54,23 +54,23 @@
     /* dx from y, dy; dx may be dy */                                                                                  \
     ROW(ACTIVATION_BACKWARD, "activation backward", check_activation_backward, ls_cpu_activation_backward)             \
     /* y = x + w; y may be x */                                                                                        \
-    ROW(ADD, "add", ls_op_layers_check_elements, ls_cpu_add)                                                           \
+    ROW(ADD, "add", ls_op_layers_check_elements, ls_cpu_elements)                                                      \
     /* y = x alpha + beta; y may be x */                                                                               \
-    ROW(SCALE, "scale", ls_op_layers_check_elements, ls_cpu_scale)                                                     \
+    ROW(SCALE, "scale", ls_op_layers_check_elements, ls_cpu_elements)                                                  \
     /* y(R,M)'s columns from op->column on = x(R,N) */                                                                 \
-    ROW(PLACE, "place", ls_op_layers_check_columns, ls_cpu_place)                                                      \
+    ROW(PLACE, "place", ls_op_layers_check_columns, ls_cpu_columns)                                                    \
     /* y(R,N) = x(R,M)'s columns from op->column on */                                                                 \
-    ROW(TAKE, "take", ls_op_layers_check_columns, ls_cpu_take)                                                         \
+    ROW(TAKE, "take", ls_op_layers_check_columns, ls_cpu_columns)                                                      \
     /* y(R,N,D) = rows of w(V,D) by x(R,N), int32, or float32: whole numbers; 0 to below V */                          \
     ROW(EMBEDDING_FORWARD, "embedding forward", ls_op_layers_check_embedding, ls_cpu_embedding_forward)                \
     /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order */                                   \
     ROW(EMBEDDING_BACKWARD, "embedding backward", ls_op_layers_check_embedding, ls_cpu_embedding_backward)             \
     /* y = x with zeros around, as op->window says */                                                                  \
-    ROW(PAD, "pad", ls_op_layers_check_pad, ls_cpu_pad)                                                                \
+    ROW(PAD, "pad", ls_op_layers_check_pad, ls_cpu_borders)                                                            \
     /* y = x without what op->window says */                                                                           \
-    ROW(CROP, "crop", ls_op_layers_check_pad, ls_cpu_crop)                                                             \
+    ROW(CROP, "crop", ls_op_layers_check_pad, ls_cpu_borders)                                                          \
     /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */                                    \
-    ROW(DROPOUT, "dropout", ls_op_layers_check_elements, ls_cpu_dropout)                                               \
+    ROW(DROPOUT, "dropout", ls_op_layers_check_elements, ls_cpu_elements)                                              \
     /* logits(R,...,C), labels(R,...) int32 or (R,...,C) float one-hot -> dlogits(R,...,C) scaled by *scale, loss sum  \
      * and number right; dlogits may be NULL (evaluation). The axes between are positions: a row's loss is the mean    \
      * over its positions. Labels are smoothed by alpha. weights(R) unless NULL: a row's loss and dlogits are          \
@@ -94,7 +94,7 @@
     /* labels(R,...) int32 -> y(R,...,C) rows with a 1 at the label */                                                 \
     ROW(ONE_HOT, "one-hot", check_one_hot, ls_cpu_one_hot)                                                             \
     /* y = (y + x alpha) *scale: what a step has gathered before */                                                    \
-    ROW(MERGE, "merge", ls_op_layers_check_elements, ls_cpu_merge)                                                     \
+    ROW(MERGE, "merge", ls_op_layers_check_elements, ls_cpu_elements)                                                  \
     /* Optimizers: parameters by gradients, which they may change too; parts as the rule needs them */                 \
     ROW(SGD, "sgd", check_optimizer, ls_cpu_sgd)                                                                       \
     ROW(ADAM, "adam", check_optimizer, ls_cpu_adam)                                                                    \

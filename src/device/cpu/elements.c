@@ -16,34 +16,15 @@ LS_CLONES static void elements_scale(float *y, const float *x, float factor, flo
     for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor + offset;
 }
 
-static void add_elements_part(void *context, int64_t begin, int64_t end) {
-    const struct ls_op *op = context;
-    elements_add((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
-                 (const float *)op->tensors[LS_ARG_W].data + begin, end - begin);
-}
-
 LS_CLONES static void elements_merge(float *restrict y, const float *restrict x, float factor, float scale,
                                      int64_t count) {
     for (int64_t i = 0; i < count; i++) y[i] = (y[i] + x[i] * factor) * scale;
 }
 
-static void merge_part(void *context, int64_t begin, int64_t end) {
-    const struct ls_op *op = context;
-    elements_merge((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
-                   op->alpha, *op->scale, end - begin);
-}
-
-static void scale_part(void *context, int64_t begin, int64_t end) {
-    const struct ls_op *op = context;
-    elements_scale((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
-                   op->alpha, op->beta, end - begin);
-}
-
 /* The elements that stay are divided by 1 - rate (inverted dropout, as in Keras), so evaluation needs no factor. A
  * block of Philox4x32 (Salmon et al. 2011) serves four elements; element i has word i mod 4 of block i / 4, wherever
  * the thread's part begins. Backward draws the same words again in place of a mask in memory. */
-static void dropout_part(void *context, int64_t begin, int64_t end) {
-    const struct ls_op *op = context;
+static void drop_out(const struct ls_op *op, int64_t begin, int64_t end) {
     const float *x = op->tensors[LS_ARG_X].data;
     float *y = op->tensors[LS_ARG_Y].data, factor = 1 / (1 - op->alpha);
     uint64_t seed = ls_dropout_seed(&op->random, op->step->iteration, op->step->pass);
@@ -54,23 +35,21 @@ static void dropout_part(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static ls_status run_elements(const struct ls_op *op, ls_team_fn *part) {
-    ls_team_run(ls_shape_count(&op->tensors[LS_ARG_X].shape), GRAIN, part, (void *)op);
+static void change_part(void *context, int64_t begin, int64_t end) {
+    const struct ls_op *op = context;
+    const float *x = (const float *)op->tensors[LS_ARG_X].data + begin;
+    float *y = (float *)op->tensors[LS_ARG_Y].data + begin;
+    if (op->kind == LS_OP_ADD)
+        elements_add(y, x, (const float *)op->tensors[LS_ARG_W].data + begin, end - begin);
+    else if (op->kind == LS_OP_SCALE)
+        elements_scale(y, x, op->alpha, op->beta, end - begin);
+    else if (op->kind == LS_OP_MERGE)
+        elements_merge(y, x, op->alpha, *op->scale, end - begin);
+    else
+        drop_out(op, begin, end);
+}
+
+ls_status ls_cpu_elements(const struct ls_op *op) {
+    ls_team_run(ls_shape_count(&op->tensors[LS_ARG_X].shape), GRAIN, change_part, (void *)op);
     return LS_OK;
-}
-
-ls_status ls_cpu_add(const struct ls_op *op) {
-    return run_elements(op, add_elements_part);
-}
-
-ls_status ls_cpu_scale(const struct ls_op *op) {
-    return run_elements(op, scale_part);
-}
-
-ls_status ls_cpu_merge(const struct ls_op *op) {
-    return run_elements(op, merge_part);
-}
-
-ls_status ls_cpu_dropout(const struct ls_op *op) {
-    return run_elements(op, dropout_part);
 }

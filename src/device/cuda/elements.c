@@ -70,7 +70,8 @@ static ls_status dropout_run(const struct ls_op *op) {
 
 /* ---- columns ---- */
 
-static ls_status copy_columns(const struct ls_op *op, bool place) {
+static ls_status copy_columns(const struct ls_op *op) {
+    bool place = op->kind == LS_OP_PLACE;
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
     int64_t size = (int64_t)ls_dtype_size(x->dtype), skip = op->column * size;
     const struct ls_cuda_copied_lines lines = {.to = (char *)y->data + (place ? skip : 0),
@@ -82,17 +83,10 @@ static ls_status copy_columns(const struct ls_op *op, bool place) {
     return ls_cuda_launched(op, ls_cuda_copy_lines(&lines, ls_cuda_stream(op)));
 }
 
-static ls_status place_run(const struct ls_op *op) {
-    return copy_columns(op, true);
-}
-
-static ls_status take_run(const struct ls_op *op) {
-    return copy_columns(op, false);
-}
-
 /* ---- rows of a table ---- */
 
-static ls_status run_embedding(const struct ls_op *op, bool backward) {
+static ls_status run_embedding(const struct ls_op *op) {
+    bool backward = op->kind == LS_OP_EMBEDDING_BACKWARD;
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *table = &op->tensors[backward ? LS_ARG_DW : LS_ARG_W];
     const struct ls_tensor *rows = &op->tensors[backward ? LS_ARG_DY : LS_ARG_Y];
     const struct ls_cuda_embedding embedding = {.ids = x->data,
@@ -109,10 +103,6 @@ static ls_status run_embedding(const struct ls_op *op, bool backward) {
                                          : ls_cuda_embedding_forward(&embedding, stream));
 }
 
-static ls_status embedding_forward_run(const struct ls_op *op) {
-    return run_embedding(op, false);
-}
-
 static ls_status embedding_backward_build(struct ls_cuda_device *device, struct ls_op *op) {
     int64_t count = ls_shape_count(&op->tensors[LS_ARG_X].shape);
     if (count > INT32_MAX)
@@ -120,10 +110,6 @@ static ls_status embedding_backward_build(struct ls_cuda_device *device, struct 
                        device->device.name, INT32_MAX, (long long)count);
     op->workspace_size = ls_cuda_embedding_workspace(count);
     return LS_OK;
-}
-
-static ls_status embedding_backward_run(const struct ls_op *op) {
-    return run_embedding(op, true);
 }
 
 /* ---- what a step tells of itself ---- */
@@ -159,10 +145,10 @@ static ls_status report_run(const struct ls_op *op) {
 const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_ADD] = {.run = add_run},
     [LS_OP_SCALE] = {.run = scale_run},
-    [LS_OP_PLACE] = {.run = place_run},
-    [LS_OP_TAKE] = {.run = take_run},
-    [LS_OP_EMBEDDING_FORWARD] = {.run = embedding_forward_run},
-    [LS_OP_EMBEDDING_BACKWARD] = {embedding_backward_run, embedding_backward_build, NULL},
+    [LS_OP_PLACE] = {.run = copy_columns},
+    [LS_OP_TAKE] = {.run = copy_columns},
+    [LS_OP_EMBEDDING_FORWARD] = {.run = run_embedding},
+    [LS_OP_EMBEDDING_BACKWARD] = {run_embedding, embedding_backward_build, NULL},
     [LS_OP_DROPOUT] = {dropout_run, dropout_build, ls_cuda_let_go},
     [LS_OP_SOFTMAX_CROSSENTROPY] = LOSS,
     [LS_OP_CROSSENTROPY] = LOSS,

@@ -32,22 +32,18 @@ static struct ls_cuda_pool pool_of(const struct ls_op *op, int image, int out) {
     return pool;
 }
 
-static ls_status pool_forward(const struct ls_op *op) {
-    struct ls_cuda_pool pool = pool_of(op, LS_ARG_X, LS_ARG_Y);
-    pool.out = op->tensors[LS_ARG_Y].data;
-    return ls_cuda_launched(op, ls_cuda_pool_y(&pool, ls_cuda_stream(op)));
-}
-
-static ls_status pool_backward(const struct ls_op *op) {
-    struct ls_cuda_pool pool = pool_of(op, LS_ARG_DX, LS_ARG_DY);
-    pool.out = op->tensors[LS_ARG_DX].data;
-    return ls_cuda_launched(op, ls_cuda_pool_dx(&pool, ls_cuda_stream(op)));
+static ls_status run_pool(const struct ls_op *op) {
+    bool back = op->kind == LS_OP_POOL_BACKWARD;
+    struct ls_cuda_pool pool = pool_of(op, back ? LS_ARG_DX : LS_ARG_X, back ? LS_ARG_DY : LS_ARG_Y);
+    pool.out = op->tensors[back ? LS_ARG_DX : LS_ARG_Y].data;
+    return ls_cuda_launched(op, (back ? ls_cuda_pool_dx : ls_cuda_pool_y)(&pool, ls_cuda_stream(op)));
 }
 
 /* ---- padding ---- */
 
-static ls_status place_pixels(const struct ls_op *op, int sign) {
+static ls_status place_pixels(const struct ls_op *op) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, -1};
+    int sign = op->kind == LS_OP_PAD ? 1 : -1;
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
     struct ls_cuda_place c = {.images = (int)x->shape.dims[0], .channels = (int)x->shape.dims[3], .dtype = x->dtype};
     for (int i = 0; i < 2; i++) {
@@ -62,19 +58,12 @@ static ls_status place_pixels(const struct ls_op *op, int sign) {
     return ls_cuda_launched(op, ls_cuda_place_image(&c, ls_cuda_stream(op)));
 }
 
-static ls_status pad(const struct ls_op *op) {
-    return place_pixels(op, 1);
-}
-
-static ls_status crop(const struct ls_op *op) {
-    return place_pixels(op, -1);
-}
-
 /* ---- activations ---- */
 
-static struct ls_cuda_activation activation_of(const struct ls_op *op, const struct ls_tensor *like) {
+static ls_status launch_activation(const struct ls_op *op) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, -1};
-    const struct ls_tensor *t = op->tensors;
+    bool back = op->kind == LS_OP_ACTIVATION_BACKWARD;
+    const struct ls_tensor *t = op->tensors, *like = &t[back ? LS_ARG_Y : LS_ARG_X];
     struct ls_cuda_activation a = {.kind = op->activation, .dtype = like->dtype, .slope = op->alpha};
     a.count = ls_shape_count(&like->shape);
     a.columns = like->shape.rank ? like->shape.dims[like->shape.rank - 1] : 1;
@@ -82,31 +71,20 @@ static struct ls_cuda_activation activation_of(const struct ls_op *op, const str
     a.x = t[LS_ARG_X].data;
     a.y = t[LS_ARG_Y].data;
     a.dy = t[LS_ARG_DY].data;
-    return a;
-}
-
-static ls_status activation_forward(const struct ls_op *op) {
-    struct ls_cuda_activation a = activation_of(op, &op->tensors[LS_ARG_X]);
-    a.out = op->tensors[LS_ARG_Y].data;
-    return ls_cuda_launched(op, ls_cuda_activation_y(&a, ls_cuda_stream(op)));
-}
-
-static ls_status activation_backward(const struct ls_op *op) {
-    struct ls_cuda_activation a = activation_of(op, &op->tensors[LS_ARG_Y]);
-    a.out = op->tensors[LS_ARG_DX].data;
-    return ls_cuda_launched(op, ls_cuda_activation_dx(&a, ls_cuda_stream(op)));
+    a.out = t[back ? LS_ARG_DX : LS_ARG_Y].data;
+    return ls_cuda_launched(op, (back ? ls_cuda_activation_dx : ls_cuda_activation_y)(&a, ls_cuda_stream(op)));
 }
 
 const struct ls_cuda_kind ls_cuda_image_kinds[LS_OP_KIND_COUNT] = {
-    [LS_OP_POOL_FORWARD] = {.run = pool_forward},
-    [LS_OP_POOL_BACKWARD] = {.run = pool_backward},
+    [LS_OP_POOL_FORWARD] = {.run = run_pool},
+    [LS_OP_POOL_BACKWARD] = {.run = run_pool},
     [LS_OP_BATCH_NORM_FORWARD] = {ls_cuda_batch_norm_forward, ls_cuda_batch_norm_build, ls_cuda_batch_norm_discard},
     [LS_OP_BATCH_NORM_INFERENCE] = {ls_cuda_batch_norm_inference, ls_cuda_batch_norm_build, NULL},
     [LS_OP_BATCH_NORM_AGAIN] = {ls_cuda_batch_norm_again, ls_cuda_batch_norm_build, NULL},
     [LS_OP_BATCH_NORM_BACKWARD] = {ls_cuda_batch_norm_backward, ls_cuda_batch_norm_build, ls_cuda_batch_norm_discard},
     [LS_OP_BATCH_NORM_BACKWARD_DATA] = {ls_cuda_batch_norm_backward_data, ls_cuda_batch_norm_build, NULL},
-    [LS_OP_ACTIVATION_FORWARD] = {.run = activation_forward},
-    [LS_OP_ACTIVATION_BACKWARD] = {.run = activation_backward},
-    [LS_OP_PAD] = {.run = pad},
-    [LS_OP_CROP] = {.run = crop},
+    [LS_OP_ACTIVATION_FORWARD] = {.run = launch_activation},
+    [LS_OP_ACTIVATION_BACKWARD] = {.run = launch_activation},
+    [LS_OP_PAD] = {.run = place_pixels},
+    [LS_OP_CROP] = {.run = place_pixels},
 };
