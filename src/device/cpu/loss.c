@@ -8,8 +8,7 @@
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "device/labels.h"
-
-#define EPSILON 1e-7 /* probabilities are kept so far from 0 and 1, as keras.config.epsilon */
+#include "device/output_loss.h"
 
 int64_t ls_cpu_argmax(const float *values, int64_t count) {
     int64_t best = 0;
@@ -77,16 +76,6 @@ static void softmax_loss_row(const struct ls_cpu_row *row, struct ls_loss_sums *
     if (row->gradient) finish_gradient(row, sum);
 }
 
-/* True if the probability lies inside its bounds, or is NaN, which stays NaN, as in Keras. */
-static bool is_inside(double probability) {
-    return !(probability < EPSILON || probability > 1 - EPSILON);
-}
-
-static double keep_inside(double probability) {
-    if (is_inside(probability)) return probability;
-    return probability < EPSILON ? EPSILON : 1 - EPSILON;
-}
-
 /* Probabilities are divided by their sum first; where one is kept inside, it has no gradient of its own. With S = sum,
  * loss = -sum of t log(p / S), so its derivative by p_c is pull / S - t_c / p_c, where pull adds up the targets of the
  * outputs that are not kept inside. */
@@ -94,69 +83,26 @@ static void probabilities_row(const struct ls_cpu_row *row, struct ls_loss_sums 
     double sum = 0, pull = 0;
     for (int64_t c = 0; c < row->classes; c++) sum += (double)row->outputs[c];
     for (int64_t c = 0; c < row->classes; c++) {
-        double share = (double)row->outputs[c] / sum, kept = keep_inside(share), part = smoothed_target(row, c);
+        double share = (double)row->outputs[c] / sum, kept = ls_output_keep_inside(share),
+               part = smoothed_target(row, c);
         if (part != 0) sums->loss -= part * log(kept);
-        if (is_inside(share)) pull += part;
+        if (ls_output_is_inside(share)) pull += part;
     }
     count_class(row, ls_cpu_argmax(row->outputs, row->classes), sums);
     for (int64_t c = 0; row->gradient && c < row->classes; c++) {
-        double share = (double)row->outputs[c] / sum, own = is_inside(share) ? smoothed_target(row, c) / share : 0;
+        double share = (double)row->outputs[c] / sum,
+               own = ls_output_is_inside(share) ? smoothed_target(row, c) / share : 0;
         row->gradient[c] = (float)((pull - own) / sum * row->scale);
     }
 }
 
 /* ---- each output by itself ---- */
 
-/* An output's part: slope is the derivative of loss by the output. */
-struct judged {
-    double loss, slope;
-    bool right;
-};
-typedef struct judged output_fn(const struct ls_cpu_row *row, int64_t c);
-
-static double smooth_target(const struct ls_cpu_row *row, int64_t c) {
-    return ls_cpu_row_target(row, c) * (1 - row->smoothing) + 0.5 * row->smoothing;
-}
-
-/* max(x, 0) - x z + log(1 + exp(-|x|)) is tf.nn.sigmoid_cross_entropy_with_logits' form: small is at most 1, so no
- * exponential overflows for any x. The gradient is sigmoid(x) - z, from the same small. */
-static struct judged sigmoid_output(const struct ls_cpu_row *row, int64_t c) {
-    double x = (double)row->outputs[c], wanted = smooth_target(row, c), small = exp(-fabs(x));
-    return (struct judged){fmax(x, 0) - x * wanted + log1p(small), (x < 0 ? small : 1) / (1 + small) - wanted,
-                           (x > 0) == (ls_cpu_row_target(row, c) > 0.5)};
-}
-
-static struct judged binary_output(const struct ls_cpu_row *row, int64_t c) {
-    double given = (double)row->outputs[c], p = keep_inside(given), wanted = smooth_target(row, c);
-    return (struct judged){-(wanted * log(p) + (1 - wanted) * log(1 - p)),
-                           is_inside(given) ? (1 - wanted) / (1 - p) - wanted / p : 0,
-                           (given > 0.5) == (ls_cpu_row_target(row, c) > 0.5)};
-}
-
-static double error_of(const struct ls_cpu_row *row, int64_t c) {
-    return (double)row->outputs[c] - ls_cpu_row_target(row, c);
-}
-
-static struct judged absolute_output(const struct ls_cpu_row *row, int64_t c) {
-    double error = error_of(row, c);
-    return (struct judged){fabs(error), (double)((error > 0) - (error < 0)), false};
-}
-
-static struct judged huber_output(const struct ls_cpu_row *row, int64_t c) {
-    double error = error_of(row, c), far = fabs(error), delta = row->delta;
-    if (far > delta) return (struct judged){delta * far - 0.5 * delta * delta, copysign(delta, error), false};
-    return (struct judged){0.5 * error * error, error, false};
-}
-
-static struct judged square_output(const struct ls_cpu_row *row, int64_t c) {
-    double error = error_of(row, c);
-    return (struct judged){error * error, 2 * error, false};
-}
-
-static void judge_outputs(const struct ls_cpu_row *row, output_fn *judge, struct ls_loss_sums *sums) {
+static void judge_outputs(enum ls_op_kind kind, const struct ls_cpu_row *row, struct ls_loss_sums *sums) {
     double loss = 0, outputs = (double)row->classes;
     for (int64_t c = 0; c < row->classes; c++) {
-        const struct judged part = judge(row, c);
+        const struct ls_output_loss part =
+            ls_output_loss(kind, (double)row->outputs[c], ls_cpu_row_target(row, c), row->smoothing, row->delta);
         loss += part.loss;
         sums->correct += part.right;
         if (row->gradient) row->gradient[c] = (float)(part.slope / outputs * row->scale);
@@ -167,19 +113,12 @@ static void judge_outputs(const struct ls_cpu_row *row, output_fn *judge, struct
 /* ---- all rows ---- */
 
 static void run_row(enum ls_op_kind kind, const struct ls_cpu_row *row, struct ls_loss_sums *sums) {
-    static output_fn *const judges[LS_OP_KIND_COUNT] = {
-        [LS_OP_SIGMOID_CROSSENTROPY] = sigmoid_output,
-        [LS_OP_BINARY_CROSSENTROPY] = binary_output,
-        [LS_OP_SQUARED_ERROR] = square_output,
-        [LS_OP_ABSOLUTE_ERROR] = absolute_output,
-        [LS_OP_HUBER] = huber_output,
-    };
-    if (judges[kind])
-        judge_outputs(row, judges[kind], sums);
+    if (kind == LS_OP_SOFTMAX_CROSSENTROPY)
+        softmax_loss_row(row, sums);
     else if (kind == LS_OP_CROSSENTROPY)
         probabilities_row(row, sums);
     else
-        softmax_loss_row(row, sums);
+        judge_outputs(kind, row, sums);
 }
 
 ls_status ls_cpu_rows_check(const struct ls_op *op, int64_t *rows) {

@@ -6,8 +6,7 @@
 #include "device/cuda/kernels_elements.h"
 #include "device/cuda/pack.cuh"
 #include "device/cuda/reduce.cuh"
-
-#define EPSILON 1e-7 /* probabilities are kept so far from 0 and 1, as keras.config.epsilon */
+#include "device/output_loss.h"
 
 namespace {
 
@@ -49,6 +48,11 @@ __device__ bool find_fault(const struct ls_cuda_label_rows &rows) {
 
 __device__ double hard_target(const struct row &row, int64_t c) {
     return row.one_hot ? static_cast<double>(row.one_hot[c]) : c == row.label ? 1.0 : 0.0;
+}
+
+/* A single output has the label itself. */
+__device__ double own_target(const struct row &row, int64_t c) {
+    return row.classes == 1 && !row.one_hot ? static_cast<double>(row.label) : hard_target(row, c);
 }
 
 __device__ int64_t label_of(const struct row &row) {
@@ -99,16 +103,6 @@ __global__ void softmax_rows(struct ls_cuda_loss loss) {
     finish_row(loss, row, ls_block_sum(value), predicted == label_of(row));
 }
 
-/* True if the probability lies inside its bounds, or is NaN, which stays NaN, as in Keras. */
-__device__ bool is_inside(double probability) {
-    return !(probability < EPSILON || probability > 1 - EPSILON);
-}
-
-__device__ double keep_inside(double probability) {
-    if (is_inside(probability)) return probability;
-    return probability < EPSILON ? EPSILON : 1 - EPSILON;
-}
-
 /* Probabilities are divided by their sum first; where one is kept inside, it has no gradient of its own. */
 __global__ void probability_rows(struct ls_cuda_loss loss) {
     struct row row;
@@ -120,68 +114,22 @@ __global__ void probability_rows(struct ls_cuda_loss loss) {
     for (int64_t c = threadIdx.x; c < row.classes; c += blockDim.x) sum += static_cast<double>(row.outputs[c]);
     sum = ls_block_sum(sum);
     for (int64_t c = threadIdx.x; c < row.classes; c += blockDim.x) {
-        double share = static_cast<double>(row.outputs[c]) / sum, kept = keep_inside(share);
+        double share = static_cast<double>(row.outputs[c]) / sum, kept = ls_output_keep_inside(share);
         double wanted = target(loss, row, c);
         if (wanted != 0) value -= wanted * log(kept);
-        if (is_inside(share)) pull += wanted;
+        if (ls_output_is_inside(share)) pull += wanted;
     }
     value = ls_block_sum(value);
     pull = ls_block_sum(pull);
     for (int64_t c = threadIdx.x; gradient && c < row.classes; c += blockDim.x) {
         double share = static_cast<double>(row.outputs[c]) / sum;
-        double own = is_inside(share) ? target(loss, row, c) / share : 0;
+        double own = ls_output_is_inside(share) ? target(loss, row, c) / share : 0;
         gradient[c] = static_cast<float>((pull - own) / sum * scale);
     }
     finish_row(loss, row, value, predicted == label_of(row));
 }
 
 /* ---- each output by itself ---- */
-
-struct single {
-    double loss, slope;
-    bool right;
-};
-
-__device__ struct single sigmoid_output(double x, double own, double wanted) {
-    double small = exp(-fabs(x));
-    return {fmax(x, 0.0) - x * wanted + log1p(small), (x < 0 ? small : 1) / (1 + small) - wanted,
-            (x > 0) == (own > 0.5)};
-}
-
-__device__ struct single binary_output(double given, double own, double wanted) {
-    double p = keep_inside(given);
-    return {-(wanted * log(p) + (1 - wanted) * log(1 - p)), is_inside(given) ? (1 - wanted) / (1 - p) - wanted / p : 0,
-            (given > 0.5) == (own > 0.5)};
-}
-
-__device__ struct single square_output(double given, double own) {
-    double error = given - own;
-    return {error * error, 2 * error, false};
-}
-
-__device__ struct single absolute_output(double given, double own) {
-    double error = given - own;
-    return {fabs(error), static_cast<double>((error > 0) - (error < 0)), false};
-}
-
-__device__ struct single huber_output(double given, double own, double delta) {
-    double error = given - own, far = fabs(error);
-    return {far <= delta ? 0.5 * error * error : delta * far - 0.5 * delta * delta,
-            far > delta ? copysign(delta, error) : error, false};
-}
-
-__device__ double own_target(const struct row &row, int64_t c) {
-    return row.classes == 1 && !row.one_hot ? static_cast<double>(row.label) : hard_target(row, c);
-}
-
-__device__ struct single single_output(const struct ls_cuda_loss &loss, const struct row &row, int64_t c) {
-    double own = own_target(row, c), given = static_cast<double>(row.outputs[c]);
-    double wanted = own * (1 - loss.smoothing) + 0.5 * loss.smoothing;
-    if (loss.kind == LS_OP_SIGMOID_CROSSENTROPY) return sigmoid_output(given, own, wanted);
-    if (loss.kind == LS_OP_ABSOLUTE_ERROR) return absolute_output(given, own);
-    if (loss.kind == LS_OP_HUBER) return huber_output(given, own, loss.delta);
-    return loss.kind == LS_OP_BINARY_CROSSENTROPY ? binary_output(given, own, wanted) : square_output(given, own);
-}
 
 __global__ void output_rows(struct ls_cuda_loss loss) {
     struct row row;
@@ -190,7 +138,8 @@ __global__ void output_rows(struct ls_cuda_loss loss) {
     double scale = scale_of(loss, row);
     double value = 0, right = 0, outputs = static_cast<double>(row.classes);
     for (int64_t c = threadIdx.x; c < row.classes; c += blockDim.x) {
-        const struct single one = single_output(loss, row, c);
+        const struct ls_output_loss one = ls_output_loss(loss.kind, static_cast<double>(row.outputs[c]),
+                                                         own_target(row, c), loss.smoothing, loss.delta);
         value += one.loss;
         right += one.right;
         if (gradient) gradient[c] = static_cast<float>(one.slope / outputs * scale);
@@ -235,16 +184,11 @@ __device__ double in_top(const struct row &row, int64_t label, int k) {
     return fabsf(wanted) <= FLT_MAX && better < k ? 1 : 0;
 }
 
-__device__ bool is_one(const struct row &row, int64_t c) {
-    if (row.one_hot) return row.one_hot[c] > 0.5F;
-    return row.classes == 1 ? row.label == 1 : c == row.label;
-}
-
 /* The part of the outputs that are right. */
 __device__ double binary(const struct row &row, float threshold) {
     double right = 0;
     for (int64_t c = threadIdx.x; c < row.classes; c += blockDim.x)
-        right += (row.outputs[c] > threshold) == is_one(row, c);
+        right += (row.outputs[c] > threshold) == (own_target(row, c) > 0.5);
     return ls_block_sum(right) / static_cast<double>(row.classes);
 }
 
