@@ -14,7 +14,6 @@
 #include "runtime/device_strings.h"
 #include "strategy/participant.h"
 #include "strategy/strategy.h"
-#include "strategy/variable.h"
 #include "base/plain.h"
 
 /* ---- replicas on this worker ---- */
@@ -56,23 +55,20 @@ static ls_status open_list(const ls_strategy *strategy, struct ls_device **devic
     return status ? status : ls_devices_open(plain, threads, devices, count);
 }
 
-ls_status ls_placement_open(ls_strategy *strategy) {
-    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
-    int count = 0;
-    ls_status status = open_list(strategy, devices, &count);
-    if (!status) status = append(strategy, devices, count);
-    if (!status) strategy->device_count = count;
-    return status;
-}
-
-/* Opens the devices once more, as many as are wanted. */
-static ls_status open_again(ls_strategy *strategy, int wanted) {
+/* Opens the devices, as many as are wanted. */
+static ls_status open_devices(ls_strategy *strategy, int wanted) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     ls_status status = open_list(strategy, devices, &count);
     if (status) return status;
     for (int i = wanted; i < count; i++) ls_device_close(devices[i]);
     return append(strategy, devices, count < wanted ? count : wanted);
+}
+
+ls_status ls_placement_open(ls_strategy *strategy) {
+    ls_status status = open_devices(strategy, LS_MAX_LOCAL_DEVICES);
+    strategy->device_count = strategy->local_count;
+    return status;
 }
 
 /* A device that computes behind the threads has a track beside the replica's. */
@@ -97,7 +93,7 @@ void ls_placement_name_tracks(ls_strategy *strategy) {
 static ls_status add_devices(ls_strategy *strategy, int count) {
     int before = strategy->local_count;
     ls_status status = LS_OK;
-    while (!status && strategy->local_count < count) status = open_again(strategy, count - strategy->local_count);
+    while (!status && strategy->local_count < count) status = open_devices(strategy, count - strategy->local_count);
     return status ? status : ls_participants_add_replicas(strategy, before);
 }
 
