@@ -2,7 +2,6 @@
  * the memory of one host each rank reads all parts. */
 #include "collective/collectives.h"
 
-#include "base/status.h"
 #include "collective/call.h"
 #include "collective/schedule/schedules.h"
 #include "collective/shm/shm_calls.h"

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/call.h"

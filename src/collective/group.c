@@ -1,7 +1,6 @@
 /* Making and freeing a group, and the memory that its workers share. */
 #include "collective/group.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -7,8 +7,6 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-#include <stdio.h>
-
 #include "base/log.h"
 #include "base/settings.h"
 #include "collective/link/abort.h"

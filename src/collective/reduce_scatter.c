@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "base/denormal.h"
-#include "base/options.h"
-#include "base/memory.h"
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/group_private.h"

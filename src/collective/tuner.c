@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
-#include "base/status.h"
 #include "collective/algorithm.h"
 #include "collective/collectives.h"
 #include "collective/group_private.h"

@@ -1,6 +1,8 @@
 /* AUTO's choice of an algorithm for each size: a table of measured times, equal on every rank. Every choice adds in the
  * order of the tree, so none changes the bits. */
 #pragma once
+#include <stdio.h>
+
 #include "collective/group.h"
 
 enum { LS_CHOICE_ROWS = 7 };
@@ -18,7 +20,6 @@ struct ls_tuner_choice {
     struct ls_choice_row rows[LS_CHOICE_ROWS];
 };
 
-struct ls_group;
 /* Collective: fills choice (unless all ranks bring the same one of this topology) within about 200 ms, and has the
  * group's AUTO all-reduce follow it; choice is borrowed. A log line tells the outcome. */
 ls_status ls_tuner_measure(struct ls_group *group, struct ls_tuner_choice *choice);

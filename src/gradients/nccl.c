@@ -3,7 +3,6 @@
 #include "gradients/nccl.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"

@@ -4,7 +4,6 @@
 
 #include <search.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/new.h"

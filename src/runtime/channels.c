@@ -1,7 +1,6 @@
 /* A group of the cluster's ranks over two channels: its links, and its messages between two ranks. */
 #include "runtime/runtime.h"
 
-#include "base/status.h"
 #include "cluster/cluster.h"
 
 static void close_source(struct ls_link_source *source) {

@@ -3,7 +3,6 @@
 #include "runtime/device_strings.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"

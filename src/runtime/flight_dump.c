@@ -1,9 +1,6 @@
 /* From the group's ring to observe's file. */
 #include "runtime/runtime.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/kept_error.h"
 #include "base/memory.h"
 #include "collective/algorithm.h"

@@ -1,8 +1,6 @@
 /* One file for each task. */
 #include "runtime/runtime.h"
 
-#include <stdio.h>
-
 #include "base/kept_error.h"
 #include "observe/trace.h"
 

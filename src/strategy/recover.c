@@ -1,6 +1,5 @@
 /* Recovery of a strategy from a lost worker (docs/protocol.md). All threads leave the step. The participants let go of
  * the group. The next generation begins. The failed call begins its transaction again. */
-#include <stdio.h>
 
 #include "base/need.h"
 #include "strategy/participant.h"

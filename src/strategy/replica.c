@@ -4,8 +4,6 @@
  * come to the same one. */
 #include "strategy/strategy.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/kept_error.h"
 #include "base/need.h"

@@ -4,13 +4,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/new.h"
 #include "base/options.h"
 #include "base/need.h"
 #include "base/point.h"
-#include "cluster/join.h"
 #include "cluster/leave.h"
 #include "collective/collectives.h"
 #include "runtime/runtime.h"

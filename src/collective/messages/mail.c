@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/deadlines.h"
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/messages/pump.h"

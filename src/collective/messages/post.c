@@ -1,10 +1,10 @@
 /* One loop: move, judge, wait. */
 #include "collective/messages/post.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/deadlines.h"
 #include "base/new.h"
 #include "collective/call.h"
 #include "collective/messages/pump.h"

@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/status.h"
-#include "collective/call.h"
+#include "collective/group_private.h"
 
 #define PATIENCE (50 * LS_MICROSECOND)
 

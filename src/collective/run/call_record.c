@@ -1,9 +1,6 @@
 /* The fingerprints of a process' newest calls. */
 #include "collective/run/call_record.h"
 
-#include "base/memory.h"
-#include "base/status.h"
-
 ls_status ls_call_record_init(struct ls_call_record *record) {
     return ls_monitor_init(&record->monitor);
 }

@@ -3,7 +3,6 @@
  * that made another call. */
 #include "collective/run/wait.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

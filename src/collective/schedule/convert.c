@@ -3,7 +3,6 @@
 #include "collective/schedule/convert.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "base/clones.h"
 #include "base/half.h"

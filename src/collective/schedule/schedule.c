@@ -2,7 +2,6 @@
 #include "collective/schedule/schedule.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "base/grow.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/status.h"
 #include "collective/algorithm.h"
 #include "collective/collectives.h"
 #include "collective/call.h"

@@ -2,7 +2,6 @@
  * left: it hears of the servers in a pull. */
 #include "collective/servers/push.h"
 
-#include "base/status.h"
 #include "collective/servers/assist.h"
 #include "collective/call.h"
 #include "collective/group_private.h"

@@ -3,7 +3,6 @@
 #include "collective/servers/serve.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,7 +10,6 @@
 #include "base/denormal.h"
 #include "base/shape.h"
 #include "base/kept_error.h"
-#include "base/memory.h"
 #include "base/options.h"
 #include "collective/servers/assist.h"
 #include "collective/collectives.h"

@@ -2,7 +2,6 @@
  * conclusions from the same table. */
 #include "collective/shm/discover.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-#include "base/memory.h"
 #include "collective/schedule/hosts.h"
 #include "collective/shm/segment.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/status.h"
 #include "collective/run/frame.h"
-#include "collective/schedule/hosts.h"
 #include "collective/shm/discover.h"
 #include "collective/shm/segment.h"
 

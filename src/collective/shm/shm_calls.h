@@ -2,9 +2,8 @@
 #pragma once
 #include "collective/run/executor.h"
 #include "collective/schedule/reduction.h"
-#include "collective/shm/shared_call.h"
-#include "collective/shm/shm_barrier.h"
 
+struct ls_shared;
 /* AUTO between workers of one host. */
 
 /* True if a call with these leaves can run in shared memory. */
@@ -46,5 +45,4 @@ static inline size_t ls_scatter_part(const struct ls_scatter *scatter, int rank)
 }
 
 /* Runs a reduce-scatter in the memory of one host, in the order of the tree. */
-struct ls_shared;
 ls_status ls_shm_reduce_scatter(const struct ls_scatter *scatter, struct ls_shared *shared, const struct ls_call *call);
