@@ -14,6 +14,7 @@
 #define CLUSTER_MAX (2U << 20)
 #define OPTIONS_MAX 4096
 #define RANK_MAX    (LS_MAX_WORKERS - 1)
+#define LEDGER_MAX  (LS_LEDGER_MOST * LS_MAX_WORKERS)
 
 enum type {
     WORD_32, /* and what has its size: an int, a status, a verdict */
@@ -85,12 +86,16 @@ static const struct field fields[] = {
     FIELD(REPORT, Report, holds, FLAG, report.holds, 0, 1),
     WORD(REPORT, Report, position, report.position, 0, INT64_MAX),
     WORD(REPORT, Report, heard, report.heard, 0, LS_NUMBER_MAX),
+    MANY(REPORT, Report, ledger_number, LIST, report.ledger.numbers, report.ledger.count, 0, LS_LEDGER_MOST),
+    MANY(REPORT, Report, ledger_incarnation, LIST, report.ledger.incarnations, report.ledger.words, 0, LEDGER_MAX),
     MANY(REPORT, Report, closed, LIST, report.closed, report.closed_count, 0, LS_CLOSED_MOST),
     WORD(PROPOSE, Propose, number, propose.number, 1, LS_NUMBER_MAX),
     MANY(PROPOSE, Propose, incarnation, LIST, propose.incarnations, propose.size, 1, LS_MAX_WORKERS),
     WORD(PROPOSE, Propose, position, propose.position, 0, INT64_MAX),
     WORD(PROPOSE, Propose, source, propose.source, 0, RANK_MAX),
     FIELD(PROPOSE, Propose, copy, FLAG, propose.copy, 0, 1),
+    MANY(PROPOSE, Propose, ledger_number, LIST, propose.ledger.numbers, propose.ledger.count, 0, LS_LEDGER_MOST),
+    MANY(PROPOSE, Propose, ledger_incarnation, LIST, propose.ledger.incarnations, propose.ledger.words, 0, LEDGER_MAX),
     FIELD(PROPOSE, Propose, key, PROOF, propose.key, 1, LS_PROOF_SIZE),
     MANY(PROPOSE, Propose, host, LIST, propose.hosts, propose.size, 1, LS_MAX_WORKERS),
     WORD(ACCEPT, Accept, number, number, 1, UINT64_MAX),
@@ -193,13 +198,6 @@ static void put_field(const struct field *field, const struct ls_message *messag
     }
 }
 
-/* The two lists of a Report or Propose. */
-#define PUT_LEDGER(body, ledger)                                                                                       \
-    ((body)->n_ledger_number = (size_t)(ledger)->count,                                                                \
-     (body)->n_ledger_incarnation = (size_t)(ledger)->count * (size_t)(ledger)->size,                                  \
-     put_pointer(&(body)->ledger_number, (ledger)->numbers),                                                           \
-     put_pointer(&(body)->ledger_incarnation, (ledger)->incarnations))
-
 static ls_status pack(const Ls__Envelope *envelope, void **data, size_t *size) {
     size_t needed = ls__envelope__get_packed_size(envelope);
     if (needed > LS_MESSAGE_MAX)
@@ -218,7 +216,7 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
         Ls__Report report;
         Ls__Propose propose;
         Ls__Shares shares;
-    } body; /* the largest, and those with a ledger */
+    } body; /* the largest */
     char text[LS_ERROR_SIZE];
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     if (message->kind < LS_MESSAGE_HELLO || message->kind >= KINDS)
@@ -231,8 +229,6 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
     protobuf_c_message_init(form->descriptor, &body);
     for (size_t i = 0; i < FIELDS; i++)
         if (fields[i].kind == message->kind) put_field(&fields[i], message, (char *)&body, text);
-    if (message->kind == LS_MESSAGE_REPORT) PUT_LEDGER(&body.report, &message->report.ledger);
-    if (message->kind == LS_MESSAGE_PROPOSE) PUT_LEDGER(&body.propose, &message->propose.ledger);
     return pack(&envelope, data, size);
 }
 
@@ -299,14 +295,11 @@ static bool is_good(const struct field *field, const char *body, struct ls_messa
 }
 
 /* Rosters of equal size, each with a number and somebody on it. */
-static bool read_ledger(const uint64_t *numbers, size_t count, const uint64_t *incarnations, size_t words,
-                        struct ls_rosters *rosters) {
-    size_t size = count ? words / count : 0;
-    *rosters = (struct ls_rosters){numbers, incarnations, (int)count, (int)size};
-    if (count > LS_LEDGER_MOST || words != count * size || size > LS_MAX_WORKERS || (count && !size)) return false;
-    for (size_t i = 0; i < count; i++)
-        if (!numbers[i] || numbers[i] > LS_NUMBER_MAX) return false;
-    return count || !words;
+static bool is_ledger(const struct ls_rosters *ledger) {
+    int size = ledger->count ? ledger->words / ledger->count : 0;
+    for (int i = 0; i < ledger->count; i++)
+        if (!ledger->numbers[i] || ledger->numbers[i] > LS_NUMBER_MAX) return false;
+    return ledger->words == ledger->count * size && size <= LS_MAX_WORKERS && (size || !ledger->count);
 }
 
 static ls_status check_reply(const struct ls_handshake_reply *reply) {
@@ -323,28 +316,22 @@ static ls_status check_shares(const struct ls_shares *shares) {
     return sum == shares->size && (shares->count > 0) == !shares->code ? LS_OK : bad("Shares.size");
 }
 
-static ls_status check_report(const Ls__Report *body, struct ls_report *report) {
+static ls_status check_report(const struct ls_report *report) {
     if (report->position && !report->holds) return bad("Report.position");
-    if (!read_ledger(body->ledger_number, body->n_ledger_number, body->ledger_incarnation, body->n_ledger_incarnation,
-                     &report->ledger))
-        return bad("Report.ledger");
-    return LS_OK;
+    return is_ledger(&report->ledger) ? LS_OK : bad("Report.ledger");
 }
 
-static ls_status check_propose(const Ls__Propose *body, struct ls_propose *propose) {
+static ls_status check_propose(const Ls__Propose *body, const struct ls_propose *propose) {
     if (body->n_host != body->n_incarnation) return bad("Propose.host");
     if (propose->source >= propose->size || !propose->incarnations[propose->source]) return bad("Propose.source");
-    if (!read_ledger(body->ledger_number, body->n_ledger_number, body->ledger_incarnation, body->n_ledger_incarnation,
-                     &propose->ledger))
-        return bad("Propose.ledger");
-    return LS_OK;
+    return is_ledger(&propose->ledger) ? LS_OK : bad("Propose.ledger");
 }
 
 /* Rules over several fields of a message. */
-static ls_status check_together(const Ls__Envelope *envelope, struct ls_message *message) {
+static ls_status check_together(const Ls__Envelope *envelope, const struct ls_message *message) {
     if (message->kind == LS_MESSAGE_HELLO_REPLY) return check_reply(&message->reply);
     if (message->kind == LS_MESSAGE_SHARES) return check_shares(&message->shares);
-    if (message->kind == LS_MESSAGE_REPORT) return check_report(envelope->report, &message->report);
+    if (message->kind == LS_MESSAGE_REPORT) return check_report(&message->report);
     return message->kind == LS_MESSAGE_PROPOSE ? check_propose(envelope->propose, &message->propose) : LS_OK;
 }
 

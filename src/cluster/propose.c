@@ -297,7 +297,6 @@ static void fail_if_member(struct ls_cluster *cluster, const struct ls_peer *pee
 static bool receive_report(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_report *report) {
     peer->report.ledger.size = cluster->size;
     peer->report.ledger.count = 0;
-    if (report->ledger.count && report->ledger.size != cluster->size) return false;
     if (!ls_quorum_add_all(&peer->report.ledger, &report->ledger)) return false;
     peer->report.closed.count = 0;
     if (peer->generation && !ls_closed_add_all(&peer->report.closed, report->closed, report->closed_count))
@@ -324,7 +323,7 @@ static bool may_name(const struct ls_cluster *cluster, const struct ls_propose *
 static bool receive_proposal(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_propose *propose) {
     struct ls_proposal *proposal = &cluster->proposal;
     if (propose->size != cluster->size || !may_name(cluster, propose)) return false;
-    if (propose->ledger.count && propose->ledger.size != cluster->size) return false;
+    if (propose->ledger.words != propose->ledger.count * cluster->size) return false;
     if (cluster->next.follows != peer->rank || propose->incarnations[cluster->rank] != cluster->incarnation)
         return true;
     if (ls_propose_is_attempting(cluster) && proposal->taken)

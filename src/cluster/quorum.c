@@ -49,14 +49,14 @@ bool ls_quorum_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *ro
 }
 
 bool ls_quorum_add_all(struct ls_ledger *ledger, const struct ls_rosters *rosters) {
-    for (int i = 0; i < rosters->count; i++)
-        if (!ls_quorum_add(ledger, rosters->numbers[i], rosters->incarnations + (size_t)i * (size_t)rosters->size))
-            return false;
-    return true;
+    bool added = rosters->words == rosters->count * ledger->size;
+    for (int i = 0; i < rosters->count && added; i++)
+        added = ls_quorum_add(ledger, rosters->numbers[i], rosters->incarnations + (size_t)i * (size_t)ledger->size);
+    return added;
 }
 
 struct ls_rosters ls_quorum_rosters(const struct ls_ledger *ledger) {
-    return (struct ls_rosters){ledger->numbers, ledger->incarnations, ledger->count, ledger->size};
+    return (struct ls_rosters){ledger->numbers, ledger->incarnations, ledger->count, ledger->count * ledger->size};
 }
 
 static void remove_at(struct ls_ledger *ledger, int index) {

@@ -7,11 +7,11 @@
 
 #define LS_LEDGER_MOST 64 /* rosters; only attempts of several conveners that fail make it longer than two */
 
-/* Rosters one after the other, as they cross the wire: count numbers, count * size incarnations; 0 where a rank is not
- * on a roster. */
+/* Rosters one after the other, as they cross the wire: count numbers, and `words` incarnations, as many for each; 0
+ * where a rank is not on a roster. */
 struct ls_rosters {
     const uint64_t *numbers, *incarnations;
-    int count, size;
+    int count, words;
 };
 struct ls_ledger {
     uint64_t *numbers, *incarnations; /* owns */
@@ -22,6 +22,7 @@ void ls_quorum_release(struct ls_ledger *ledger);
 /* A roster that one convener (the number, divided by the ranks, leaves its rank) proposes again is kept once, under its
  * highest number. Returns false if there are too many, or no memory. */
 bool ls_quorum_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *roster);
+/* The same of each. Returns false, too, if they are of another number of ranks. */
 bool ls_quorum_add_all(struct ls_ledger *ledger, const struct ls_rosters *rosters);
 struct ls_rosters ls_quorum_rosters(const struct ls_ledger *ledger);
 /* Rosters older than the newest generation that anybody has entered count no more. */

@@ -82,11 +82,11 @@ static struct ls_message challenge_message(void) {
 
 /* Two rosters of three ranks. */
 static const uint64_t numbers[] = {4, 12}, rosters[] = {7, 8, 9, 7, 0, UINT64_MAX};
-static const struct ls_rosters ledger = {numbers, rosters, 2, 3};
+static const struct ls_rosters ledger = {numbers, rosters, 2, 6};
 
 static void expect_ledger(const struct ls_rosters *back) {
     ck_assert_int_eq(back->count, 2);
-    ck_assert_int_eq(back->size, 3);
+    ck_assert_int_eq(back->words, 6);
     ck_assert_mem_eq(back->numbers, numbers, sizeof(numbers));
     ck_assert_mem_eq(back->incarnations, rosters, sizeof(rosters));
 }
@@ -317,7 +317,7 @@ TEST(refuses_bad_fields) {
     WITH(propose_message, propose.source, 1, "Propose.source");
     WITH(propose_message, propose.ledger.numbers, ((const uint64_t[]){0, 12}), "Propose.ledger");
     WITH(propose_message, propose.ledger.numbers, ((const uint64_t[]){4, LS_NUMBER_MAX + 1}), "Propose.ledger");
-    WITH(report_message, report.ledger.size, 0, "Report.ledger");
+    WITH(report_message, report.ledger.words, 0, "Report.ledger");
     WITH(hello_message, hello.elastic, longer, "Hello.elastic");
     WITH(propose_message, propose.size, 0, "Propose.incarnation");
     WITH(propose_message, propose.position, -1, "Propose.position");
