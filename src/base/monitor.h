@@ -23,5 +23,11 @@ static inline void ls_monitor_leave(struct ls_monitor **held) {
     ls_monitor_unlock(*held);
 }
 void ls_monitor_broadcast(struct ls_monitor *monitor);
+/* Sets a flag for those who wait. */
+static inline void ls_monitor_flag(struct ls_monitor *monitor, bool *flag) {
+    LS_HOLD(monitor);
+    *flag = true;
+    ls_monitor_broadcast(monitor);
+}
 /* Waits for a change until deadline (LS_NEVER: for ever); false when the deadline has passed. */
 bool ls_monitor_wait(struct ls_monitor *monitor, int64_t deadline);

@@ -90,10 +90,7 @@ bool ls_writer_free(struct ls_writer *writer, int64_t deadline) {
         (void)pthread_detach(writer->thread);
         return false;
     }
-    ls_monitor_lock(&writer->monitor);
-    writer->stopping = true;
-    ls_monitor_broadcast(&writer->monitor);
-    ls_monitor_unlock(&writer->monitor);
+    ls_monitor_flag(&writer->monitor, &writer->stopping);
     (void)pthread_join(writer->thread, NULL);
     ls_monitor_destroy(&writer->monitor);
     ls_free(writer);

@@ -258,7 +258,6 @@ static ls_status take_config(struct ls_cluster *cluster, const struct ls_cluster
     (void)snprintf(cluster->terms.options, sizeof(cluster->terms.options), "%s",
                    config->options ? config->options : "");
     cluster->next.started = cluster->next.seeking_since = ls_now();
-    cluster->net.wake = -1;
     cluster->net.moved = (struct ls_moved){.settings = config->settings, .tf_config = tf, .size = cluster->size};
     cluster->net.refusals.log = config->log;
     cluster->net.refusals.activity = config->activity;
@@ -287,12 +286,9 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
     ls_status status = check_config(config);
     if (status) return status;
     LS_NEW(struct ls_cluster, cluster, "a cluster");
+    cluster->net.wake = -1;
     status = ls_monitor_init(&cluster->monitor);
-    if (status) {
-        ls_free(cluster);
-        return status;
-    }
-    status = take_config(cluster, config);
+    if (!status) status = take_config(cluster, config);
     if (!status) status = ls_moved_open(&cluster->net.moved);
     if (!status) status = read_security(cluster);
     if (!status) status = start_cluster(cluster);

@@ -184,7 +184,7 @@ static void receive_stop(struct ls_cluster *cluster, const struct ls_peer *peer,
 
 static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
     if (message->incarnation != peer->incarnation || peer->end.left) return false;
-    ls_peer_heard(peer);
+    peer->silence.lasts = 0;
     peer->generation = message->generation;
     switch (message->kind) {
     case LS_MESSAGE_BEAT:

@@ -231,7 +231,7 @@ static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_r
     peer->in = stream;
     peer->generation = message->generation;
     if (!peer->out && !peer->attempt.dial.tls) ls_dial_reset(&peer->attempt.dial); /* it is there now */
-    ls_peer_heard(peer);
+    peer->silence.lasts = 0;
     ls_rpc_stream_set_user(stream, peer);
     ls_listener_trust(cluster->net.listener, ls_rpc_stream_caller(stream)->fd);
     peer->host = ls_hello_host(message->hello.host);

@@ -124,7 +124,7 @@ static void look_for_silence(struct ls_cluster *cluster) {
     if (ls_failure_is_absence(heartbeat, gap)) {
         heartbeat->since = 0;
         heartbeat->absence = gap;
-        for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_heard(peer);
+        for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) peer->silence.lasts = 0;
     }
     heartbeat->looked = now;
     if (!beats(cluster)) return;
@@ -224,20 +224,14 @@ void ls_heartbeat_prepare(struct ls_cluster *cluster) {
 ls_status ls_heartbeat_start(struct ls_cluster *cluster) {
     struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
     ls_status status = ls_monitor_init(&heartbeat->monitor);
-    if (status) return status;
-    status = ls_thread_start(&heartbeat->thread, "ls-liveness", live, cluster);
+    if (!status) status = ls_thread_start(&heartbeat->thread, "ls-liveness", live, cluster);
     heartbeat->started = !status;
-    if (status) ls_monitor_destroy(&heartbeat->monitor);
     return status;
 }
 
 void ls_heartbeat_stop(struct ls_cluster *cluster) {
     struct ls_heartbeat *heartbeat = &cluster->net.heartbeat;
-    if (!heartbeat->started) return;
-    ls_monitor_lock(&heartbeat->monitor);
-    heartbeat->stopping = true;
-    ls_monitor_broadcast(&heartbeat->monitor);
-    ls_monitor_unlock(&heartbeat->monitor);
-    (void)pthread_join(heartbeat->thread, NULL);
+    if (heartbeat->started) ls_monitor_flag(&heartbeat->monitor, &heartbeat->stopping);
+    if (heartbeat->started) (void)pthread_join(heartbeat->thread, NULL);
     ls_monitor_destroy(&heartbeat->monitor);
 }

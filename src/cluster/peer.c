@@ -33,9 +33,8 @@ struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
     peer->task = ls_cluster_view_member(cluster->config.tf_config, rank);
     peer->name = peer->task->name;
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, peer->task->address);
-    ls_dial_init(&peer->attempt.dial);
-    ls_dial_init(&peer->knock.dial);
-    ls_dial_secure(&peer->attempt.dial, cluster->net.credentials.identity, cluster->net.relay, peer->task);
+    ls_dial_init(&peer->knock.dial, NULL, NULL, NULL);
+    ls_dial_init(&peer->attempt.dial, cluster->net.credentials.identity, cluster->net.relay, peer->task);
     cluster->peers[rank] = peer;
     if (rank != cluster->rank) link_peer(cluster, peer);
     return peer;
@@ -151,10 +150,6 @@ struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequen
     while (*at != share) at = &(*at)->next;
     if (share) *at = share->next;
     return share;
-}
-
-void ls_peer_heard(struct ls_peer *peer) {
-    peer->silence.lasts = 0;
 }
 
 bool ls_peer_is_member(const struct ls_cluster *cluster, int rank) {

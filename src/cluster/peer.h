@@ -31,8 +31,8 @@ struct ls_peer_attempt {
 
 /* A process that is not heard. Its silence counts only while this one runs. */
 struct ls_peer_silence {
-    int64_t lasts;
-    bool over; /* the limit: its streams are of no use */
+    int64_t lasts; /* 0: it was heard just now */
+    bool over;     /* the limit: its streams are of no use */
 };
 
 /* The words of a process and of this worker about an end. */
@@ -134,8 +134,6 @@ void ls_peer_renew(struct ls_peer *peer);
 struct ls_stored_share *ls_peer_find_share(const struct ls_peer *peer, uint64_t sequence);
 struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequence);
 void ls_peer_share_free(struct ls_stored_share *share);
-/* It was heard just now. */
-void ls_peer_heard(struct ls_peer *peer);
 /* Returns true if the rank is on the roster of the generation that this worker has entered. */
 bool ls_peer_is_member(const struct ls_cluster *cluster, int rank);
 /* Returns true if some other worker that is connected has entered a generation. */

@@ -104,10 +104,7 @@ void ls_service_notify_status(struct ls_service_notify *notify, const char *text
 void ls_service_notify_free(struct ls_service_notify *notify) {
     if (!notify) return;
     send_line(notify, "STOPPING=1");
-    ls_monitor_lock(&notify->monitor);
-    notify->stopping = true;
-    ls_monitor_broadcast(&notify->monitor);
-    ls_monitor_unlock(&notify->monitor);
+    ls_monitor_flag(&notify->monitor, &notify->stopping);
     if (notify->watched) (void)pthread_join(notify->thread, NULL);
     ls_monitor_destroy(&notify->monitor);
     (void)close(notify->fd);

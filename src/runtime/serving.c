@@ -190,9 +190,7 @@ static void *serve_workers(void *argument) {
     ls_kept_error_set(&server->result, status);
     leave_workers(server, status);
     ls_group_free(ls_steal(server->group));
-    LS_HOLD(&server->monitor);
-    server->ended = true;
-    ls_monitor_broadcast(&server->monitor);
+    ls_monitor_flag(&server->monitor, &server->ended);
     return NULL;
 }
 

@@ -27,8 +27,9 @@ static ls_status new_counts(const struct ls_group *group, struct counts *counts)
     return counts->send && counts->receive ? LS_OK : ls_fail_memory("rows", size * sizeof(size_t));
 }
 
-static ls_status move_floats(struct ls_group *group, const struct counts *counts, const float *input, float *output) {
-    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_FLOAT32, input, counts->send, output, counts->receive, true};
+static ls_status move(struct ls_group *group, ls_dtype dtype, const struct counts *counts, const void *input,
+                      void *output) {
+    const struct ls_all_to_all call = {LS_STORE_ROWS, dtype, input, counts->send, output, counts->receive, true};
     return ls_group_all_to_all(group, &call);
 }
 
@@ -40,14 +41,7 @@ static ls_status tell_sizes(struct ls_group *group, const struct counts *sizes) 
     ls_status status = new_counts(group, &one);
     for (int i = 0; i < size && !status; i++)
         if (works != (i < workers)) (works ? one.send : one.receive)[i] = 1;
-    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_INT64, sizes->send + workers, one.send, sizes->receive,
-                                       one.receive,   true};
-    return status ? status : ls_group_all_to_all(group, &call);
-}
-
-static ls_status move_words(struct ls_group *group, const struct counts *sizes, const int32_t *input, int32_t *output) {
-    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_INT32, input, sizes->send, output, sizes->receive, true};
-    return ls_group_all_to_all(group, &call);
+    return status ? status : move(group, LS_INT64, &one, sizes->send + workers, sizes->receive);
 }
 
 static ls_status new_floats(const size_t *counts, const struct ls_group *group, float **made) {
@@ -77,7 +71,7 @@ static ls_status ask_for_rows(struct ls_group *group, const struct ls_terms_mode
     if (!status && !words) status = ls_fail_memory("ids", sum * sizeof(*words));
     for (int s = 0; s < layout.holders && !status; s++) at += ls_row_lists_encode(leaves, count, &layout, s, at);
     if (!status) status = tell_sizes(group, &counts);
-    return status ? status : move_words(group, &counts, words, NULL);
+    return status ? status : move(group, LS_INT32, &counts, words, NULL);
 }
 
 struct moved {
@@ -129,7 +123,7 @@ static ls_status exchange_rows(struct ls_group *group, const struct ls_terms_mod
                 width_of_all(terms);
     if (!status) status = new_floats(floats, group, &rows);
     if (!status && !takes) move_rows(&layout, leaves, count, rows, false);
-    if (!status) status = move_floats(group, &counts, rows, rows);
+    if (!status) status = move(group, LS_FLOAT32, &counts, rows, rows);
     if (!status && takes) move_rows(&layout, leaves, count, rows, true);
     return status;
 }
@@ -174,7 +168,7 @@ static ls_status hear(struct ls_group *group, const struct ls_terms_model *terms
     if (status) return status;
     step->words = ls_alloc_array(sum + 1, sizeof(*step->words));
     if (!step->words) return ls_fail_memory("ids", sum * sizeof(*step->words));
-    status = move_words(group, &counts, NULL, step->words);
+    status = move(group, LS_INT32, &counts, NULL, step->words);
     if (status) return status;
     const struct ls_row_words told = {step->words, counts.receive, workers, holding->server, limit};
     return ls_row_lists_decode(&told, &layout, &step->lists);
@@ -205,7 +199,7 @@ ls_status ls_row_calls_give(struct ls_group *group, const struct ls_terms_model 
     for (int l = 0; l < step->lists.leaves; l++)
         for (size_t t = 0; t < terms->table_count; t++)
             at += give_slice(holding->tables[t], &step->lists.slices[(size_t)l * (size_t)layout.copies], at);
-    status = move_floats(group, &counts, rows, rows);
+    status = move(group, LS_FLOAT32, &counts, rows, rows);
     step->wanted = !status;
     return status;
 }
@@ -220,7 +214,7 @@ ls_status ls_row_calls_take(struct ls_group *group, const struct ls_terms_model 
         for (size_t i = (size_t)step->lists.first[w] * copies; i < (size_t)step->lists.first[w + 1] * copies; i++)
             counts.receive[w] += step->lists.slices[i].count * width_of_all(terms);
     if (!status) status = new_floats(counts.receive, group, &step->gradients);
-    if (!status) status = move_floats(group, &counts, step->gradients, step->gradients);
+    if (!status) status = move(group, LS_FLOAT32, &counts, step->gradients, step->gradients);
     step->wanted = false;
     return status;
 }

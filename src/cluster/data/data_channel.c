@@ -96,9 +96,8 @@ struct ls_data_connection *ls_data_channel_at(const struct ls_data_channel *chan
     struct ls_data_connection **place = &channel->at[rank + (inbound ? links->size : 0)];
     if (*place || !(*place = ls_alloc(sizeof(**place)))) return *place;
     (*place)->fd = -1;
-    ls_dial_init(&(*place)->dial);
-    ls_dial_secure(&(*place)->dial, links->credentials->identity, links->relay,
-                   ls_cluster_view_member(links->tf_config, rank));
+    ls_dial_init(&(*place)->dial, links->credentials->identity, links->relay,
+                 ls_cluster_view_member(links->tf_config, rank));
     return *place;
 }
 

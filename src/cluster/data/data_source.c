@@ -212,9 +212,8 @@ static ls_status open_channel(struct ls_data_links *links, uint32_t number, stru
 /* A proposal that was taken may have failed since, and another one may stand in its place. */
 static ls_status start_source(struct data_source *source) {
     const struct ls_data_links *links = source->links;
-    ls_monitor_lock(links->monitor);
+    LS_HOLD(links->monitor);
     const struct ls_data_attempt attempt = links->attempt(links->context);
-    ls_monitor_unlock(links->monitor);
     source->generation = attempt.number;
     return attempt.stands ? LS_OK : ls_fail(LS_UNAVAILABLE, "another attempt takes the place of this one");
 }

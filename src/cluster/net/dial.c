@@ -22,14 +22,9 @@
 #define FIRST_PAUSE  (10 * LS_MILLISECOND)
 #define LAST_PAUSE   LS_SECOND
 
-void ls_dial_init(struct ls_dial *dial) {
-    *dial = (struct ls_dial){.fd = -1, .pause = FIRST_PAUSE};
-}
-
-void ls_dial_secure(struct ls_dial *dial, const struct ls_tls_identity *identity, struct ls_relay *relay,
-                    const struct ls_task *task) {
-    dial->identity = identity;
-    dial->relay = relay;
+void ls_dial_init(struct ls_dial *dial, const struct ls_tls_identity *identity, struct ls_relay *relay,
+                  const struct ls_task *task) {
+    *dial = (struct ls_dial){.fd = -1, .pause = FIRST_PAUSE, .identity = identity, .relay = relay};
     if (task) ls_certificate_name(ls_cluster_view_type_name(task->type), task->index, dial->name);
 }
 

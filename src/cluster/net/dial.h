@@ -31,11 +31,10 @@ struct ls_dial {
     bool writes;                    /* it waits for room to write */
     enum ls_dial_verdict verdict;   /* of the last round */
 };
-void ls_dial_init(struct ls_dial *dial);
-/* Makes all later connections with TLS: ls_dial_step then returns the inner end of a relay. task: whose certificate the
- * other end must have; NULL: anybody's. */
-void ls_dial_secure(struct ls_dial *dial, const struct ls_tls_identity *identity, struct ls_relay *relay,
-                    const struct ls_task *task);
+/* With an identity all connections have TLS: ls_dial_step then returns the inner end of a relay. task: whose
+ * certificate the other end must have; NULL: anybody's. */
+void ls_dial_init(struct ls_dial *dial, const struct ls_tls_identity *identity, struct ls_relay *relay,
+                  const struct ls_task *task);
 /* Goes on as far as it can. Returns a connected socket, which the caller takes, or -1: not yet. */
 int ls_dial_step(struct ls_dial *dial, const char *host, int port);
 /* The connection that ls_dial_step made has failed. Keeps why, and pauses before the next round. */

@@ -20,10 +20,6 @@ enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY
 
 static const char beginning[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-struct ls_http2_frames ls_http2_frames_new(size_t most) {
-    return (struct ls_http2_frames){.most = most};
-}
-
 /* A HEADERS frame opens a call. A worker opens one, and its header block fits into one frame. */
 static const char *look_at_call(struct ls_http2_frames *frames, size_t length) {
     bool second = frames->called;

@@ -282,7 +282,7 @@ static bool refuse_plain(struct ls_listener *listener, struct stranger *stranger
         stranger->inspect_at = ls_now() + LS_LOOK_AGAIN_CROWD;
         return false;
     case LS_FIRST_CONTROL:
-        stranger->frames = ls_http2_frames_new(listener->config.hello_most);
+        stranger->frames.most = listener->config.hello_most;
         return refuse_in_words(listener, stranger, settings, sizeof(settings), why);
     default:
         return refuse_in_words(listener, stranger, LS_TLS_HERE, sizeof(LS_TLS_HERE) - 1, why);

@@ -278,7 +278,7 @@ static struct connection *new_connection(int outer, struct ls_tls *tls, const in
     connection->number = inner[1];
     connection->tls = tls;
     if (tls) connection->certificate = ls_tls_certificate(tls);
-    connection->frames = ls_http2_frames_new(most);
+    connection->frames.most = most;
     atomic_init(&connection->trusted, !most);
     ls_address_describe(outer, false, connection->who);
     return connection;
@@ -337,14 +337,10 @@ ls_status ls_relay_new(struct ls_refusals *refusals, struct ls_relay **made) {
     struct epoll_event event = {.events = EPOLLIN};
     LS_NEW(struct ls_relay, relay, "the relay");
     ls_status status = ls_monitor_init(&relay->monitor);
-    if (status) {
-        ls_free(relay);
-        return status;
-    }
     relay->refusals = refusals;
     relay->epoll = epoll_create1(EPOLL_CLOEXEC);
     relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (relay->epoll < 0 || relay->wake < 0 || epoll_ctl(relay->epoll, EPOLL_CTL_ADD, relay->wake, &event))
+    if (!status && (relay->epoll < 0 || relay->wake < 0 || epoll_ctl(relay->epoll, EPOLL_CTL_ADD, relay->wake, &event)))
         status = ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an epoll for the relay: %s", strerror(errno));
     if (!status) status = ls_thread_start(&relay->thread, "ls-relay", run_relay, relay);
     return LS_HAND_OVER(status, made, relay, release_relay(relay));

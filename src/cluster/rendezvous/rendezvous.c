@@ -253,7 +253,7 @@ static ls_status ask_rank_0(struct visit *visit) {
     const struct ls_cluster_view *spec = visit->spec;
     ls_status status = LS_OK;
     bool done = false;
-    ls_dial_secure(&visit->dial, visit->credentials.identity, visit->relay, &spec->tasks[0]);
+    ls_dial_init(&visit->dial, visit->credentials.identity, visit->relay, &spec->tasks[0]);
     while (!status && !done) {
         struct pollfd slot;
         int fd = ls_dial_step(&visit->dial, spec->meet_host, spec->meet_port);
@@ -311,7 +311,6 @@ ls_status ls_rendezvous_meet(struct ls_cluster_view *spec, const struct ls_setti
                              struct ls_rendezvous **kept) {
     if (!spec->meet_port) return LS_OK;
     struct visit visit = {.spec = spec, .settings = settings, .log = log, .refusals = {.log = log}, .held = -1};
-    ls_dial_init(&visit.dial);
     ls_status status = name_rank_0(spec);
     if (!status) status = meet(&visit, kept);
     struct ls_kept_error error = ls_kept_error_of(status);

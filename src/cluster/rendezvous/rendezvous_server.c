@@ -431,10 +431,6 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
                                    struct ls_rendezvous **made) {
     LS_NEW(struct ls_rendezvous, rendezvous, "a rendezvous");
     ls_status status = ls_monitor_init(&rendezvous->monitor);
-    if (status) {
-        ls_free(rendezvous);
-        return status;
-    }
     rendezvous->spec = spec;
     rendezvous->settings = settings;
     rendezvous->log = log;
@@ -443,7 +439,7 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
     rendezvous->credentials = *credentials;
     rendezvous->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     rendezvous->places = ls_alloc_array((size_t)spec->num_workers, sizeof(*rendezvous->places));
-    if (rendezvous->wake < 0 || !rendezvous->places)
+    if (!status && (rendezvous->wake < 0 || !rendezvous->places))
         status = ls_fail_memory("a rendezvous", (size_t)spec->num_workers * sizeof(*rendezvous->places));
     if (!status) {
         rendezvous->places[0].port = spec->meet_port;

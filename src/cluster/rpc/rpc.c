@@ -78,10 +78,9 @@ bool ls_rpc_is_served(struct ls_rpc *rpc) {
 
 static void sweep(struct ls_rpc *rpc, int64_t *next) {
     if (ls_now() < *next) return;
-    ls_monitor_lock(rpc->config.monitor);
-    ls_rpc_streams_sweep(rpc);
-    ls_monitor_unlock(rpc->config.monitor);
     *next = ls_now() + SWEEP_INTERVAL * LS_MILLISECOND;
+    LS_HOLD(rpc->config.monitor);
+    ls_rpc_streams_sweep(rpc);
 }
 
 static void *poll_queue(void *argument) {

@@ -75,18 +75,12 @@ void ls_session_worker_free(struct ls_session_worker *worker) {
 
 /* ---- letters ---- */
 
-static ls_status send_as(const struct ls_session_worker *worker, int server, struct ls_session_head head, void *body,
+static ls_status send_to(const struct ls_session_worker *worker, int server, struct ls_session_head head, void *body,
                          size_t size) {
     unsigned char bytes[LS_POST_HEAD];
     head.begin = worker->config.session->begin;
     ls_session_head_encode(&head, bytes);
     return ls_post_send(worker->post, worker->workers + server, bytes, body, size);
-}
-
-static ls_status send_to(const struct ls_session_worker *worker, int server, struct ls_session_head head, void *body,
-                         size_t size) {
-    head.worker = worker->rank;
-    return send_as(worker, server, head, body, size);
 }
 
 static ls_status receive(const struct ls_session_worker *worker, const char *what, struct ls_letter *letter,
@@ -147,6 +141,7 @@ static ls_status copy_variables(const struct ls_session_worker *worker, const st
 
 static ls_status ask_variables(const struct ls_session_worker *worker, int server, int64_t ticket, int64_t version) {
     const struct ls_session_head head = {.kind = LS_SESSION_PULL,
+                                         .worker = worker->rank,
                                          .ticket = ticket,
                                          .version = worker->pinned ? worker->pins[server] : version,
                                          .flag = worker->pinned};
@@ -157,7 +152,7 @@ static ls_status ask_variables(const struct ls_session_worker *worker, int serve
 static ls_status tell_read(const struct ls_session_worker *worker, int server) {
     const struct ls_session_head head = {
         .kind = LS_SESSION_PULLED, .worker = server, .ticket = worker->ticket, .version = worker->versions[server]};
-    return worker->pinned ? send_as(worker, 0, head, NULL, 0) : LS_OK;
+    return worker->pinned ? send_to(worker, 0, head, NULL, 0) : LS_OK;
 }
 
 /* From all servers but those before first, at the version or later. */
@@ -230,8 +225,8 @@ static ls_status take_reply(struct ls_session_worker *worker, const struct ls_le
 }
 
 ls_status ls_session_worker_take(struct ls_session_worker *worker, int64_t *ticket) {
-    const struct ls_session_head ask = {
-        .kind = LS_SESSION_ASK, .ticket = LS_NO_TICKET, .version = worker->config.session->begin};
+    const struct ls_session_head ask = {LS_SESSION_ASK, worker->rank, .ticket = LS_NO_TICKET,
+                                        .version = worker->config.session->begin};
     char what[80];
     (void)snprintf(what, sizeof(what), "a ticket of the parameter server with rank %d", worker->workers);
     ls_status status = worker->begun ? LS_OK : send_to(worker, 0, ask, NULL, 0);
@@ -275,6 +270,7 @@ static ls_status push_to(const struct ls_session_worker *worker, int server, con
 ls_status ls_session_worker_give(struct ls_session_worker *worker, float rate, const float *gradients,
                                  const double *numbers, bool closes) {
     const struct ls_session_head head = {.kind = LS_SESSION_PUSH,
+                                         .worker = worker->rank,
                                          .ticket = worker->ticket,
                                          .version = worker->versions[0],
                                          .value = rate,
