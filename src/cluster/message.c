@@ -117,19 +117,6 @@ static const struct field fields[] = {
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
-/* The body of a kind. */
-struct form {
-    Ls__Envelope__BodyCase body_case;
-    const ProtobufCMessageDescriptor *descriptor;
-};
-#define FORM(kind, body) [LS_MESSAGE_##kind] = {LS__ENVELOPE__BODY_##kind, &ls__##body##__descriptor}
-static const struct form forms[] = {
-    FORM(HELLO, hello),       FORM(HELLO_REPLY, hello_reply), FORM(SHARE, share), FORM(LEAVE, leave),
-    FORM(BEAT, beat),         FORM(CHALLENGE, challenge),     FORM(STOP, stop),   FORM(REPORT, report),
-    FORM(PROPOSE, propose),   FORM(ACCEPT, accept),           FORM(BEGIN, begin), FORM(SHARES, shares),
-    FORM(FINISHED, finished), FORM(WAITING, waiting),         FORM(STALL, stall)};
-#define KINDS (sizeof(forms) / sizeof(forms[0]))
-
 /* The number of elements stands before them in protobuf's structs. */
 #define COUNT_BEFORE sizeof(size_t)
 _Static_assert(offsetof(Ls__Report, closed) - offsetof(Ls__Report, n_closed) == COUNT_BEFORE, "a list is not as here");
@@ -219,12 +206,13 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
     } body; /* the largest */
     char text[LS_ERROR_SIZE];
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
-    if (message->kind < LS_MESSAGE_HELLO || message->kind >= KINDS)
+    const ProtobufCFieldDescriptor *form =
+        protobuf_c_message_descriptor_get_field(&ls__envelope__descriptor, message->kind);
+    if (message->kind < LS_MESSAGE_HELLO || !form)
         return ls_fail(LS_INTERNAL, "message kind %d does not exist", (int)message->kind);
-    const struct form *form = &forms[message->kind];
     envelope.incarnation = message->incarnation;
     envelope.generation = message->generation;
-    envelope.body_case = form->body_case;
+    envelope.body_case = (Ls__Envelope__BodyCase)message->kind;
     envelope.hello = &body.hello;
     protobuf_c_message_init(form->descriptor, &body);
     for (size_t i = 0; i < FIELDS; i++)
@@ -336,13 +324,11 @@ static ls_status check_together(const Ls__Envelope *envelope, const struct ls_me
 }
 
 static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message *message) {
-    unsigned kind = LS_MESSAGE_HELLO;
     if (!envelope->incarnation) return bad("incarnation");
     message->incarnation = envelope->incarnation;
     message->generation = envelope->generation;
-    while (kind < KINDS && forms[kind].body_case != envelope->body_case) kind++;
-    if (kind == KINDS) return bad("body");
-    message->kind = (enum ls_message_kind)kind;
+    if (envelope->body_case == LS__ENVELOPE__BODY__NOT_SET) return bad("body");
+    message->kind = (enum ls_message_kind)envelope->body_case;
     for (size_t i = 0; i < FIELDS; i++)
         if (fields[i].kind == message->kind && !is_good(&fields[i], (const char *)envelope->hello, message))
             return bad(fields[i].name);

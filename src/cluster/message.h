@@ -12,13 +12,13 @@
 #define LS_STALL_MAX   256                 /* bytes of a fingerprint */
 #define LS_NUMBER_MAX  (UINT64_C(1) << 62) /* of a proposal */
 
+/* The fields of Envelope's body. */
 enum ls_message_kind {
-    LS_MESSAGE_HELLO = 1,
+    LS_MESSAGE_HELLO = 3,
     LS_MESSAGE_HELLO_REPLY,
     LS_MESSAGE_SHARE,
     LS_MESSAGE_LEAVE,
     LS_MESSAGE_BEAT,
-    LS_MESSAGE_CHALLENGE,
     LS_MESSAGE_STOP,
     LS_MESSAGE_REPORT,
     LS_MESSAGE_PROPOSE,
@@ -27,6 +27,7 @@ enum ls_message_kind {
     LS_MESSAGE_SHARES,
     LS_MESSAGE_FINISHED,
     LS_MESSAGE_WAITING,
+    LS_MESSAGE_CHALLENGE,
     LS_MESSAGE_STALL
 };
 enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED, LS_VERDICT_FENCED, LS_VERDICT_OVER };
