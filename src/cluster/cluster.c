@@ -21,7 +21,6 @@
 #include "cluster/exchange.h"
 #include "cluster/peer.h"
 #include "cluster/star.h"
-#include "cluster/probe_server.h"
 #include "cluster/servers.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "cluster/security/certificate.h"

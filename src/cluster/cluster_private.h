@@ -222,3 +222,6 @@ struct ls_cluster {
 };
 
 #define LS_EXIT_EXCHANGE "exit" /* the exchange that is the exit barrier */
+
+/* A worker's answer to a probe, which the listener has read. It takes fd. */
+void ls_probe_server_answer(void *context, int fd);

@@ -17,7 +17,6 @@ struct ls_cluster_config {
     const struct ls_settings *settings;      /* borrowed */
     const struct ls_log *log;                /* borrowed */
     struct ls_abort *abort;                  /* borrowed; raised when a peer is lost or reports a failure */
-    double join_timeout;                     /* seconds */
     struct ls_activity *activity;            /* borrowed: what probes are told of; NULL: nothing */
     const char *version;                     /* compared between workers; NULL: ls_version() (tests give others) */
     const char *options;                     /* borrowed: lines "field=value\n" that must be equal on all; NULL: none */

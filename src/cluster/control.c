@@ -74,9 +74,9 @@ static bool store_share(struct ls_peer *peer, const struct ls_share *share) {
     struct ls_stored_share *stored = ls_alloc(sizeof(*stored));
     if (!stored) return false;
     *stored = (struct ls_stored_share){.next = peer->shares.list, .sequence = share->sequence};
-    stored->name = ls_strdup(share->name);
+    (void)snprintf(stored->name, sizeof(stored->name), "%s", share->name);
     stored->bytes = (struct ls_bytes){ls_alloc(share->size), share->size};
-    if (!stored->name || !stored->bytes.data) {
+    if (!stored->bytes.data) {
         ls_peer_share_free(stored);
         return false;
     }

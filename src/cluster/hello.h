@@ -5,9 +5,9 @@
 /* With the monitor held */
 /* proof: of the token, [LS_PROOF_SIZE]; NULL where there is none. */
 void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t *proof);
-/* An answer to a Hello; text is borrowed. */
 /* A number that is equal for equal hosts of Hellos; never 0. */
 uint64_t ls_hello_host(const char *host);
+/* An answer to a Hello; text is borrowed. */
 struct ls_message ls_hello_reply(const struct ls_cluster *cluster, enum ls_verdict verdict, const char *text);
 /* Sends that answer, and nothing more on the stream. */
 void ls_hello_answer(struct ls_cluster *cluster, struct ls_rpc_stream *stream, enum ls_verdict verdict,

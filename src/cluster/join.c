@@ -97,7 +97,7 @@ static bool serves_elastic(const struct ls_cluster *cluster) {
 
 static int64_t patience_of(const struct ls_cluster *cluster) {
     const struct ls_settings *settings = cluster->config.settings;
-    double seconds = cluster->generation ? settings->rejoin_timeout : cluster->config.join_timeout;
+    double seconds = cluster->generation ? settings->rejoin_timeout : settings->join_timeout;
     if (!cluster->generation && ls_peer_is_any_survivor(cluster) && seconds > 0 && settings->rejoin_timeout > seconds)
         seconds = settings->rejoin_timeout;
     if (ls_servers_are_listed(cluster) && cluster->generation && seconds < cluster->config.settings->servers_wait)
@@ -170,7 +170,7 @@ static ls_status too_late(const struct ls_cluster *cluster, const char *missing)
                        cluster->next.cause, cluster->config.settings->rejoin_timeout, missing);
     return ls_fail(LS_DEADLINE_EXCEEDED,
                    "waited for %s. %s %g s of each other, or set LOCKSTEP_JOIN_TIMEOUT (seconds) higher", missing,
-                   ls_mesh_way_out(cluster), cluster->config.join_timeout);
+                   ls_mesh_way_out(cluster), cluster->config.settings->join_timeout);
 }
 
 /* The convener tells its followers of its wait twice as often as they print it. With the monitor held. */

@@ -42,7 +42,6 @@ struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
 
 void ls_peer_share_free(struct ls_stored_share *share) {
     if (!share) return;
-    ls_free(share->name);
     ls_free(share->bytes.data);
     ls_free(share);
 }

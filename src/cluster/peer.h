@@ -11,7 +11,7 @@ struct ls_rpc_stream;
 struct ls_stored_share {
     struct ls_stored_share *next;
     uint64_t sequence;
-    char *name;
+    char name[256];
     struct ls_bytes bytes;
 };
 

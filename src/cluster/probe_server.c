@@ -1,6 +1,6 @@
 /* A worker's answer to a probe. In the listener's thread: nothing here waits, and the monitor is held for a moment
  * only. */
-#include "cluster/probe_server.h"
+#include "cluster/cluster_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/cluster_private.h"
 #include "cluster/peer.h"
 
 static const char *phase_name(enum ls_phase phase) {

@@ -18,7 +18,6 @@
 #include "cluster/exchange.h"
 #include "cluster/leave.h"
 #include "cluster/rendezvous/rendezvous.h"
-#include "cluster/rendezvous/rendezvous_server.h"
 #include "cluster/loss.h"
 #include "collective/algorithm.h"
 #include "runtime/http_server.h"
@@ -103,7 +102,6 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .settings = &runtime->settings,
         .log = &runtime->log,
         .abort = runtime->serves ? runtime->server_abort : runtime->abort,
-        .join_timeout = runtime->settings.join_timeout,
         .activity = &runtime->activity,
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,

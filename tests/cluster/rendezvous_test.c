@@ -1,5 +1,5 @@
 /* The rendezvous at rank 0, by hand: who asks for the addresses, in pieces, in vain or without end. */
-#include "cluster/rendezvous/rendezvous_server.h"
+#include "cluster/rendezvous/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -74,7 +74,7 @@ static void settle(struct test_worker *worker) {
     }
     worker->settings.report_interval = 0.3;
     worker->settings.exit_timeout = worker->exit_timeout > 0 ? worker->exit_timeout : 10;
-    if (worker->join_timeout <= 0) worker->join_timeout = 20;
+    worker->settings.join_timeout = worker->join_timeout > 0 ? worker->join_timeout : 20;
     if (worker->rejoin_timeout > 0) worker->settings.rejoin_timeout = worker->rejoin_timeout;
     if (worker->heartbeat_limit <= 0) return;
     worker->settings.heartbeat_limit = worker->heartbeat_limit;
@@ -101,7 +101,6 @@ static void live(struct test_worker *worker, const struct ls_cluster_view *tf_co
                                        .settings = &worker->settings,
                                        .log = &log,
                                        .abort = worker->abort,
-                                       .join_timeout = worker->join_timeout,
                                        .version = worker->version,
                                        .elastic = worker->elastic};
     int64_t start = ls_now();

@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 #include "cluster/rendezvous/meet.h"
-#include "cluster/rendezvous/rendezvous_server.h"
+#include "cluster/rendezvous/rendezvous.h"
 #include "fuzz/fuzz.h"
 
 enum { CALLERS = 8, SIZE = 3, JOB = 7, TURNS = 100000 };

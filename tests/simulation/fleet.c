@@ -158,7 +158,6 @@ static void *live(void *argument) {
                                              .settings = &fleet->settings,
                                              .log = &log,
                                              .abort = task->abort,
-                                             .join_timeout = fleet->settings.join_timeout,
                                              .version = "1",
                                              .elastic = fleet->config.elastic};
     if (!status) status = ls_cluster_new(&config, &task->cluster);

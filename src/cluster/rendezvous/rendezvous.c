@@ -16,7 +16,6 @@
 #include "cluster/net/dial.h"
 #include "cluster/net/listener.h"
 #include "cluster/rendezvous/meet.h"
-#include "cluster/rendezvous/rendezvous_server.h"
 #include "cluster/security/certificate.h"
 
 #define TURN        (100 * LS_MILLISECOND) /* at most, before the deadline is looked at */

@@ -5,7 +5,7 @@
  *
  * A stranger may ask, too (docs/security.md, "Strangers"). So whatever a caller sends is read at once, for poll() tells
  * of unread bytes for ever. Callers that owe their proof give way when there are too many. Nobody waits for them. */
-#include "cluster/rendezvous/rendezvous_server.h"
+#include "cluster/rendezvous/rendezvous.h"
 
 #include <poll.h>
 #include <stdio.h>
