@@ -1,26 +1,18 @@
 /* The words of errors. status.c keeps them, or a plugin's own status.c. */
 #include "base/status.h"
 
-#include <stdarg.h>
-
 #include "base/plain.h"
 
 ls_status ls_fail(ls_status status, const char *format, ...) {
     char message[LS_ERROR_SIZE]; /* the arguments may contain ls_error() itself */
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(message, sizeof(message), format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(message, sizeof(message), format);
     ls_error_keep(message);
     return status;
 }
 
 ls_status ls_fail_context(ls_status status, const char *format, ...) {
     char context[LS_ERROR_SIZE / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(context, sizeof(context), format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(context, sizeof(context), format);
     return ls_fail(status, "%s: %s", context, ls_error());
 }
 

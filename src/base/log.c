@@ -1,7 +1,6 @@
 /* Formats a line, puts who speaks before it, and hands it to the sink in one piece. */
 #include "base/log.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -30,10 +29,7 @@ static void write_json(const struct ls_log *log, ls_log_level level, const char 
 void ls_log_write(const struct ls_log *log, ls_log_level level, const char *format, ...) {
     if (!log || level > log->level) return;
     char text[LS_LOG_TEXT], line[LS_LOG_TEXT + 64];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(text, sizeof(text), format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(text, sizeof(text), format);
     if (log->json && !log->sink) {
         write_json(log, level, text);
         return;

@@ -28,11 +28,7 @@ int ls_plain_list(char *text, size_t size, const char *format, va_list arguments
 }
 
 int ls_plain_text(char *text, size_t size, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int length = ls_plain_list(text, size, format, arguments);
-    va_end(arguments);
-    return length;
+    return LS_PLAIN_ARGUMENTS(text, size, format);
 }
 
 double ls_plain_number(const char *text, char **end) {

@@ -17,6 +17,15 @@ __attribute__((format(printf, 2, 3))) int ls_plain_print(FILE *out, const char *
 __attribute__((format(printf, 3, 4))) int ls_plain_text(char *text, size_t size, const char *format, ...);
 __attribute__((format(printf, 3, 0))) int ls_plain_list(char *text, size_t size, const char *format, va_list arguments);
 double ls_plain_number(const char *text, char **end);
+/* ls_plain_text of the arguments of a function that ends with "format, ...". */
+#define LS_PLAIN_ARGUMENTS(text, size, format)                                                                         \
+    __extension__({                                                                                                    \
+        va_list arguments_;                                                                                            \
+        va_start(arguments_, format);                                                                                  \
+        int length_ = ls_plain_list(text, size, format, arguments_);                                                   \
+        va_end(arguments_);                                                                                            \
+        length_;                                                                                                       \
+    })
 /* As !strcasecmp; the second for size bytes at text. */
 bool ls_plain_same(const char *a, const char *b);
 bool ls_plain_same_piece(const char *text, size_t size, const char *word);

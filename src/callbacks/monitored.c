@@ -2,7 +2,6 @@
 #include "callbacks/monitored.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,12 +23,9 @@ ls_status ls_monitored_new(const char *who, const char *name, ls_monitor_mode mo
 
 void ls_monitored_describe(const struct ls_monitored *monitor, char alike[LS_MONITORED_ALIKE], const char *format,
                            ...) {
-    va_list arguments;
     int used = ls_plain_text(alike, LS_MONITORED_ALIKE, "monitor=%.64s, greater=%d, min_delta=%g, ", monitor->name,
                              monitor->greater, monitor->min_delta);
-    va_start(arguments, format);
-    (void)ls_plain_list(alike + used, LS_MONITORED_ALIKE - (size_t)used, format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(alike + used, LS_MONITORED_ALIKE - (size_t)used, format);
 }
 
 void ls_monitored_free(struct ls_monitored *monitor) {

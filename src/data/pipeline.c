@@ -3,7 +3,6 @@
  * shuffle, repeat, batch, prefetch and experimental_distribute_dataset. */
 #include "data/pipeline.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -423,10 +422,7 @@ int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_repl
 /* Appends to text; what does not fit is left out. */
 static void __attribute__((format(printf, 3, 4))) append(char *text, size_t size, const char *format, ...) {
     size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(text + used, size - used, format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(text + used, size - used, format);
 }
 
 /* "16 + 16 of 64": this worker's replicas, and all, at a step. */

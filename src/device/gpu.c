@@ -5,7 +5,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,10 +26,7 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(found.reason, sizeof(found.reason), format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(found.reason, sizeof(found.reason), format);
 }
 
 /* ---- the driver ---- */

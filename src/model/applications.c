@@ -1,7 +1,6 @@
 /* Ready-made networks, of the same layers that users write, with Keras' names: tf.keras.applications.MobileNetV2 and
  * ResNet50, and LeNet-5. All give logits. A list and the names in it are one block of memory. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,10 +24,7 @@ static const char *add_layer(struct list *list, ls_layer layer, const char *form
     __attribute__((format(printf, 3, 4)));
 static const char *add_layer(struct list *list, ls_layer layer, const char *format, ...) {
     char *name = list->names[list->count];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(name, LS_LAYER_NAME_SIZE, format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(name, LS_LAYER_NAME_SIZE, format);
     layer.name = name;
     list->layers[list->count++] = layer;
     return name;

@@ -4,7 +4,6 @@
 #include "observe/progress.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -70,10 +69,7 @@ void ls_progress_epoch(struct ls_progress *progress, int epoch, int epochs, int6
 
 __attribute__((format(printf, 2, 3))) static void put(struct ls_progress *progress, const char *format, ...) {
     size_t room = sizeof(progress->text) - progress->used;
-    va_list arguments;
-    va_start(arguments, format);
-    int size = ls_plain_list(progress->text + progress->used, room, format, arguments);
-    va_end(arguments);
+    int size = LS_PLAIN_ARGUMENTS(progress->text + progress->used, room, format);
     progress->used += size < 0 ? 0 : (size_t)size < room ? (size_t)size : room - 1;
 }
 

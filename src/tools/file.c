@@ -45,10 +45,7 @@ void ls_tools_print_json(FILE *out, const char *format, ...) {
 ls_status ls_tools_fail(ls_status status, const char *format, ...) {
     LS_NEED(format);
     char text[LS_ERROR_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(text, sizeof(text), format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(text, sizeof(text), format);
     return ls_fail(status, "%s", *text ? text : ls_status_name(status));
 }
 

@@ -1,7 +1,6 @@
 /* The GPUs of this machine, and the libraries that run on them. */
 #include <cublasLt.h>
 #include <cudnn.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "device/cuda/cuda.h"
@@ -36,11 +35,8 @@ int ls_cuda_count(void) {
 
 /* Appends to a text that may be full. */
 __attribute__((format(printf, 4, 5))) static void put(char *text, size_t size, size_t *used, const char *format, ...) {
-    va_list arguments;
     if (*used >= size) return;
-    va_start(arguments, format);
-    int more = ls_plain_list(text + *used, size - *used, format, arguments);
-    va_end(arguments);
+    int more = LS_PLAIN_ARGUMENTS(text + *used, size - *used, format);
     if (more > 0) *used += (size_t)more;
 }
 
