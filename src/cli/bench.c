@@ -52,7 +52,8 @@ struct request {
 };
 
 /* Digits, then K, M, G or nothing. */
-static bool read_bytes(const struct ls_command_line *line, const char *option, const char *text, int64_t *bytes) {
+static bool read_byte_count(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                            void *field) {
     static const char units[] = "KMG";
     size_t digits = strspn(text, "0123456789");
     const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
@@ -60,18 +61,11 @@ static bool read_bytes(const struct ls_command_line *line, const char *option, c
     if (digits && digits <= 13 && !text[digits + (unit != NULL)]) {
         int64_t value = strtoll(text, NULL, 10);
         if (value <= MAX_BYTES_LIMIT >> shift) {
-            *bytes = value << shift;
+            *(int64_t *)field = value << shift;
             return true;
         }
     }
-    return LS_REFUSE(line, "%s '%s' is no size in bytes up to 1024G, such as 4096, 64K or 128M", option, text);
-}
-
-static bool read_byte_count(const struct ls_command_line *line, const struct ls_option *option, const char *text,
-                            void *field) {
-    char name[32];
-    (void)snprintf(name, sizeof(name), "--%s", option->name);
-    return read_bytes(line, name, text, field);
+    return LS_REFUSE(line, "--%s '%s' is no size in bytes up to 1024G, such as 4096, 64K or 128M", option->name, text);
 }
 
 static bool read_sizes(const struct ls_command_line *line, const struct ls_option *option, const char *text,

@@ -70,13 +70,10 @@ static bool next_event(struct reading *reading) {
 /* No anchor, alias or tag: these change what the words of the file say. */
 static bool plain_node(const struct reading *reading) {
     const yaml_event_t *event = &reading->event;
-    const yaml_char_t *anchor = NULL, *tag = NULL;
-    if (event->type == YAML_SCALAR_EVENT) anchor = event->data.scalar.anchor, tag = event->data.scalar.tag;
-    if (event->type == YAML_SEQUENCE_START_EVENT)
-        anchor = event->data.sequence_start.anchor, tag = event->data.sequence_start.tag;
-    if (event->type == YAML_MAPPING_START_EVENT)
-        anchor = event->data.mapping_start.anchor, tag = event->data.mapping_start.tag;
-    if (event->type != YAML_ALIAS_EVENT && !anchor && !tag) return true;
+    bool node = event->type == YAML_SCALAR_EVENT || event->type == YAML_SEQUENCE_START_EVENT ||
+                event->type == YAML_MAPPING_START_EVENT; /* whose data begin alike */
+    bool marked = node && (event->data.scalar.anchor || event->data.scalar.tag);
+    if (event->type != YAML_ALIAS_EVENT && !marked) return true;
     return LS_REFUSE(&reading->line, "anchors (&), aliases (*) and tags (!) are not read: write the value");
 }
 

@@ -121,10 +121,17 @@ static ls_status report_predictions(const struct measured *measured, struct outc
     return status;
 }
 
+/* Measures the first checkpoint, or a later one with the model that is open. */
+static ls_status measure_checkpoint(struct ls_saved_model *saved, ls_strategy *strategy, struct measured *measured,
+                                    struct outcome *outcome) {
+    ls_status status = measured->model ? ls_model_load_weights(measured->model, saved->path, NULL)
+                                       : ls_saved_model_open(saved, strategy, &measured->model, &measured->data);
+    return status ? status : evaluate_model(measured, outcome);
+}
+
 static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, bool reports, struct outcome *outcome) {
     struct measured measured = {0};
-    ls_status status = ls_saved_model_open(saved, strategy, &measured.model, &measured.data);
-    if (!status) status = evaluate_model(&measured, outcome);
+    ls_status status = measure_checkpoint(saved, strategy, &measured, outcome);
     if (!status && reports) status = report_predictions(&measured, outcome);
     close_measured(&measured);
     return status;
@@ -151,14 +158,6 @@ static void print(const struct outcome *outcome, bool json) {
     (void)puts(json ? "}" : "");
     if (!json && outcome->report.classes) ls_report_print(&outcome->report, ls_saved_model_class, outcome->saved);
     (void)fflush(stdout); /* another program may read it while this goes on */
-}
-
-/* Measures the first checkpoint, or a later one with the model that is open. */
-static ls_status measure_checkpoint(struct ls_saved_model *saved, ls_strategy *strategy, struct measured *measured,
-                                    struct outcome *outcome) {
-    ls_status status = measured->model ? ls_model_load_weights(measured->model, saved->path, NULL)
-                                       : ls_saved_model_open(saved, strategy, &measured->model, &measured->data);
-    return status ? status : evaluate_model(measured, outcome);
 }
 
 /* The values under Keras' names. A warning in place of an error where warn_only is set. */

@@ -28,21 +28,19 @@ static const struct section {
 };
 
 static ls_status print_build(void) {
-    char *text;
+    char *text = NULL;
     ls_status status = ls_tools_build(&text);
-    if (status) return status;
-    (void)printf("lockstep %s\nbuilt with %s\n", ls_version(), text);
+    if (!status) (void)printf("lockstep %s\nbuilt with %s\n", ls_version(), text);
     ls_memory_free(text);
-    return LS_OK;
+    return status;
 }
 
 static ls_status print_section(const struct section *section) {
-    char *text;
+    char *text = NULL;
     ls_status status = section->text(&text);
-    if (status) return status;
-    (void)printf("\n%s:\n%s", section->title, text);
+    if (!status) (void)printf("\n%s:\n%s", section->title, text);
     ls_memory_free(text);
-    return LS_OK;
+    return status;
 }
 
 int info_main(int argc, char **argv) {

@@ -46,25 +46,21 @@ static const ls_tools_deadline launcher[] = {
 #define LAUNCHER_COUNT (sizeof(launcher) / sizeof(launcher[0]))
 
 static ls_status print_text(void) {
-    char *settings, *deadlines;
+    char *settings = NULL, *deadlines = NULL;
     ls_status status = ls_tools_settings(&settings);
-    if (status) return status;
-    status = ls_tools_deadlines(launcher, LAUNCHER_COUNT, &deadlines);
-    if (!status) {
-        (void)printf("settings (environment variables):\n%s\ndeadlines (all waits):\n%s", settings, deadlines);
-        ls_memory_free(deadlines);
-    }
+    if (!status) status = ls_tools_deadlines(launcher, LAUNCHER_COUNT, &deadlines);
+    if (!status) (void)printf("settings (environment variables):\n%s\ndeadlines (all waits):\n%s", settings, deadlines);
     ls_memory_free(settings);
+    ls_memory_free(deadlines);
     return status;
 }
 
 static ls_status print_json(void) {
-    char *json;
+    char *json = NULL;
     ls_status status = ls_tools_settings_json(launcher, LAUNCHER_COUNT, &json);
-    if (status) return status;
-    (void)puts(json);
+    if (!status) (void)puts(json);
     ls_memory_free(json);
-    return LS_OK;
+    return status;
 }
 
 static const struct ls_option rows[] = {

@@ -16,27 +16,19 @@ static void set_regularizers(const struct ls_train_model *choice, ls_layer *laye
     }
 }
 
-/* The layers behind the first ones of layers, of which there are count. */
-static ls_status make_dense(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_layer *layers,
-                            size_t count, ls_model **model) {
+/* Of embedding the first layers give the mean of the rows of an example's words. */
+static ls_status make_dense(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
+    size_t count = 0;
+    ls_layer layers[LS_MAX_HIDDEN + 3];
+    if (ls_train_model_takes_ids(choice)) {
+        layers[count++] =
+            ls_embedding(choice->words ? choice->words : WORDS, choice->width ? choice->width : WIDTH, .sparse = true);
+        layers[count++] = ls_global_average_pooling1d();
+    }
     for (int i = 0; i < choice->hidden_count; i++) layers[count++] = ls_dense(choice->hidden[i], LS_RELU);
     layers[count++] = ls_dense(classes);
     set_regularizers(choice, layers, count);
     return ls_model_new(strategy, layers, count, model);
-}
-
-/* The mean of the rows of an example's words. */
-static ls_status make_embedding(const struct ls_train_model *choice, ls_strategy *strategy, int classes,
-                                ls_model **model) {
-    ls_layer layers[LS_MAX_HIDDEN + 3] = {
-        ls_embedding(choice->words ? choice->words : WORDS, choice->width ? choice->width : WIDTH, .sparse = true),
-        ls_global_average_pooling1d()};
-    return make_dense(choice, strategy, classes, layers, 2, model);
-}
-
-static ls_status make_mlp(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
-    ls_layer layers[LS_MAX_HIDDEN + 1];
-    return make_dense(choice, strategy, classes, layers, 0, model);
 }
 
 static void set_batch_norm(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
@@ -108,10 +100,8 @@ void ls_train_model_suit(struct ls_train_model *choice, const ls_dataset *data) 
 
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model) {
-    bool mlp = !strcmp(choice->name, "mlp"), embeds = ls_train_model_takes_ids(choice);
-    ls_status status = (mlp      ? make_mlp
-                        : embeds ? make_embedding
-                                 : make_application)(choice, strategy, count_outputs(choice, data), model);
+    bool dense = !strcmp(choice->name, "mlp") || ls_train_model_takes_ids(choice);
+    ls_status status = (dense ? make_dense : make_application)(choice, strategy, count_outputs(choice, data), model);
     if (ls_is_chief(strategy)) tell_of_classes(choice, data);
     if (!status) status = ls_model_seed(*model, choice->seed);
     if (!status) status = freeze(choice, *model);

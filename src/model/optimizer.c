@@ -168,10 +168,7 @@ static void print_rule(FILE *out, const ls_optimizer *rule) {
 }
 
 ls_status ls_optimizer_describe(const ls_optimizer *rule, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 1);
-    if (out) print_rule(out, rule);
-    ls_status status = ls_text_close(&made, LS_OK, "an optimizer's description", text);
+    ls_status status = LS_TEXT(out, print_rule(out, rule), "an optimizer's description", text);
     if (status) return status;
     char *first = strstr(*text, "(, ");
     memmove(first + 1, first + 3, strlen(first + 3) + 1);

@@ -66,8 +66,5 @@ static void print_all(FILE *out, const struct ls_network *network) {
 }
 
 ls_status ls_network_summary(const struct ls_network *network, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 1);
-    if (out) print_all(out, network);
-    return ls_text_close(&made, LS_OK, "a model's summary", text);
+    return LS_TEXT(out, print_all(out, network), "a model's summary", text);
 }

@@ -110,16 +110,16 @@ static void print_rank(FILE *out, const struct ls_timeline *timeline, int index)
     (void)fprintf(out, "\n");
 }
 
-/* "ranks 0, 2" */
-static int print_ranks(FILE *out, const struct ls_timeline *timeline, const struct ls_timeline_span *latest,
-                       enum standing which, const char *before) {
+/* "ranks 0, 2", in a line of their own; nothing where there are none. */
+static void print_ranks(FILE *out, const struct ls_timeline *timeline, const struct ls_timeline_span *latest,
+                        enum standing which, const char *before) {
     int count = 0;
     for (int i = 0; i < timeline->workers; i++) {
         if (stands(&timeline->ranks[i], latest) != which) continue;
         (void)fprintf(out, "%s%d", count ? ", " : before, i);
         count++;
     }
-    return count;
+    if (count) (void)fprintf(out, "\n");
 }
 
 static void print_difference(FILE *out, const struct ls_timeline *timeline) {
@@ -139,11 +139,10 @@ static void print_end(FILE *out, const struct ls_timeline *timeline) {
     (void)fprintf(out, "the last collective is ");
     print_call(out, timeline, latest);
     (void)fprintf(out, "\n");
-    if (print_ranks(out, timeline, latest, MISSING, "  never came: rank ")) (void)fprintf(out, "\n");
-    if (print_ranks(out, timeline, latest, UNKNOWN, "  not known, for there is no file: rank "))
-        (void)fprintf(out, "\n");
-    if (print_ranks(out, timeline, latest, WAITING, "  came and did not get through: rank ")) (void)fprintf(out, "\n");
-    if (print_ranks(out, timeline, latest, THROUGH, "  got through: rank ")) (void)fprintf(out, "\n");
+    print_ranks(out, timeline, latest, MISSING, "  never came: rank ");
+    print_ranks(out, timeline, latest, UNKNOWN, "  not known, for there is no file: rank ");
+    print_ranks(out, timeline, latest, WAITING, "  came and did not get through: rank ");
+    print_ranks(out, timeline, latest, THROUGH, "  got through: rank ");
 }
 
 void ls_timeline_print_text(const struct ls_timeline *timeline, FILE *out) {

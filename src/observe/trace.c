@@ -56,17 +56,14 @@ static size_t stem_length(const char *path) {
     return dot && dot > name ? (size_t)(dot - path) : strlen(path);
 }
 
-static ls_status make_path(const struct ls_trace_config *config, char **path) {
-    struct ls_text text;
+static void put_path(FILE *out, const struct ls_trace_config *config) {
     size_t stem = stem_length(config->path);
-    FILE *out = ls_text_open(&text, strlen(config->path));
-    if (out && strstr(config->path, "%r"))
+    if (strstr(config->path, "%r"))
         write_with_rank(out, config->path, config->rank);
-    else if (out && config->size > 1)
+    else if (config->size > 1)
         (void)fprintf(out, "%.*s.rank%d%s", (int)stem, config->path, config->rank, config->path + stem);
-    else if (out)
+    else
         (void)fputs(config->path, out);
-    return ls_text_close(&text, LS_OK, "a timeline's path", path);
 }
 
 /* ---- making ---- */
@@ -88,7 +85,7 @@ ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **t
     made->size = config->size;
     made->capacity = config->capacity ? config->capacity : CAPACITY;
     made->offset = ls_chrome_offset();
-    ls_status status = make_path(config, &made->path);
+    ls_status status = LS_TEXT(out, put_path(out, config), "a timeline's path", &made->path);
     if (!status && !(made->file = fopen(made->path, "we")))
         status = ls_fail(ls_errno_status(errno), "cannot write the timeline '%s': %s", made->path, strerror(errno));
     return LS_HAND_OVER(status, trace, made, release_trace(made));

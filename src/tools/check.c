@@ -32,17 +32,11 @@ static void put_addresses(FILE *stream, const struct ls_cluster_view *config, en
     }
 }
 
-static bool has_role(const struct ls_cluster_view *config, enum ls_task_type type) {
-    for (int i = 0; i < config->task_count; i++)
-        if (config->tasks[i].type == type) return true;
-    return false;
-}
-
 static void put_cluster(FILE *stream, const struct ls_cluster_view *config) {
     bool first = true;
     (void)fputs(", \"cluster\": {", stream);
     for (size_t i = 0; i < ROLE_COUNT; i++) {
-        if (!has_role(config, roles[i])) continue;
+        if (!ls_cluster_view_count(config, roles[i])) continue;
         (void)fprintf(stream, "%s\"%s\": [", first ? "" : ", ", ls_cluster_view_type_name(roles[i]));
         put_addresses(stream, config, roles[i]);
         (void)fputc(']', stream);

@@ -50,20 +50,15 @@ static void print_cluster_tasks(FILE *out, const char *cluster, const char *type
 }
 
 static char *spell_config(const char *cluster, const char *task) {
+    static const char *const types[] = {"chief", "worker", "ps"};
     char *text = NULL;
     size_t size = 0, type = strcspn(task, ":");
     FILE *out = strpbrk(cluster, "\"\\") || strpbrk(task, "\"\\") ? NULL : open_memstream(&text, &size);
     if (!out) return NULL;
-    (void)fprintf(out, "{\"cluster\": {");
-    if (strstr(cluster, "cluster.chief[")) {
-        (void)fprintf(out, "\"chief\": {");
-        print_cluster_tasks(out, cluster, "chief");
-        (void)fprintf(out, "}, ");
+    for (size_t i = 0; i < 3; i++) {
+        (void)fprintf(out, i ? "}, \"%s\": {" : "{\"cluster\": {\"%s\": {", types[i]);
+        print_cluster_tasks(out, cluster, types[i]);
     }
-    (void)fprintf(out, "\"worker\": {");
-    print_cluster_tasks(out, cluster, "worker");
-    (void)fprintf(out, "}, \"ps\": {");
-    print_cluster_tasks(out, cluster, "ps");
     (void)fprintf(out, "}}, \"task\": {\"type\": \"%.*s\", \"index\": %s}}", (int)type, task,
                   task[type] ? task + type + 1 : "");
     if (!fclose(out)) return text;

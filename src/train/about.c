@@ -50,9 +50,7 @@ static void put_last(FILE *out, const ls_result *last) {
                    {"val_accuracy", last->val_accuracy}};
     (void)fprintf(out, ", \"last\": {\"steps\": %lld", (long long)last->steps);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (isfinite(numbers[i].value)) {
-            ls_json_print(out, ", %s: %.9g", numbers[i].name, numbers[i].value);
-        }
+        if (isfinite(numbers[i].value)) ls_json_print(out, ", %s: %.9g", numbers[i].name, numbers[i].value);
     (void)fputc('}', out);
 }
 
