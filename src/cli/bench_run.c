@@ -26,7 +26,6 @@ struct bench {
     size_t *counts;                /* [size]: each rank's part in an all-gather or reduce-scatter */
     double *times;                 /* seconds a call; the slowest rank's once they have been shared */
     void **made;                   /* the result of the last all-to-all, which the library allocates */
-    bool explained;                /* an error has been printed already */
 };
 
 /* ---- memory ---- */
@@ -37,9 +36,7 @@ static ls_status allocate_vector(struct bench *bench, size_t bytes, unsigned cha
     ls_status status = ls_communicator_allocate(bench->communicator, bytes, &memory);
     *vector = memory;
     if (status != LS_RESOURCE_EXHAUSTED) return status;
-    (void)fprintf(stderr, "lockstep bench: no memory for a vector of %zu bytes: lower --max-bytes\n", bytes);
-    bench->explained = true;
-    return status;
+    return ls_tools_fail(status, "no memory for a vector of %zu bytes: lower --max-bytes", bytes);
 }
 
 static void free_vector(const struct bench *bench, unsigned char *vector) {
@@ -64,11 +61,8 @@ static ls_status allocate(struct bench *bench) {
     bench->counts = calloc((size_t)bench->size, sizeof(*bench->counts));
     bench->hosts = calloc((size_t)bench->size, sizeof(*bench->hosts));
     bench->times = calloc(most_iterations(options), sizeof(*bench->times));
-    if (!bench->counts || !bench->hosts || !bench->times) {
-        (void)fprintf(stderr, "lockstep bench: no memory for %zu times\n", most_iterations(options));
-        bench->explained = true;
-        return LS_RESOURCE_EXHAUSTED;
-    }
+    if (!bench->counts || !bench->hosts || !bench->times)
+        return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for %zu times", most_iterations(options));
     for (int rank = 0; rank < ls_size(bench->communicator); rank++)
         bench->hosts[rank] = ls_tools_host(bench->communicator, rank);
     ls_status status = allocate_vector(bench, largest, &bench->output);
@@ -151,7 +145,7 @@ static ls_status send_receive(const struct bench *bench, size_t count) {
 /* The counts that come are all those of this rank's part. */
 static ls_status all_to_all(const struct bench *bench) {
     size_t *received = calloc((size_t)bench->size, sizeof(*received));
-    if (!received) return LS_RESOURCE_EXHAUSTED;
+    if (!received) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for the counts of an all-to-all");
     ls_memory_free(*bench->made);
     *bench->made = NULL;
     ls_status status = ls_all_to_all(bench->communicator, LS_ALL_TO_ALL("bench", bench->input, bench->counts,
@@ -339,11 +333,7 @@ static ls_status check_row(struct bench *bench, struct bench_row *row) {
     ls_status status = bench->gpus ? check_on_gpus(bench, &oracle, row->count, &wrong)
                                    : check_in_memory(bench, &oracle, row->count, &wrong);
     if (status) return status;
-    if (wrong < 0) {
-        (void)fprintf(stderr, "lockstep bench: no memory for the right result of --check\n");
-        bench->explained = true;
-        return LS_RESOURCE_EXHAUSTED;
-    }
+    if (wrong < 0) return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for the right result of --check");
     if (bench->options->check) {
         status = ls_all_reduce(bench->communicator, LS_ALL_REDUCE("bench wrong", &wrong, &wrong, 1, LS_INT64));
         if (!status) row->wrong = wrong;
@@ -403,7 +393,7 @@ static bool set(const char *name, const char *value) {
 
 static int report_result(const struct bench *bench, ls_status status, const struct bench_result *result) {
     int64_t wrong = 0;
-    if (status) return bench->explained ? 1 : ls_exit(status);
+    if (status) return ls_exit(status);
     for (int i = 0; i < result->row_count; i++)
         wrong += (result->rows[i].wrong > 0 ? result->rows[i].wrong : 0) + result->rows[i].apart;
     if (bench->rank == 0) {
