@@ -35,10 +35,7 @@ static void put_columns(FILE *out, const struct ls_transform *transform) {
 }
 
 ls_status ls_transform_write(const struct ls_transform *transform, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 1);
-    if (out) put_columns(out, transform);
-    return ls_text_close(&made, LS_OK, "a transform", text);
+    return LS_TEXT(out, put_columns(out, transform), "a transform", text);
 }
 
 static ls_status fail_parse(const char *what) {

@@ -59,8 +59,5 @@ static void add_all(FILE *out, const struct ls_network *network) {
 }
 
 ls_status ls_network_describe(const struct ls_network *network, char **text) {
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 1);
-    if (out) add_all(out, network);
-    return ls_text_close(&made, LS_OK, "the description of a network", text);
+    return LS_TEXT(out, add_all(out, network), "the description of a network", text);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/text.h"
 
 static const char head[] =
     "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>Lockstep timeline</title>\n"
@@ -184,12 +185,9 @@ static void put_rows(const struct ls_timeline *timeline, FILE *out) {
 /* Within a script: no tag can end it where no '<' is. JSON has it in strings alone. */
 void ls_timeline_page_print(const struct ls_timeline *timeline, FILE *out) {
     char *text = NULL;
-    size_t size = 0;
-    FILE *json = open_memstream(&text, &size);
-    if (json) put_rows(timeline, json);
-    bool good = json && !fclose(json);
+    bool good = !LS_TEXT(json, put_rows(timeline, json), "a page", &text);
     (void)fputs(head, out);
-    for (size_t i = 0; good && i < size; i++) (void)fprintf(out, text[i] == '<' ? "\\u003c" : "%c", text[i]);
+    for (const char *at = text; good && *at; at++) (void)fprintf(out, *at == '<' ? "\\u003c" : "%c", *at);
     (void)fputs(good ? script : "[]", out);
     free(text);
 }

@@ -276,8 +276,5 @@ static void print_spec(FILE *out, const ls_cluster_spec *spec) {
 
 ls_status ls_cluster_spec_json(const ls_cluster_spec *spec, char **json) {
     LS_NEED(spec, json);
-    struct ls_text made;
-    FILE *out = ls_text_open(&made, 0);
-    if (out) print_spec(out, spec);
-    return ls_text_close(&made, LS_OK, "a cluster's text", json);
+    return LS_TEXT(out, print_spec(out, spec), "a cluster's text", json);
 }

@@ -2,7 +2,6 @@
  * remote ones, a dynamic cluster of one. */
 #include "resolver/tf_config_private.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,10 +16,7 @@
 __attribute__((format(printf, 2, 3))) static ls_status add_warning(struct ls_cluster_view *config, const char *format,
                                                                    ...) {
     char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)ls_plain_list(text, sizeof(text), format, arguments);
-    va_end(arguments);
+    (void)LS_PLAIN_ARGUMENTS(text, sizeof(text), format);
     if (!config->warnings) config->warnings = ls_alloc_array(WARNING_LIMIT, sizeof(*config->warnings));
     if (!config->warnings) return ls_fail_memory("warnings", WARNING_LIMIT * sizeof(*config->warnings));
     if (config->warning_count == WARNING_LIMIT) return LS_OK;
