@@ -5,9 +5,10 @@ import os
 import random
 import re
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 
-from cli import contains, environment, equal, lockstep, main
+from cli import PACE, contains, environment, equal, lockstep, main
 
 FOLDER = tempfile.TemporaryDirectory()
 SVG = "{http://www.w3.org/2000/svg}"
@@ -164,6 +165,19 @@ def a_name_in_a_timeline_cannot_end_the_script():
     equal(rows[0]["spans"], [[event["name"], 0, 1000, event["args"]]])
 
 
+def a_long_timeline_takes_seconds():
+    threads, spans = 4, 40000
+    events = [{"name": "span", "ph": "X", "pid": 0, "tid": tid, "ts": 3 * i, "dur": 2, "args": {}} for tid in range(threads) for i in range(spans)]
+    text = json.dumps({"traceEvents": events, "baseTimeNanoseconds": 1735689600000000000,
+                       "otherData": {"lockstep": "0.1.0", "rank": 0, "workers": 1, "clock": ""}})
+    path, begun = write("long.json", text), time.monotonic()
+    run("plot", path, "--output", path_of("long.html"))
+    equal(time.monotonic() - begun < 20 * PACE, True, time.monotonic() - begun)
+    with open(path_of("long.html"), encoding="utf-8") as file:
+        rows = json.loads(file.read().split("const rows = ", 1)[1].split(";\nconst canvas", 1)[0])
+    equal([len(row["spans"]) for row in rows], threads * [spans])
+
+
 def each_fault_is_one_error():
     good = write("good.csv", "epoch,loss\n0,1\n1,0.5\n2,")
     contains(run("plot", good, "--ascii")[0], "a loss\n")
@@ -196,4 +210,5 @@ def any_bytes_are_a_picture_or_one_error():
 
 
 main([a_picture_has_the_numbers_of_the_logs, logs_of_several_trainings_are_one_picture, the_terminal_has_80_columns,
-      what_a_training_writes_is_drawn, a_name_in_a_timeline_cannot_end_the_script, each_fault_is_one_error, any_bytes_are_a_picture_or_one_error])
+      what_a_training_writes_is_drawn, a_name_in_a_timeline_cannot_end_the_script, a_long_timeline_takes_seconds,
+      each_fault_is_one_error, any_bytes_are_a_picture_or_one_error])
