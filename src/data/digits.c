@@ -9,7 +9,6 @@
 #include <math.h>
 
 #include "base/need.h"
-#include "base/random.h"
 
 #define TRAIN_COUNT 60000
 #define TEST_COUNT  10000
@@ -105,13 +104,6 @@ static const struct glyphs {
 
 /* ---- the pen ---- */
 
-/* Random words of one example, in order. */
-struct words {
-    uint64_t seed, stream, index;
-    uint32_t block[4];
-    unsigned used; /* words */
-};
-
 struct pen {
     float xx, xy, yx, yy, x, y; /* the affine map from the glyph's box to pixels */
     float shake;                /* of control points, in the box's units */
@@ -128,31 +120,26 @@ struct paper {
     float nearest[SIDE][SIDE];
 };
 
-static uint32_t next_word(struct words *words) {
-    if (words->used % 4 == 0) ls_philox_words(words->seed, words->stream, words->index + words->used / 4, words->block);
-    return words->block[words->used++ % 4];
-}
-
-static float uniform(struct words *words, float low, float high) {
-    return low + (high - low) * ((float)(next_word(words) >> 8) * 0x1p-24F);
+static float uniform(struct ls_source_words *words, float low, float high) {
+    return low + (high - low) * ((float)(ls_source_word(words) >> 8) * 0x1p-24F);
 }
 
 /* Between -1 and 1, mostly near 0: a handwriting's deviations. */
-static float deviation(struct words *words) {
+static float deviation(struct ls_source_words *words) {
     float a = uniform(words, -0.5F, 0.5F);
     return a + uniform(words, -0.5F, 0.5F);
 }
 
-static struct words words_of(uint64_t seed, uint64_t stream, int64_t index) {
-    return (struct words){.seed = seed, .stream = stream, .index = (uint64_t)index * DRAWS};
+static struct ls_source_words words_of(uint64_t seed, uint64_t stream, int64_t index) {
+    return (struct ls_source_words){.seed = seed, .stream = stream, .index = (uint64_t)index * DRAWS};
 }
 
 /* The class of an example, a function of its number: of ten in a row, each class comes once. */
 static int draw_label(uint64_t seed, uint64_t stream, int64_t index) {
-    struct words words = words_of(seed, stream ^ 1, index / 10);
+    struct ls_source_words words = words_of(seed, stream ^ 1, index / 10);
     int classes[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     for (uint32_t i = 9; i > 0; i--) {
-        uint32_t j = (uint32_t)((uint64_t)next_word(&words) * (i + 1) >> 32);
+        uint32_t j = (uint32_t)((uint64_t)ls_source_word(&words) * (i + 1) >> 32);
         int held = classes[i];
         classes[i] = classes[j];
         classes[j] = held;
@@ -160,7 +147,7 @@ static int draw_label(uint64_t seed, uint64_t stream, int64_t index) {
     return classes[index % 10];
 }
 
-static struct pen choose_pen(struct words *words) {
+static struct pen choose_pen(struct ls_source_words *words) {
     float slope = 0.36F * deviation(words), norm = 1 / sqrtf(1 + slope * slope); /* rotation by atan(slope) */
     float shear = -0.08F + 0.40F * deviation(words);
     float width = uniform(words, 13, 22), height = uniform(words, 15, 22);
@@ -181,7 +168,7 @@ static struct pen choose_pen(struct words *words) {
 }
 
 /* A control point on the paper. */
-static struct point place_draw(const struct pen *pen, const uint8_t point[2], struct words *words) {
+static struct point place_draw(const struct pen *pen, const uint8_t point[2], struct ls_source_words *words) {
     float x = ((float)point[0] - 50) * 0.01F + pen->shake * deviation(words);
     float y = ((float)point[1] - 50) * 0.01F + pen->shake * deviation(words);
     return (struct point){pen->xx * x + pen->xy * y + pen->x, pen->yx * x + pen->yy * y + pen->y};
@@ -238,7 +225,8 @@ static float reach_of(const struct pen *pen) {
     return pen->radius + 0.5F * pen->softness;
 }
 
-static void draw_glyph(struct paper *paper, const struct glyph *glyph, const struct pen *pen, struct words *words) {
+static void draw_glyph(struct paper *paper, const struct glyph *glyph, const struct pen *pen,
+                       struct ls_source_words *words) {
     float reach = reach_of(pen);
     for (int i = 0; i < glyph->strokes; i++) {
         struct point points[STROKE_POINTS];
@@ -254,12 +242,12 @@ static float ink_at(const struct pen *pen, float reach, float nearest) {
 }
 
 /* Distances become ink; noise is added as the paper's grain. */
-static void develop(const struct paper *paper, const struct pen *pen, struct words *words, uint8_t *pixels) {
+static void develop(const struct paper *paper, const struct pen *pen, struct ls_source_words *words, uint8_t *pixels) {
     const float *nearest = &paper->nearest[0][0];
     float grain = pen->noise / 255, reach = reach_of(pen);
     uint32_t word = 0;
     for (int i = 0; i < PIXELS; i++) {
-        word = i % 4 ? word >> 8 : next_word(words);
+        word = i % 4 ? word >> 8 : ls_source_word(words);
         float ink = ink_at(pen, reach, nearest[i]) + grain * (float)(word & 0xFF);
         pixels[i] = (uint8_t)(255 * smaller(ink, 1) + 0.5F);
     }
@@ -267,9 +255,9 @@ static void develop(const struct paper *paper, const struct pen *pen, struct wor
 
 /* Draws an example of that class: a function of the arguments alone, the same on every machine. */
 static void draw_digit(uint64_t seed, uint64_t stream, int64_t index, int label, uint8_t pixels[PIXELS]) {
-    struct words words = words_of(seed, stream, index);
+    struct ls_source_words words = words_of(seed, stream, index);
     const struct glyphs *of = &glyphs[label];
-    const struct glyph *glyph = &of->list[(uint64_t)next_word(&words) * (uint32_t)of->count >> 32];
+    const struct glyph *glyph = &of->list[(uint64_t)ls_source_word(&words) * (uint32_t)of->count >> 32];
     struct pen pen = choose_pen(&words);
     struct paper paper;
     for (int i = 0; i < PIXELS; i++) paper.nearest[i / SIDE][i % SIDE] = FAR;

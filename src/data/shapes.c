@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/need.h"
-#include "base/random.h"
 #include "base/status.h"
 #include "data/sources.h"
 
@@ -16,13 +15,6 @@
 #define UNIT         1024 /* of a direction */
 #define DIRECTIONS   24
 
-/* Random words of one example, in order. */
-struct words {
-    uint64_t seed, stream, index;
-    uint32_t block[4];
-    unsigned used;
-};
-
 /* In samples. */
 struct figure {
     int64_t x, y, radius;
@@ -32,9 +24,8 @@ struct figure {
 };
 
 /* From 0 to below limit. */
-static int64_t below(struct words *words, int64_t limit) {
-    if (words->used % 4 == 0) ls_philox_words(words->seed, words->stream, words->index + words->used / 4, words->block);
-    return (int64_t)((uint64_t)words->block[words->used++ % 4] * (uint64_t)limit >> 32);
+static int64_t below(struct ls_source_words *words, int64_t limit) {
+    return (int64_t)((uint64_t)ls_source_word(words) * (uint64_t)limit >> 32);
 }
 
 /* The sine of a number of 24ths of a turn, in units. */
@@ -49,12 +40,12 @@ static int brightness_of(const int *color) {
     return (299 * color[0] + 587 * color[1] + 114 * color[2]) / 1000;
 }
 
-static void draw_color(struct words *words, int *color) {
+static void draw_color(struct ls_source_words *words, int *color) {
     for (int c = 0; c < 3; c++) color[c] = (int)below(words, 256);
 }
 
 /* Colours until the ink stands out from the ground; the last ones are as they are. */
-static void draw_colors(struct words *words, struct figure *figure) {
+static void draw_colors(struct ls_source_words *words, struct figure *figure) {
     for (int attempt = 0; attempt < 16; attempt++) {
         draw_color(words, figure->ink);
         draw_color(words, figure->ground[0]);
@@ -65,7 +56,7 @@ static void draw_colors(struct words *words, struct figure *figure) {
     }
 }
 
-static struct figure draw_figure(struct words *words, int64_t height, int64_t width, bool triangle) {
+static struct figure draw_figure(struct ls_source_words *words, int64_t height, int64_t width, bool triangle) {
     int64_t least = (height < width ? height : width) * FINE;
     struct figure figure = {.triangle = triangle, .radius = least / 5 + below(words, least / 6 + 1)};
     int64_t around = DIRECTIONS / 3, turn = below(words, DIRECTIONS), radius = figure.radius;
@@ -102,7 +93,7 @@ static int coverage(const struct figure *figure, int64_t x, int64_t y) {
 static ls_status bytes_of_shapes(const struct ls_source *source, int64_t index, uint8_t *features,
                                  const struct ls_targets *targets) {
     const struct ls_source_drawn *shapes = (const struct ls_source_drawn *)source;
-    struct words words = {shapes->seed, shapes->stream, (uint64_t)index * 64, {0}, 0};
+    struct ls_source_words words = {shapes->seed, shapes->stream, (uint64_t)index * 64, {0}, 0};
     int64_t height = source->shape.dims[0], width = source->shape.dims[1];
     struct figure figure = draw_figure(&words, height, width, index % 2);
     for (int64_t i = 0; i < height * width; i++, features += 3) {

@@ -33,6 +33,11 @@ ls_status ls_source_draw(struct ls_source *drawn, const ls_dataset_options *opti
     return LS_OK;
 }
 
+uint32_t ls_source_word(struct ls_source_words *words) {
+    if (words->used % 4 == 0) ls_philox_words(words->seed, words->stream, words->index + words->used / 4, words->block);
+    return words->block[words->used++ % 4];
+}
+
 const struct ls_source *ls_source_innermost(const struct ls_source *source, int64_t *index) {
     for (; source->inner; source = source->inner)
         if (source->kept) *index = source->kept[*index];

@@ -48,6 +48,13 @@ struct ls_source_drawn {
     struct ls_source source;
     uint64_t seed, stream; /* the stream of the kind's split */
 };
+/* Random words of one example, in order. */
+struct ls_source_words {
+    uint64_t seed, stream, index;
+    uint32_t block[4];
+    unsigned used; /* words */
+};
+uint32_t ls_source_word(struct ls_source_words *words);
 struct ls_source_counts {
     int64_t train, test, most; /* examples of a split, and as many as a limit can ask for */
 };
