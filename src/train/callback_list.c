@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "runtime/state_transfer.h"
@@ -47,16 +47,10 @@ ls_status ls_callback_list_new(ls_model *model, ls_callback *const *list, bool v
     if (!count) return LS_OK;
     ls_status status = check_callbacks(list, count);
     if (status) return status;
-    struct ls_callback_list *made = ls_alloc(sizeof(*made));
-    if (made)
-        *made =
-            (struct ls_callback_list){model, list, count, ls_alloc_array(count, sizeof(bool)), validates, false, NULL};
-    if (!made || !made->silenced) {
-        ls_callback_list_free(made);
-        return ls_fail_memory("callbacks", sizeof(*made));
-    }
-    *callbacks = made;
-    return LS_OK;
+    LS_NEW(struct ls_callback_list, made, "callbacks");
+    *made = (struct ls_callback_list){model, list, count, ls_alloc_array(count, sizeof(bool)), validates, false, NULL};
+    if (!made->silenced) status = ls_fail_memory("callbacks", count);
+    return LS_HAND_OVER(status, callbacks, made, ls_callback_list_free(made));
 }
 
 void ls_callback_list_free(struct ls_callback_list *callbacks) {
@@ -214,16 +208,20 @@ size_t ls_callback_list_state_size(const struct ls_callback_list *callbacks) {
     return size;
 }
 
+/* All of them into bytes, or back. */
+static void copy_states(const struct ls_callback_list *callbacks, char *bytes, bool back) {
+    for (size_t i = 0; callbacks && callbacks->built && i < callbacks->count; i++) {
+        const ls_callback *callback = callbacks->list[i];
+        if (callback->state_size)
+            memcpy(back ? callback->state : bytes, back ? bytes : callback->state, callback->state_size);
+        bytes += ls_state_transfer_round(callback->state_size);
+    }
+}
+
 void ls_callback_list_get_state(const struct ls_callback_list *callbacks, void *bytes) {
-    if (!callbacks || !callbacks->built) return;
-    char *place = bytes;
-    for (size_t i = 0; i < callbacks->count; place += ls_state_transfer_round(callbacks->list[i++]->state_size))
-        if (callbacks->list[i]->state_size) memcpy(place, callbacks->list[i]->state, callbacks->list[i]->state_size);
+    copy_states(callbacks, bytes, false);
 }
 
 void ls_callback_list_set_state(struct ls_callback_list *callbacks, const void *bytes) {
-    if (!callbacks || !callbacks->built) return;
-    const char *place = bytes;
-    for (size_t i = 0; i < callbacks->count; place += ls_state_transfer_round(callbacks->list[i++]->state_size))
-        if (callbacks->list[i]->state_size) memcpy(callbacks->list[i]->state, place, callbacks->list[i]->state_size);
+    copy_states(callbacks, (char *)(uintptr_t)bytes, true);
 }

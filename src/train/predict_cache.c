@@ -13,12 +13,8 @@ static size_t bytes_of_values(const struct ls_predict_cache_heading *heading) {
 static ls_status make_cache(const struct ls_predict_cache_heading *heading, const void *values,
                             struct ls_predict_cache **kept) {
     size_t bytes = bytes_of_values(heading);
-    struct ls_predict_cache *made = ls_alloc(sizeof(*made));
-    if (made) made->values = ls_alloc(bytes + 1);
-    if (!made || !made->values) {
-        ls_free(made);
-        return ls_fail_memory("outputs for those who come back", bytes);
-    }
+    struct ls_predict_cache *made = ls_alloc(sizeof(*made) + bytes);
+    if (!made) return ls_fail_memory("outputs for those who come back", bytes);
     made->heading = *heading;
     memcpy(made->values, values, bytes);
     *kept = made;
@@ -56,7 +52,6 @@ const struct ls_predict_cache *ls_predict_cache_find(const struct ls_predict_cac
 void ls_predict_cache_free(struct ls_predict_cache *list) {
     while (list) {
         struct ls_predict_cache *next = list->next;
-        ls_free(list->values);
         ls_free(list);
         list = next;
     }

@@ -8,7 +8,7 @@ struct ls_predict_cache_heading {
 struct ls_predict_cache {
     struct ls_predict_cache *next;
     struct ls_predict_cache_heading heading;
-    float *values; /* owns */
+    float values[];
 };
 /* Copies values, as the newest. Of those before so many bytes stay, the oldest go first. */
 ls_status ls_predict_cache_add(struct ls_predict_cache **list, const struct ls_predict_cache_heading *heading,

@@ -1,7 +1,6 @@
 /* Both gradients of a depthwise convolution: one convolution's gradient after the other. The kernel's comes first, so
  * that dx may be x. */
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/new.h"
 #include "device/cpu/cpu.h"
 
 struct depthwise {
@@ -18,8 +17,7 @@ void ls_cpu_depthwise_discard(struct ls_op *op) {
 }
 
 ls_status ls_cpu_depthwise_build(struct ls_device *device, struct ls_op *op) {
-    struct depthwise *both = ls_alloc_array(1, sizeof(*both));
-    if (!both) return ls_fail_memory("the gradients of a depthwise convolution", sizeof(*both));
+    LS_NEW(struct depthwise, both, "the gradients of a depthwise convolution");
     ls_status status = LS_OK;
     for (int i = 0; i < 2; i++) {
         both->ops[i] = *op;

@@ -181,16 +181,9 @@ static struct ls_cuda_update update_of(const struct ls_op *op) {
 }
 
 static cudaError_t launch(enum ls_op_kind kind, const struct ls_cuda_update *update, cudaStream_t stream) {
-    switch (kind) {
-    case LS_OP_ADAM:
-        return ls_cuda_adam(update, stream);
-    case LS_OP_RMSPROP:
-        return ls_cuda_rmsprop(update, stream);
-    case LS_OP_LAMB:
-        return ls_cuda_lamb(update, stream);
-    default:
-        return ls_cuda_sgd(update, stream);
-    }
+    if (kind == LS_OP_ADAM) return ls_cuda_adam(update, stream);
+    if (kind == LS_OP_RMSPROP) return ls_cuda_rmsprop(update, stream);
+    return kind == LS_OP_LAMB ? ls_cuda_lamb(update, stream) : ls_cuda_sgd(update, stream);
 }
 
 ls_status ls_cuda_optimizer_run(const struct ls_op *op) {
