@@ -1,4 +1,5 @@
-/* The IDX reader. The header alone says how long the file must be, and every mistake is told with file and offset. */
+/* The IDX reader. The header alone says how long the file must be, so a file is read to exactly that length and one
+ * byte more, and every mistake is told with file and offset. */
 #include "data/sources.h"
 
 #include "base/new.h"
@@ -42,9 +43,9 @@ static size_t header_size(int rank) {
     return 4 + 4 * (size_t)rank;
 }
 
-ls_status ls_idx_parse(const char *name, const uint8_t *bytes, size_t size, struct ls_idx *idx) {
+/* Magic and extents; *total is the length that the file must have. */
+static ls_status parse_header(const char *name, const uint8_t *bytes, size_t size, struct ls_idx *idx, size_t *total) {
     struct ls_idx read = {.count = 1};
-    size_t total; /* the length that the file must have */
     ls_status status = parse_magic(name, bytes, size, &read.rank);
     if (status) return status;
     if (size < header_size(read.rank)) return fail_truncated(name, "header", header_size(read.rank), size);
@@ -57,8 +58,17 @@ ls_status ls_idx_parse(const char *name, const uint8_t *bytes, size_t size, stru
             return ls_fail(LS_DATA_LOSS, "'%s' has extents whose product overflows at offset %zu", name,
                            header_size(i));
     }
-    if (__builtin_add_overflow((uint64_t)read.count, header_size(read.rank), &total))
+    if (__builtin_add_overflow((uint64_t)read.count, header_size(read.rank), total))
         return ls_fail(LS_DATA_LOSS, "'%s' has extents too large for this machine", name);
+    *idx = read;
+    return LS_OK;
+}
+
+ls_status ls_idx_parse(const char *name, const uint8_t *bytes, size_t size, struct ls_idx *idx) {
+    struct ls_idx read;
+    size_t total;
+    ls_status status = parse_header(name, bytes, size, &read, &total);
+    if (status) return status;
     if (size < total) return fail_truncated(name, "header and data", total, size);
     if (size > total)
         return ls_fail(LS_DATA_LOSS, "'%s' is longer than its header says: data should end at offset %zu", name, total);
@@ -68,9 +78,13 @@ ls_status ls_idx_parse(const char *name, const uint8_t *bytes, size_t size, stru
 }
 
 ls_status ls_idx_read(const char *path, uint8_t **bytes, struct ls_idx *idx) {
+    LS_CLEANUP(ls_free_pointer) uint8_t *header = NULL;
     uint8_t *read = NULL;
-    size_t size = 0;
-    ls_status status = ls_reader_all(path, &read, &size);
+    struct ls_idx promised;
+    size_t size = 0, total = 0;
+    ls_status status = ls_reader_begin(path, header_size(LS_IDX_MAX_RANK), &header, &size);
+    if (!status) status = parse_header(path, header, size, &promised, &total);
+    if (!status) status = ls_reader_begin(path, total + 1, &read, &size);
     if (!status) status = ls_idx_parse(path, read, size, idx);
     return LS_HAND_OVER(status, bytes, read, ls_free(read));
 }

@@ -19,7 +19,7 @@ struct reading {
     const char *path; /* borrows */
     gzFile file;
     uint8_t *bytes; /* owns */
-    size_t size, capacity;
+    size_t size, capacity, most;
 };
 
 static void close_reading(struct reading *reading) {
@@ -42,7 +42,8 @@ static ls_status fail_read(const struct reading *reading) {
 static ls_status read_some(struct reading *reading, bool *ended) {
     ls_status status = LS_GROW(reading->bytes, reading->capacity, reading->size + 1, FIRST_CAPACITY, reading->path);
     if (status) return status;
-    unsigned asked = (unsigned)ls_smaller_size(reading->capacity - reading->size, LARGEST_READ);
+    size_t free = ls_smaller_size(reading->capacity, reading->most) - reading->size;
+    unsigned asked = (unsigned)ls_smaller_size(free, LARGEST_READ);
     errno = 0;
     int got = gzread(reading->file, reading->bytes + reading->size, asked), code = Z_OK;
     if (got < 0) return fail_read(reading);
@@ -53,17 +54,21 @@ static ls_status read_some(struct reading *reading, bool *ended) {
     return code == Z_OK ? LS_OK : fail_read(reading);
 }
 
-ls_status ls_reader_all(const char *path, uint8_t **bytes, size_t *size) {
-    LS_CLEANUP(close_reading) struct reading reading = {.path = path};
+ls_status ls_reader_begin(const char *path, size_t most, uint8_t **bytes, size_t *size) {
+    LS_CLEANUP(close_reading) struct reading reading = {.path = path, .most = most};
     ls_status status = LS_OK;
     errno = 0;
     reading.file = gzopen(path, "rb");
     if (!reading.file) return errno ? ls_read_file_fail("open", path) : ls_fail_memory("a gzip stream", 0);
-    for (bool ended = false; !status && !ended;) status = read_some(&reading, &ended);
+    for (bool ended = false; !status && !ended && reading.size < most;) status = read_some(&reading, &ended);
     if (status) return status;
     *bytes = ls_steal(reading.bytes);
     *size = reading.size;
     return LS_OK;
+}
+
+ls_status ls_reader_all(const char *path, uint8_t **bytes, size_t *size) {
+    return ls_reader_begin(path, SIZE_MAX, bytes, size);
 }
 
 bool ls_reader_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length) {

@@ -4,6 +4,8 @@
 
 /* A whole file, unpacked where gzip has packed it. *bytes is freed with ls_free. NOT_FOUND when there is none. */
 ls_status ls_reader_all(const char *path, uint8_t **bytes, size_t *size);
+/* Its first bytes, most of them or as many as there are. */
+ls_status ls_reader_begin(const char *path, size_t most, uint8_t **bytes, size_t *size);
 
 /* Unpacks bare deflate data of which exactly length bytes come; false when they do not. */
 bool ls_reader_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length);

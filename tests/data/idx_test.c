@@ -102,4 +102,19 @@ TEST(bad_files_are_named) {
     ck_assert_ptr_null(bytes);
 }
 
+/* 8 TB of zeros behind it, which nobody reads. */
+TEST(no_more_is_read_than_the_header_says) {
+    const off_t far = (off_t)1 << 43;
+    uint8_t *bytes = NULL;
+    struct ls_idx idx;
+    folder_clear();
+    folder_write("x", pair, sizeof(pair), false);
+    folder_truncate("x", far);
+    assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "longer than its header says");
+    folder_write("x", "no IDX file", 11, false);
+    folder_truncate("x", far);
+    assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "is no IDX file");
+    ck_assert_ptr_null(bytes);
+}
+
 TESTS("idx", .begin = folder_make, .end = folder_remove)
