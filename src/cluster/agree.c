@@ -13,7 +13,7 @@
 #include "cluster/exchange.h"
 
 static void free_texts(const struct ls_cluster *cluster, struct ls_bytes *texts) {
-    for (int i = 0; i < cluster->group.count; i++) {
+    for (int i = 0; i < cluster->group.size; i++) {
         ls_free(texts[i].data);
         texts[i] = (struct ls_bytes){NULL, 0};
     }
@@ -36,7 +36,7 @@ static ls_status compare_texts(const struct ls_cluster *cluster, const struct ls
 
 /* The first member whose digest is another one than the first's; 0: there is none. */
 static int find_different(const struct ls_cluster *cluster, const struct ls_bytes *digests) {
-    for (int i = 1; i < cluster->group.count; i++)
+    for (int i = 1; i < cluster->group.size; i++)
         if (digests[i].size != digests[0].size || memcmp(digests[i].data, digests[0].data, digests[0].size) != 0)
             return i;
     return 0;
@@ -53,7 +53,7 @@ static void let_all_see(struct ls_cluster *cluster, double timeout, struct ls_by
 /* The two whose digests differ send their texts, and all find the same difference. */
 static ls_status find_difference(struct ls_cluster *cluster, const char *name, struct ls_bytes text, int index,
                                  double timeout, struct ls_bytes *texts) {
-    bool concerned = cluster->group.place == 0 || cluster->group.place == index;
+    bool concerned = cluster->group.rank == 0 || cluster->group.rank == index;
     struct ls_bytes own = concerned ? text : (struct ls_bytes){NULL, 0};
     ls_status status = ls_cluster_exchange(cluster, name, own, timeout, texts);
     if (status) return status;
@@ -66,7 +66,7 @@ static ls_status find_difference(struct ls_cluster *cluster, const char *name, s
 ls_status ls_agree_lines(struct ls_cluster *cluster, const char *name, const char *lines, double timeout) {
     struct ls_bytes own = {(char *)lines, strlen(lines) + 1};
     char digest[65];
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->group.count, "fingerprints");
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->group.size, "fingerprints");
     ls_status status = ls_digest_sha256(own.data, own.size, digest);
     if (!status)
         status = ls_cluster_exchange(cluster, name, (struct ls_bytes){digest, sizeof(digest)}, timeout, received);

@@ -270,8 +270,8 @@ static ls_status take_config(struct ls_cluster *cluster, const struct ls_cluster
     cluster->proposal.roster = cluster->next.present + cluster->size;
     cluster->proposal.hosts = cluster->proposal.roster + cluster->size;
     cluster->elastic.ledger.size = cluster->proposal.ledger.size = cluster->size;
-    cluster->proposal.ledger.voters = cluster->group.count = cluster->workers;
-    cluster->group.place = cluster->rank;
+    cluster->proposal.ledger.voters = cluster->group.size = cluster->workers;
+    cluster->group.rank = cluster->rank;
     for (int rank = 0; rank < cluster->size; rank++) cluster->group.members[rank] = rank;
     if (!ls_peer_meet(cluster, cluster->rank)) return ls_fail_memory("a peer", sizeof(struct ls_peer));
     ls_star_reset(cluster);
@@ -320,12 +320,8 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_free(cluster);
 }
 
-int ls_cluster_rank(const struct ls_cluster *cluster) {
-    return cluster->group.place;
-}
-
-int ls_cluster_size(const struct ls_cluster *cluster) {
-    return cluster->group.count;
+const struct ls_membership *ls_cluster_group(const struct ls_cluster *cluster) {
+    return &cluster->group;
 }
 
 static int count_local(const struct ls_cluster *cluster, int end) {
@@ -366,36 +362,20 @@ bool ls_cluster_is_first(struct ls_cluster *cluster) {
 }
 
 int ls_cluster_local_rank(const struct ls_cluster *cluster) {
-    return count_local(cluster, cluster->group.place);
+    return count_local(cluster, cluster->group.rank);
 }
 
 int ls_cluster_local_size(const struct ls_cluster *cluster) {
-    return count_local(cluster, cluster->group.count);
+    return count_local(cluster, cluster->group.size);
 }
 
 uint64_t ls_cluster_host(const struct ls_cluster *cluster, int rank) {
     return cluster->proposal.hosts[cluster->group.members[rank]];
 }
 
-int ls_cluster_task(const struct ls_cluster *cluster, int rank) {
-    return cluster->group.members[rank];
-}
-
-int ls_cluster_servers(const struct ls_cluster *cluster) {
-    return cluster->group.servers;
-}
-
-int ls_cluster_listed_servers(const struct ls_cluster *cluster) {
-    return cluster->size - cluster->workers;
-}
-
 void ls_cluster_await_servers(struct ls_cluster *cluster, bool all) {
     LS_HOLD(&cluster->monitor);
     cluster->next.all_servers = all;
-}
-
-int ls_cluster_tasks(const struct ls_cluster *cluster) {
-    return cluster->workers;
 }
 
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster) {
@@ -407,7 +387,7 @@ bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
 }
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
-    if (rank < 0 || rank >= cluster->group.count + cluster->group.servers) return "";
+    if (rank < 0 || rank >= cluster->group.size + cluster->group.servers) return "";
     return ls_cluster_view_member(cluster->config.tf_config, cluster->group.members[rank])->name;
 }
 

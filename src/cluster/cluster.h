@@ -12,18 +12,16 @@ void ls_cluster_free(struct ls_cluster *cluster);
 /* Draws another incarnation: the process comes as another one. */
 ls_status ls_cluster_draw_incarnation(struct ls_cluster *cluster);
 
-/* Of the generation that ls_join_form has given last, its members counted from 0 in the order of their tasks. With
- * all tasks these are TF_CONFIG's ranks; an elastic one may have fewer. */
-int ls_cluster_rank(const struct ls_cluster *cluster);
-int ls_cluster_size(const struct ls_cluster *cluster);
-/* The parameter servers of that generation: their ranks follow those of the workers. */
-int ls_cluster_servers(const struct ls_cluster *cluster);
-int ls_cluster_listed_servers(const struct ls_cluster *cluster); /* in TF_CONFIG */
+/* A generation as its caller sees it. With all tasks its ranks are TF_CONFIG's; an elastic one may have fewer. */
+struct ls_membership {
+    int *members;   /* [size + servers] which task of TF_CONFIG a rank is, in its rank order; workers first */
+    int size, rank; /* the workers among them; its own index */
+    int servers;    /* and the parameter servers */
+};
+/* The one that ls_join_form has given last. */
+const struct ls_membership *ls_cluster_group(const struct ls_cluster *cluster);
 /* all: the next generations wait for all listed servers, LOCKSTEP_PS_WAIT at most, as the first one does. */
 void ls_cluster_await_servers(struct ls_cluster *cluster, bool all);
-/* Which chief or worker task of TF_CONFIG a rank is, in its rank order; how many of those tasks there are. */
-int ls_cluster_task(const struct ls_cluster *cluster, int rank);
-int ls_cluster_tasks(const struct ls_cluster *cluster);
 /* Returns true if a generation may have fewer members than there are tasks. */
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster);
 bool ls_cluster_is_scaled(const struct ls_cluster *cluster); /* its batches too */

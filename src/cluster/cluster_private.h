@@ -7,7 +7,7 @@
 #include <poll.h>
 
 #include "base/status.h"
-#include "cluster/config.h"
+#include "cluster/cluster.h"
 #include "cluster/data/data.h"
 #include "cluster/quorum.h"
 #include "cluster/net/listener.h"
@@ -185,13 +185,6 @@ struct ls_exchanges {
     struct ls_stalls_told stalls;
     bool finished;  /* somebody waits in the exit barrier, ... */
     uint64_t calls; /* ... after so many collectives, the fewest of all */
-};
-
-/* A generation as its caller sees it. */
-struct ls_membership {
-    int *members;     /* [count + servers] ranks, workers first */
-    int count, place; /* the workers among them; its own index */
-    int servers;      /* and the parameter servers */
 };
 
 struct ls_cluster {

@@ -54,7 +54,7 @@ static void say_share(const struct exchange *exchange, struct ls_bytes bytes) {
 static int count_parts(const struct exchange *exchange, const struct ls_bytes *parts, int first) {
     size_t size = 0;
     int count = 0;
-    for (; first + count < exchange->cluster->group.count; count++) {
+    for (; first + count < exchange->cluster->group.size; count++) {
         size += parts[first + count].size + sizeof(uint32_t) + 1;
         if (count && size > LS_PAYLOAD_MAX) break;
     }
@@ -88,7 +88,7 @@ static ls_status say_parts(const struct exchange *exchange, const struct ls_byte
 
 static ls_status say_answer(const struct exchange *exchange, const struct ls_bytes *parts) {
     ls_status status = LS_OK;
-    for (int first = 0, count; first < exchange->cluster->group.count && !status; first += count) {
+    for (int first = 0, count; first < exchange->cluster->group.size && !status; first += count) {
         count = count_parts(exchange, parts, first);
         status = say_parts(exchange, parts, first, count);
     }
@@ -140,7 +140,7 @@ static bool store_parts(struct ls_cluster *cluster, const struct ls_shares *shar
 static bool receive_answer(struct ls_cluster *cluster, const struct ls_shares *shares) {
     struct ls_exchange_answer *answer = &cluster->exchanges.answer;
     uint64_t begun = cluster->exchanges.begun;
-    bool fits = shares->first == answer->count && shares->count <= cluster->group.count - shares->first;
+    bool fits = shares->first == answer->count && shares->count <= cluster->group.size - shares->first;
     if (shares->code ? shares->sequence > begun + 1 : shares->sequence != begun || !fits) return false;
     answer->sequence = shares->sequence;
     answer->code = shares->code;
@@ -151,7 +151,7 @@ static bool receive_answer(struct ls_cluster *cluster, const struct ls_shares *s
 /* ---- What the coordinator tells ---------------------------------------------------------------------------------- */
 
 static int index_of(const struct ls_cluster *cluster, int rank) {
-    for (int i = 0; i < cluster->group.count; i++)
+    for (int i = 0; i < cluster->group.size; i++)
         if (cluster->group.members[i] == rank) return i;
     return -1;
 }
@@ -214,8 +214,8 @@ bool ls_exchange_receive(struct ls_cluster *cluster, const struct ls_peer *peer,
 /* At the coordinator: a member that does something else; NULL: none yet. */
 static const struct ls_peer *find_other(const struct exchange *exchange) {
     const struct ls_cluster *cluster = exchange->cluster;
-    for (int i = 0; i < cluster->group.count; i++) {
-        if (i == cluster->group.place) continue;
+    for (int i = 0; i < cluster->group.size; i++) {
+        if (i == cluster->group.rank) continue;
         const struct ls_stored_share *share = ls_peer_find_share(ls_peer_member(cluster, i), exchange->sequence);
         if (share && strcmp(share->name, exchange->name) != 0) return ls_peer_member(cluster, i);
     }
@@ -239,9 +239,9 @@ static ls_status exchange_obstacle(const struct exchange *exchange) {
                        "workers do different things: '%s' on %s (rank %d), '%s' on %s (rank %d)", exchange->name,
                        cluster->peers[cluster->rank]->name, cluster->rank,
                        ls_peer_find_share(other, exchange->sequence)->name, other->name, other->rank);
-    for (int i = 0; i < cluster->group.count; i++) {
+    for (int i = 0; i < cluster->group.size; i++) {
         const struct ls_peer *peer = ls_peer_member(cluster, i);
-        if (i != cluster->group.place && peer->end.left && !ls_peer_find_share(peer, exchange->sequence))
+        if (i != cluster->group.rank && peer->end.left && !ls_peer_find_share(peer, exchange->sequence))
             return fail_without(exchange, peer);
     }
     return LS_OK;
@@ -253,9 +253,9 @@ static int describe_gathered(const struct exchange *exchange, char text[256]) {
     size_t used = 0;
     int missing = 0;
     text[0] = 0;
-    for (int i = 0; i < cluster->group.count; i++) {
+    for (int i = 0; i < cluster->group.size; i++) {
         const struct ls_peer *peer = ls_peer_member(cluster, i);
-        if (i == cluster->group.place || ls_peer_find_share(peer, exchange->sequence)) continue;
+        if (i == cluster->group.rank || ls_peer_find_share(peer, exchange->sequence)) continue;
         missing++;
         if (used + sizeof(peer->name) + 16 < 256)
             used += (size_t)snprintf(text + used, 256 - used, "%s%s", used ? ", " : "", peer->name);
@@ -270,7 +270,7 @@ static int describe_answer(const struct exchange *exchange, char text[256]) {
     const struct ls_cluster *cluster = exchange->cluster;
     const struct ls_awaited *awaited = &cluster->exchanges.awaited;
     text[0] = 0;
-    if (cluster->exchanges.answer.count == cluster->group.count) return 0;
+    if (cluster->exchanges.answer.count == cluster->group.size) return 0;
     bool told = awaited->heard && awaited->sequence == exchange->sequence;
     (void)snprintf(text, 256, "%.250s", told ? awaited->text : coordinator_of(exchange)->name);
     return told ? awaited->missing : 1;
@@ -278,7 +278,7 @@ static int describe_answer(const struct exchange *exchange, char text[256]) {
 
 static ls_status give_up_waiting(const struct exchange *exchange, const char *missing, int count) {
     return ls_fail(LS_DEADLINE_EXCEEDED, "'%s': %d of %d workers did not come within %g s: %s", exchange->name, count,
-                   exchange->cluster->group.count, exchange->timeout, missing);
+                   exchange->cluster->group.size, exchange->timeout, missing);
 }
 
 /* The coordinator tells whom it waits for twice as often as the others print it. */
@@ -293,10 +293,10 @@ static void tell_missing(struct exchange *exchange, const char *missing, int cou
 static bool speaks_of_missing(const struct exchange *exchange) {
     const struct ls_cluster *cluster = exchange->cluster;
     const struct ls_awaited *awaited = &cluster->exchanges.awaited;
-    if (cluster->group.count <= LS_LOG_FEW || coordinates(exchange)) return true;
+    if (cluster->group.size <= LS_LOG_FEW || coordinates(exchange)) return true;
     bool told = awaited->heard && awaited->sequence == exchange->sequence;
     int next = cluster->group.members[0] == ls_star_coordinator(cluster) ? 1 : 0;
-    return !told && cluster->group.place == next;
+    return !told && cluster->group.rank == next;
 }
 
 /* Says for whom it waits. The monitor is let go for the words. */
@@ -334,8 +334,8 @@ static ls_status wait_for_all(struct exchange *exchange) {
 
 static void take_shares(const struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
     struct ls_cluster *cluster = exchange->cluster;
-    for (int i = 0; i < cluster->group.count; i++) {
-        if (i == cluster->group.place) {
+    for (int i = 0; i < cluster->group.size; i++) {
+        if (i == cluster->group.rank) {
             received[i] = own;
             continue;
         }
@@ -348,8 +348,8 @@ static void take_shares(const struct exchange *exchange, struct ls_bytes own, st
 
 static void take_answer(const struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
     struct ls_cluster *cluster = exchange->cluster;
-    for (int i = 0; i < cluster->group.count; i++) received[i] = cluster->exchanges.answer.parts[i];
-    memset(cluster->exchanges.answer.parts, 0, (size_t)cluster->group.count * sizeof(*received));
+    for (int i = 0; i < cluster->group.size; i++) received[i] = cluster->exchanges.answer.parts[i];
+    memset(cluster->exchanges.answer.parts, 0, (size_t)cluster->group.size * sizeof(*received));
     ls_exchange_release(cluster);
     ls_free(own.data);
 }
@@ -381,8 +381,8 @@ static ls_status exchange_shares(struct exchange *exchange, struct ls_bytes own,
     if (status) return break_off(exchange, status);
     take_all(exchange, own, received);
     status = coordinates(exchange) ? say_answer(exchange, received) : LS_OK;
-    for (int i = 0; i < cluster->group.count && status; i++)
-        if (i != cluster->group.place) ls_free(received[i].data);
+    for (int i = 0; i < cluster->group.size && status; i++)
+        if (i != cluster->group.rank) ls_free(received[i].data);
     return status ? break_off(exchange, status) : LS_OK;
 }
 

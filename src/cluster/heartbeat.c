@@ -162,13 +162,13 @@ static void *live(void *argument) {
 static int find_crowd(const struct ls_cluster *cluster) {
     size_t room = 2;
     int most = 0;
-    while (room < 2 * (size_t)cluster->group.count) room *= 2;
+    while (room < 2 * (size_t)cluster->group.size) room *= 2;
     struct ls_crowd {
         uint64_t host; /* 0: none */
         int count;
     } *crowds = ls_alloc_array(room, sizeof(*crowds));
-    if (!crowds) return cluster->group.count;
-    for (int i = 0; i < cluster->group.count; i++) {
+    if (!crowds) return cluster->group.size;
+    for (int i = 0; i < cluster->group.size; i++) {
         uint64_t host = cluster->proposal.hosts[cluster->group.members[i]];
         size_t at = host & (room - 1);
         while (crowds[at].host && crowds[at].host != host) at = (at + 1) & (room - 1);
@@ -196,7 +196,7 @@ static void set_pace(struct ls_cluster *cluster, int crowd) {
     heartbeat->interval = (int64_t)(interval * (double)LS_SECOND);
     heartbeat->limit = (int64_t)(settings->heartbeat_limit * stretch * (double)LS_SECOND);
     heartbeat->spare_turns = 1 + (int)(heartbeat->limit / (4 * heartbeat->interval));
-    if (stretch > 1 && cluster->group.place == 0)
+    if (stretch > 1 && cluster->group.rank == 0)
         ls_log_debug(cluster->config.log, "%d workers share a host: one that is silent is lost after %.0f s, not %g s",
                      crowd, (double)heartbeat->limit / (double)LS_SECOND, settings->heartbeat_limit);
 }

@@ -315,14 +315,14 @@ static void take_proposal(struct ls_cluster *cluster, struct ls_generation *gene
     proposal->taken = true;
     int count = 0;
     for (int rank = 0; rank < cluster->size; rank++) {
-        if (rank == cluster->workers) cluster->group.count = count;
+        if (rank == cluster->workers) cluster->group.size = count;
         if (!proposal->roster[rank]) continue;
-        if (rank == cluster->rank) cluster->group.place = count;
+        if (rank == cluster->rank) cluster->group.rank = count;
         if (rank == proposal->source) source = count;
         cluster->group.members[count++] = rank;
     }
-    if (cluster->size == cluster->workers) cluster->group.count = count;
-    cluster->group.servers = count - cluster->group.count;
+    if (cluster->size == cluster->workers) cluster->group.size = count;
+    cluster->group.servers = count - cluster->group.size;
     ls_heartbeat_pace(cluster);
     *generation = (struct ls_generation){
         .number = proposal->number,

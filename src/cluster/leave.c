@@ -144,7 +144,7 @@ ls_status ls_leave_outcome(struct ls_cluster *cluster) {
 /* Once one has left in order, all have come here: a later loss takes nothing with it. */
 ls_status ls_leave_pass_exit(struct ls_cluster *cluster) {
     if (cluster->end.passed_exit) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->group.count, "the exits");
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bytes, received, (size_t)cluster->group.size, "the exits");
     double timeout = cluster->config.settings->exit_timeout;
     uint64_t calls = ls_abort_counted(cluster->config.abort);
     ls_status status =
@@ -153,7 +153,7 @@ ls_status ls_leave_pass_exit(struct ls_cluster *cluster) {
     if (status == LS_DEADLINE_EXCEEDED)
         return ls_fail_context(status, "finished, but others have not (LOCKSTEP_EXIT_TIMEOUT sets the limit)");
     if (status) return status;
-    for (int i = 0; i < cluster->group.count; i++) ls_free(received[i].data);
+    for (int i = 0; i < cluster->group.size; i++) ls_free(received[i].data);
     cluster->end.passed_exit = true;
     return LS_OK;
 }

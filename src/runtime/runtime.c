@@ -195,10 +195,10 @@ static ls_status attempt_to_form(struct ls_runtime *runtime) {
     ls_reached("form");
     ls_status status = ls_join_form(runtime->cluster, &standing, &generation);
     if (status) return status;
-    runtime->rank = ls_cluster_rank(runtime->cluster);
-    runtime->size = ls_cluster_size(runtime->cluster);
-    runtime->task = ls_cluster_task(runtime->cluster, runtime->rank);
-    runtime->tasks = ls_cluster_tasks(runtime->cluster);
+    runtime->rank = ls_cluster_group(runtime->cluster)->rank;
+    runtime->size = ls_cluster_group(runtime->cluster)->size;
+    runtime->task = ls_runtime_task(runtime, runtime->rank);
+    runtime->tasks = runtime->config->num_workers;
     runtime->local_rank = ls_cluster_local_rank(runtime->cluster);
     runtime->local_size = ls_cluster_local_size(runtime->cluster);
     runtime->generation = generation.number;
@@ -338,7 +338,7 @@ bool ls_runtime_is_scaled(const struct ls_runtime *runtime) {
 }
 
 int ls_runtime_task(const struct ls_runtime *runtime, int rank) {
-    return runtime->cluster ? ls_cluster_task(runtime->cluster, rank) : rank;
+    return runtime->cluster ? ls_cluster_group(runtime->cluster)->members[rank] : rank;
 }
 
 static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_options *options, bool read_tf_config) {

@@ -60,11 +60,11 @@ ls_status ls_serving_check(const struct ls_runtime *runtime) {
 
 static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime *runtime, uint64_t generation,
                                    struct ls_group **group) {
-    int servers = ls_cluster_servers(cluster);
+    const struct ls_membership *members = ls_cluster_group(cluster);
     const struct ls_group_config config = {
-        .rank = ls_cluster_rank(cluster),
-        .size = ls_cluster_size(cluster) + servers,
-        .servers = servers,
+        .rank = members->rank,
+        .size = members->size + members->servers,
+        .servers = members->servers,
         .abort = runtime->serves ? runtime->server_abort : runtime->abort,
         .generation = generation,
         .activity = runtime->serves ? &runtime->activity : NULL,
@@ -90,7 +90,7 @@ static void tell_servers(struct ls_runtime *runtime, int servers) {
 
 ls_status ls_serving_assist(struct ls_runtime *runtime) {
     struct ls_group *assist;
-    int servers = runtime->cluster ? ls_cluster_servers(runtime->cluster) : 0;
+    int servers = runtime->cluster ? ls_cluster_group(runtime->cluster)->servers : 0;
     ls_status status = LS_OK;
     if (servers) status = make_server_group(runtime->cluster, runtime, runtime->generation, &assist);
     if (servers && !status) status = ls_group_assist(runtime->group, assist, &ls_assist_ops);
@@ -111,7 +111,7 @@ static ls_status watch_workers(void *context) {
 
 /* A block's share of an array, and beside it a ring for each worker that sends to it. */
 static void say_share(const struct ls_serving *server, uint64_t generation) {
-    int workers = ls_cluster_size(server->cluster), servers = ls_cluster_servers(server->cluster);
+    int workers = ls_cluster_group(server->cluster)->size, servers = ls_cluster_group(server->cluster)->servers;
     double n = workers, k = servers, share = n > k ? 2 * (n - 1) / (n * n + k * n - 2 * k) : 1 / k;
     ls_log_info(
         &server->runtime->log,
@@ -137,7 +137,7 @@ static ls_status attempt_to_serve(struct ls_serving *server) {
     if (status) return status;
     ls_reached("entered");
     say_share(server, generation.number);
-    ls_keeper_begin(server->keeper, (int64_t)generation.number, ls_cluster_listed_servers(server->cluster));
+    ls_keeper_begin(server->keeper, (int64_t)generation.number, server->runtime->config->num_servers);
     const struct ls_keeping keeping = {ls_keeper_call, server->keeper};
     return ls_group_serve(server->group, watch_workers, server, &keeping);
 }
@@ -170,7 +170,7 @@ static ls_status conclude(struct ls_serving *server, ls_status status) {
 /* In order where the workers have left so. */
 static void leave_workers(struct ls_serving *server, ls_status status) {
     struct ls_cluster *cluster = server->cluster;
-    const struct ls_leave leave = {.root = ls_cluster_rank(cluster), .message = ""};
+    const struct ls_leave leave = {.root = ls_cluster_group(cluster)->rank, .message = ""};
     bool over = ls_leave_is_over(cluster);
     ls_monitor_lock(&server->monitor);
     server->cluster = NULL;

@@ -33,7 +33,7 @@ static bool decide(const ls_model *model, const ls_dataset *data, const ls_layer
     double ids = (double)(planned->workers ? planned->batch : data->options.batch_size);
     ids *= (double)ls_shape_count(&model->built.input);
     double fraction = ids / layer->input_dim, n = planned->workers ? planned->workers : runtime->tasks;
-    double k = planned->workers ? planned->servers : ls_cluster_listed_servers(runtime->cluster);
+    double k = planned->workers ? planned->servers : runtime->config->num_servers;
     double limit = 2 * k * (n - 1) / (n * n);
     if (limit > 1) limit = 1;
     bool sparse = model->strategy->sparse == LS_SPARSE_ALWAYS ||

@@ -70,7 +70,7 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_
         .version = model->progress.step.iteration,
         .variables = built->replicas[0].parameters,
         .parts = built->state,
-        .listed = ls_cluster_listed_servers(runtime->cluster),
+        .listed = runtime->config->num_servers,
         .lost = &runtime->lost,
         .awaits = &runtime->awaits,
     };

@@ -18,7 +18,7 @@
 static void use_links(struct test_worker *worker) {
     struct ls_link *links[MAX_TEST_WORKERS] = {NULL};
     struct ls_link_source *source;
-    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_group(worker->cluster)->size, &source));
     ck_assert_int_eq(source == NULL, worker->size == 1);
     for (int rank = 0; rank < worker->size; rank++)
         if (rank != worker->rank) links[rank] = test_take_link(source, rank);
@@ -28,8 +28,8 @@ static void use_links(struct test_worker *worker) {
         if (rank != worker->rank) ck_assert_int_eq(test_receive_rank(links[rank]), rank);
     for (int rank = 0; rank < worker->size; rank++)
         if (links[rank]) links[rank]->ops->close(links[rank]);
-    ck_assert_int_eq(ls_cluster_rank(worker->cluster), worker->rank);
-    ck_assert_int_eq(ls_cluster_size(worker->cluster), worker->size);
+    ck_assert_int_eq(ls_cluster_group(worker->cluster)->rank, worker->rank);
+    ck_assert_int_eq(ls_cluster_group(worker->cluster)->size, worker->size);
     ck_assert_int_eq(ls_cluster_local_rank(worker->cluster), worker->rank);
     ck_assert_int_eq(ls_cluster_local_size(worker->cluster), worker->size);
     char name[32];
@@ -61,7 +61,7 @@ static void run_three(void (*body)(struct test_worker *worker)) {
 static void use_one_link(struct test_worker *worker) {
     struct ls_link_source *source;
     struct ls_link *link, *other = NULL;
-    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_group(worker->cluster)->size, &source));
     if (worker->rank == 0) (void)usleep(200000); /* it dials nobody, and its port answers meanwhile */
     if (worker->rank < 2) {
         link = test_take_link(source, 1 - worker->rank);
@@ -182,7 +182,7 @@ TEST(a_preface_is_good_once_and_for_one_pair) {
 /* The lower one's port is closed, as where something between the two lets no new connection through. */
 static void dial_in_vain(struct test_worker *worker) {
     struct ls_link_source *source;
-    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_group(worker->cluster)->size, &source));
     if (worker->rank == 0) {
         ls_monitor_lock(&worker->cluster->monitor);
         struct ls_listener *listener = ls_steal(worker->cluster->net.listener);

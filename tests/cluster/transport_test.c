@@ -27,7 +27,7 @@ static void start_group(struct test_worker *worker, struct ls_group **group) {
                                      .generation = 1,
                                      .timeout = 20,
                                      .transport = LS_TRANSPORT_TCP};
-    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &config.source));
+    assert_ok(ls_cluster_links(worker->cluster, 0, NULL, ls_cluster_group(worker->cluster)->size, &config.source));
     assert_ok(ls_group_new(&config, group));
     ck_assert_str_eq(ls_group_links(*group), "tcp");
 }

@@ -43,7 +43,7 @@ static bool is_all_in(const struct task *task) {
     const struct fleet *fleet = task->fleet;
     int count = 0;
     for (int rank = 0; rank < fleet->config.size; rank++) count += is_in(&fleet->tasks[rank], task->generation);
-    return is_in(task, task->generation) && count == task->cluster->group.count;
+    return is_in(task, task->generation) && count == task->cluster->group.size;
 }
 
 /* Two generations that are whole at one time could both commit: the promise LINE. */
@@ -64,7 +64,7 @@ static void note_entry(struct task *task, const struct ls_generation *generation
     look_for_split(task);
     if (generation->number > fleet->generation) {
         fleet->generation = generation->number;
-        fleet->members = ls_cluster_size(task->cluster);
+        fleet->members = ls_cluster_group(task->cluster)->size;
         fleet->position = generation->position;
         fleet->entered = 0;
         fleet->begun_at = 0;
@@ -75,7 +75,7 @@ static void note_entry(struct task *task, const struct ls_generation *generation
 }
 
 static ls_status exchange(const struct task *task) {
-    size_t count = (size_t)ls_cluster_size(task->cluster);
+    size_t count = (size_t)ls_cluster_group(task->cluster)->size;
     uint64_t own[2] = {(uint64_t)task->lives, (uint64_t)task->rank};
     struct ls_bytes *received = ls_alloc_array(count, sizeof(*received));
     if (!received) return ls_fail_memory("an exchange", count);

@@ -405,7 +405,7 @@ static bool are_members(const struct fleet *fleet) {
         const struct ls_cluster *cluster =
             task->ended || !task->process || !task->process->alive ? NULL : task->cluster;
         if (!cluster || cluster->phase != LS_PHASE_MEMBER || cluster->generation != fleet->generation) return false;
-        if (cluster->group.count != fleet->config.size || cluster->failure.status) return false;
+        if (cluster->group.size != fleet->config.size || cluster->failure.status) return false;
     }
     return true;
 }
