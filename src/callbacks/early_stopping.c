@@ -101,14 +101,6 @@ static void release_early_stopping(void *context) {
     ls_free(stopping);
 }
 
-static void describe_options(struct stopping *stopping) {
-    const ls_early_stopping_options *options = &stopping->options;
-    ls_monitored_describe(&stopping->monitor, stopping->alike,
-                          "patience=%d, baseline=%g, restore_best_weights=%d, start_from_epoch=%d", options->patience,
-                          options->has_baseline ? options->baseline : (double)NAN, options->restore_best_weights,
-                          options->start_from_epoch);
-}
-
 ls_status ls_early_stopping_new(const ls_early_stopping_options *options, ls_callback **callback) {
     LS_NEED(callback);
     LS_NEW(struct stopping, made, "a callback");
@@ -120,7 +112,11 @@ ls_status ls_early_stopping_new(const ls_early_stopping_options *options, ls_cal
                     copy->patience, copy->start_from_epoch);
     if (!status)
         status = ls_monitored_new("early_stopping", copy->monitor, copy->mode, copy->min_delta, &made->monitor);
-    if (!status) describe_options(made);
+    if (!status)
+        ls_monitored_describe(&made->monitor, made->alike,
+                              "patience=%d, baseline=%g, restore_best_weights=%d, start_from_epoch=%d", copy->patience,
+                              copy->has_baseline ? copy->baseline : (double)NAN, copy->restore_best_weights,
+                              copy->start_from_epoch);
     made->callback = LS_CALLBACK(.name = "early_stopping", .context = made, .on_build = build_early_stopping,
                                  .on_epoch_end = end_early_stopping_epoch, .on_train_end = restore,
                                  .release = release_early_stopping, .alike = made->alike);
