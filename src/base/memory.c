@@ -11,7 +11,9 @@ void *ls_alloc(size_t size) {
 }
 
 void *ls_alloc_array(size_t count, size_t size) {
-    return calloc(count ? count : 1, size ? size : 1);
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) return NULL; /* AddressSanitizer ends a calloc of so many */
+    return ls_alloc(bytes);
 }
 
 void *ls_alloc_aligned(size_t size) {
