@@ -7,6 +7,7 @@
 #include "base/need.h"
 #include "base/new.h"
 #include "data/files.h"
+#include "data/pixels.h"
 #include "data/reader.h"
 #include "data/dataset.h"
 #include "data/role.h"
@@ -43,7 +44,16 @@ static void free_cifar10(struct ls_source *source) {
     ls_free(cifar10);
 }
 
-static const struct ls_source_ops cifar10_ops = {.free = free_cifar10, .bytes = bytes_of_cifar10};
+static ls_status read_cifar10_example(const struct ls_source *source, int64_t index, float *features,
+                                      const struct ls_targets *targets) {
+    uint8_t pixels[3 * LS_CIFAR10_PIXELS];
+    ls_status status = bytes_of_cifar10(source, index, pixels, targets);
+    ls_pixels_to_unit(pixels, sizeof(pixels), features);
+    return status;
+}
+
+static const struct ls_source_ops cifar10_ops = {
+    .read = read_cifar10_example, .free = free_cifar10, .bytes = bytes_of_cifar10};
 
 ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, int64_t *records) {
     if (size == 0) return ls_fail(LS_DATA_LOSS, "'%s' is empty", name);

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/need.h"
+#include "data/pixels.h"
 
 #define TRAIN_COUNT 60000
 #define TEST_COUNT  10000
@@ -275,7 +276,16 @@ static ls_status bytes_of_digits(const struct ls_source *source, int64_t index, 
     return LS_OK;
 }
 
-static const struct ls_source_ops digits_ops = {.free = ls_source_free, .bytes = bytes_of_digits};
+static ls_status read_digits_example(const struct ls_source *source, int64_t index, float *features,
+                                     const struct ls_targets *targets) {
+    uint8_t pixels[PIXELS];
+    ls_status status = bytes_of_digits(source, index, pixels, targets);
+    ls_pixels_to_unit(pixels, sizeof(pixels), features);
+    return status;
+}
+
+static const struct ls_source_ops digits_ops = {
+    .read = read_digits_example, .free = ls_source_free, .bytes = bytes_of_digits};
 
 static ls_status open_digits(struct ls_source **source, const char *path, const ls_dataset_options *options) {
     (void)path;

@@ -9,6 +9,7 @@
 #include "base/need.h"
 #include "base/new.h"
 #include "data/files.h"
+#include "data/pixels.h"
 #include "data/reader.h"
 #include "data/dataset.h"
 #include "data/role.h"
@@ -21,6 +22,14 @@ struct mnist {
     struct ls_idx images, labels;     /* borrow from them */
     size_t pixels;                    /* of one image */
 };
+
+static ls_status read_mnist_example(const struct ls_source *source, int64_t index, float *features,
+                                    const struct ls_targets *targets) {
+    const struct mnist *mnist = (const struct mnist *)source;
+    ls_pixels_to_unit(mnist->images.values + (size_t)index * mnist->pixels, mnist->pixels, features);
+    *targets->labels = mnist->labels.values[index];
+    return LS_OK;
+}
 
 static ls_status bytes_of_mnist(const struct ls_source *source, int64_t index, uint8_t *features,
                                 const struct ls_targets *targets) {
@@ -37,7 +46,7 @@ static void free_mnist(struct ls_source *source) {
     ls_free(mnist);
 }
 
-static const struct ls_source_ops mnist_ops = {.free = free_mnist, .bytes = bytes_of_mnist};
+static const struct ls_source_ops mnist_ops = {.read = read_mnist_example, .free = free_mnist, .bytes = bytes_of_mnist};
 
 /* A file of a split, and the rank of its array. */
 static const struct part {

@@ -336,7 +336,7 @@ def going_on_while_the_workers_are_stopped():
         subprocess.run(["cc", "-shared", "-fPIC", "-o", shared, source, "-ldl"], check=True)
         open(pids, "w").close()
         launcher = cli.start("run", "-np", "1", "--", "sh", "-c", f"unset LD_PRELOAD; echo $$ >> {pids}; exec sleep 100",
-                             env=cli.environment(LD_PRELOAD=shared))
+                             env=cli.environment(LD_PRELOAD=shared, ASAN_OPTIONS="verify_asan_link_order=0"))
         pid = read_pids(pids, 1)[0]
         launcher.send_signal(signal.SIGTSTP)
         cli.wait_until(lambda: state_of(pid) == "T", "the worker to stop")
