@@ -85,31 +85,25 @@ static ls_status pass_on(const struct broadcast *broadcast) {
     return ls_call_run(group, broadcast->call);
 }
 
-static ls_status bring(void *context) {
-    const struct broadcast *broadcast = context;
-    ls_status status = pass_on(broadcast);
-    if (!status) ls_call_be_patient(broadcast->group);
-    return status;
-}
-
-/* With several hosts no rank may leave before the links are quiet. */
-static ls_status share_in_host(struct broadcast *broadcast) {
+static ls_status share_in_host(const struct broadcast *broadcast) {
     struct ls_group *group = broadcast->group;
-    const struct ls_shm_parts parts = {.input = broadcast->data,
-                                       .output = broadcast->data,
-                                       .receive_counts = &broadcast->bytes,
-                                       .element = 1,
-                                       .giver = &group->hosts.index[broadcast->giver],
-                                       .bring = group->hosts.count > 1 ? bring : NULL,
-                                       .context = broadcast};
-    return ls_shm_all_to_all(group->shared, broadcast->call, &parts);
+    struct ls_shared_call opened;
+    bool early = group->hosts.count == 1; /* with several hosts no rank may leave before the links are quiet */
+    const struct ls_hand_out what = {group->hosts.index[broadcast->giver], early, broadcast->data, broadcast->bytes};
+    ls_shared_call_begin(&opened, group->shared, broadcast->call, group->shared->size);
+    ls_shm_broadcast_post(&opened, &what);
+    ls_status status = ls_shared_call_open(&opened);
+    if (!status) status = pass_on(broadcast);
+    if (status) return status;
+    ls_call_be_patient(group);
+    return ls_shm_broadcast(&opened, &what);
 }
 
 static ls_status broadcast(struct ls_group *group, struct ls_call *call, void *data, size_t bytes) {
     const struct ls_hosts *hosts = &group->hosts;
     int own = hosts->host[group->executor.rank], root = call->frame.root;
-    struct broadcast made = {group, call, data, bytes,
-                             hosts->host[root] == own ? root : hosts->members[hosts->start[own]]};
+    const struct broadcast made = {group, call, data, bytes,
+                                   hosts->host[root] == own ? root : hosts->members[hosts->start[own]]};
     if (group->executor.size == 1) return ls_call_run(group, call);
     if (group->shared) return share_in_host(&made);
     ls_executor_begin(&group->executor, &group->schedule, call);

@@ -23,13 +23,15 @@ static size_t *list_of(const struct ls_group *group, size_t value) {
     return list;
 }
 
-/* An output of so many elements. */
-static ls_status make_output(const char *name, ls_dtype dtype, size_t count, void **output) {
-    ls_status status = ls_call_check_bytes(name, dtype, count);
-    size_t bytes = count * ls_dtype_size(dtype);
-    if (!status && !(*output = ls_alloc_aligned(bytes ? bytes : 1)))
-        status = ls_fail_memory("the output of a collective", bytes);
-    return status;
+/* An output for the elements of all ranks. */
+static ls_status make_output(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
+                             void **output) {
+    size_t total = 0;
+    ls_status status = ls_call_sum_counts(group, name, dtype, counts, &total);
+    if (status) return status;
+    size_t bytes = total * ls_dtype_size(dtype);
+    *output = ls_alloc_aligned(bytes ? bytes : 1);
+    return *output ? LS_OK : ls_fail_memory("the output of a collective", bytes);
 }
 
 /* A rank that cannot go on between the two calls ends the group, since the others wait for it. */
@@ -43,15 +45,13 @@ static ls_status give_output(struct ls_group *group, ls_status status, void *mad
 
 ls_status ls_ragged_all_gather(struct ls_group *group, const ls_all_gather_options *call) {
     void *made = NULL;
-    size_t total = 0;
     ls_status status = check_input(call->name, call->dtype, call->input, call->count);
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) size_t *ones = list_of(group, 1), *found = list_of(group, 0);
     if (!ones || !found) return ls_call_finish(group, LS_RESOURCE_EXHAUSTED);
     status = ls_group_all_gather(group, LS_ALL_GATHER(call->name, &call->count, found, ones, LS_INT64));
     if (status) return status;
-    status = ls_call_sum_counts(group, call->name, call->dtype, found, &total);
-    if (!status) status = make_output(call->name, call->dtype, total, &made);
+    status = make_output(group, call->name, call->dtype, found, &made);
     if (!status) status = ls_group_all_gather(group, LS_ALL_GATHER(call->name, call->input, made, found, call->dtype));
     if (!status) memcpy(call->received, found, (size_t)ls_group_size(group) * sizeof(*found));
     return give_output(group, status, made, call->allocated);
@@ -69,8 +69,7 @@ ls_status ls_ragged_all_to_all(struct ls_group *group, const ls_all_to_all_optio
     const struct ls_all_to_all counts = {call->name, LS_INT64, call->counts, ones, found, ones};
     status = ls_group_all_to_all(group, &counts);
     if (status) return status;
-    status = ls_call_sum_counts(group, call->name, call->dtype, found, &total);
-    if (!status) status = make_output(call->name, call->dtype, total, &made);
+    status = make_output(group, call->name, call->dtype, found, &made);
     const struct ls_all_to_all parts = {call->name, call->dtype, call->input, call->counts, made, found};
     if (!status) status = ls_group_all_to_all(group, &parts);
     if (!status) memcpy(call->received, found, (size_t)ls_group_size(group) * sizeof(*found));
@@ -84,8 +83,11 @@ ls_status ls_ragged_broadcast(struct ls_group *group, const ls_broadcast_options
     if (!status) status = ls_group_broadcast(group, LS_BROADCAST(call->name, &found, 1, LS_INT64, call->root));
     if (status) return status;
     void *made = NULL;
-    status = make_output(call->name, call->dtype, found, &made);
-    if (!status && gives && found) memcpy(made, call->data, found * ls_dtype_size(call->dtype));
+    status = ls_call_check_bytes(call->name, call->dtype, found);
+    size_t bytes = found * ls_dtype_size(call->dtype);
+    if (!status && !(made = ls_alloc_aligned(bytes ? bytes : 1)))
+        status = ls_fail_memory("the output of a collective", bytes);
+    if (!status && gives && found) memcpy(made, call->data, bytes);
     if (!status) status = ls_group_broadcast(group, LS_BROADCAST(call->name, made, found, call->dtype, call->root));
     if (!status) *call->received = found;
     return give_output(group, status, made, call->allocated);

@@ -67,7 +67,7 @@ static void schedule_tree(const struct ls_scatter *scatter) {
         (struct ls_action){.kind = LS_ACTION_FOLD, .to = scatter->output, .size = own, .divide = scatter->divide});
     for (int i = 0; i < scatter->size; i++) {
         ls_schedule_gate(schedule, fold, received[i]);
-        ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1}, from[i], false);
+        ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1}, from[i]);
     }
 }
 

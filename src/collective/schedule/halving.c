@@ -110,7 +110,7 @@ static void add_own_sources(struct halving *halving, int fold, struct ls_stripe 
     const struct ls_reduction *reduction = halving->reduction;
     for (int leaf = reduction->first[reduction->rank]; leaf < reduction->first[reduction->rank + 1]; leaf++)
         ls_schedule_source(halving->schedule, fold, (struct ls_subtree){leaf, leaf + 1},
-                           ls_reduction_leaf(reduction, leaf) + span.offset, false);
+                           ls_reduction_leaf(reduction, leaf) + span.offset);
 }
 
 /* The place of span in the slot of a level; span is part of the slot's. */
@@ -122,7 +122,7 @@ static size_t place_in_slot(const struct halving *halving, int level, struct ls_
 static void add_slot_source(struct halving *halving, int fold, int level, struct ls_stripe span) {
     if (fold < 0) return;
     ls_schedule_source(halving->schedule, fold, leaves_behind(halving, level),
-                       halving->slots[level] + place_in_slot(halving, level, span), false);
+                       halving->slots[level] + place_in_slot(halving, level, span));
 }
 
 /* Makes the sum of a span over the leaves of this worker, of the partners up to a level, and, when whole, of the teams

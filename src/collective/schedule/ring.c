@@ -50,7 +50,7 @@ static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_r
     }
     for (int i = 0; i < leaves; i++)
         ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1},
-                           (const unsigned char *)reduction->inputs[i] + block.offset, false);
+                           (const unsigned char *)reduction->inputs[i] + block.offset);
     return values;
 }
 

@@ -156,8 +156,8 @@ void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate) {
     ls_schedule_gate_at(schedule, action, gate, 0);
 }
 
-void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data,
-                        bool narrow) {
+static void add_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data,
+                       bool narrow) {
     if (action < 0 || !RESERVE(schedule, sources, source_capacity, source_count) ||
         !RESERVE(schedule, covers, cover_capacity, source_count) ||
         !RESERVE(schedule, narrow_sources, narrow_capacity, source_count) ||
@@ -169,6 +169,14 @@ void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subt
     schedule->sources[schedule->source_count] = data;
     schedule->covers[schedule->source_count++] = covers;
     schedule->actions[action].source_count++;
+}
+
+void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data) {
+    add_source(schedule, action, covers, data, false);
+}
+
+void ls_schedule_narrow_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data) {
+    add_source(schedule, action, covers, data, true);
 }
 
 void ls_schedule_read_ring(struct ls_schedule *schedule, int action, int receive) {

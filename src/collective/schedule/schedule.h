@@ -85,10 +85,10 @@ int ls_schedule_send(struct ls_schedule *schedule, int peer, const void *from, s
 int ls_schedule_receive(struct ls_schedule *schedule, int peer, void *to, size_t size);
 int ls_schedule_copy(struct ls_schedule *schedule, void *to, const void *from, size_t size);
 /* Each adds to the action added last: a gate (none if gate is -1), by default on an action of the same bytes; or a
- * source of FOLD, in leaf order, which may be compressed. */
+ * source of FOLD, in leaf order. */
 void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate);
 void ls_schedule_gate_at(struct ls_schedule *schedule, int action, int gate, size_t offset);
-void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data,
-                        bool narrow);
+void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data);
+void ls_schedule_narrow_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data);
 /* Marks the source added last, of a FOLD, as the bytes that receive brings in its ring. */
 void ls_schedule_read_ring(struct ls_schedule *schedule, int action, int receive);

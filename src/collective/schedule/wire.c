@@ -19,7 +19,10 @@ int ls_wire_fold(struct ls_schedule *schedule, const struct ls_reduction *reduct
 
 void ls_wire_source(struct ls_schedule *schedule, int fold, struct ls_subtree covers, const struct ls_values *values) {
     ls_schedule_gate(schedule, fold, values->gate);
-    ls_schedule_source(schedule, fold, covers, values->at, values->narrow);
+    if (values->narrow)
+        ls_schedule_narrow_source(schedule, fold, covers, values->at);
+    else
+        ls_schedule_source(schedule, fold, covers, values->at);
     if (values->ring) ls_schedule_read_ring(schedule, fold, values->gate);
 }
 

@@ -1,7 +1,7 @@
-/* All-to-all in shared memory, and calls where each rank's whole input is for all: all-gather, and broadcast, where one
- * rank has some. In an all-to-all each rank's small slot says where its parts for the others begin. Its input lies
- * behind that if it is small; in place if it is in a region; otherwise it goes through its stage, chunk by chunk. Each
- * rank copies its part of each input out. So every byte is copied once, or twice where it is staged. */
+/* All-to-all in shared memory, and all-gather, where each rank's whole input is for all. In an all-to-all each rank's
+ * small slot says where its parts for the others begin. Its input lies behind that if it is small; in place if it is in
+ * a region; otherwise it goes through its stage, chunk by chunk. Each rank copies its part of each input out. So every
+ * byte is copied once, or twice where it is staged. */
 #include "collective/shm/shm_calls.h"
 
 #include <string.h>
@@ -38,9 +38,7 @@ static size_t head_bytes(const struct exchange *exchange) {
 }
 
 static size_t expected_bytes(const struct exchange *exchange, int rank) {
-    const struct ls_shm_parts *parts = exchange->parts;
-    if (!parts->giver) return parts->receive_counts[rank] * parts->element;
-    return rank == *parts->giver ? *parts->receive_counts * parts->element : 0;
+    return exchange->parts->receive_counts[rank] * exchange->parts->element;
 }
 
 static uint64_t total_of(const struct exchange *exchange, int rank) {
@@ -63,32 +61,20 @@ static bool is_staged(const struct exchange *exchange, int rank) {
     return !is_small(exchange, rank) && ls_shared_call_read(exchange->call, rank)->region < 0;
 }
 
-static void put_small(const struct exchange *exchange) {
-    int own = exchange->call->shared->rank;
-    size_t total = (size_t)total_of(exchange, own);
-    if (total && is_small(exchange, own))
-        memcpy(ls_shared_call_small(exchange->call, own) + head_bytes(exchange), exchange->parts->input, total);
-}
-
 static void post_parts(const struct exchange *exchange) {
     const struct ls_shared *shared = exchange->call->shared;
     struct ls_shared_post *post = ls_shared_call_post(exchange->call);
-    uint64_t *table = (uint64_t *)(void *)ls_shared_call_small(exchange->call, shared->rank), end = 0;
+    unsigned char *slot = ls_shared_call_small(exchange->call, shared->rank);
+    uint64_t *table = (uint64_t *)(void *)slot, end = 0;
     for (int i = 0; exchange->parts->send_counts && i <= shared->size; i++) {
         table[i] = end;
         if (i < shared->size) end += exchange->parts->send_counts[i] * exchange->parts->element;
     }
-    if (!exchange->parts->bring) put_small(exchange);
+    size_t total = (size_t)total_of(exchange, shared->rank);
     if (!is_small(exchange, shared->rank))
-        (void)ls_shared_call_offer(exchange->call, post, 0, exchange->parts->input,
-                                   (size_t)total_of(exchange, shared->rank));
-}
-
-static ls_status bring_input(const struct exchange *exchange) {
-    ls_status status = exchange->parts->bring ? exchange->parts->bring(exchange->parts->context) : LS_OK;
-    if (status || !exchange->parts->bring) return status;
-    put_small(exchange);
-    return ls_shm_barrier(&exchange->call->place, false);
+        (void)ls_shared_call_offer(exchange->call, post, 0, exchange->parts->input, total);
+    else if (total)
+        memcpy(slot + head_bytes(exchange), exchange->parts->input, total);
 }
 
 static ls_status check_part(const struct exchange *exchange, int rank) {
@@ -102,8 +88,8 @@ static ls_status check_part(const struct exchange *exchange, int rank) {
                    shared->members[shared->rank], expected_bytes(exchange, rank));
 }
 
-/* data are rank's input from byte from on: copies those of this rank's part to their place. The own part may be
- * there. */
+/* data are rank's input from byte from on: copies those of this rank's part to their place. The own part of an
+ * all-gather may be there. */
 static void copy_part(const struct exchange *exchange, int rank, struct ls_bytes data, uint64_t from,
                       unsigned char *output) {
     struct extent part = part_of(exchange, rank);
@@ -176,7 +162,6 @@ ls_status ls_shm_all_to_all(struct ls_shared *shared, const struct ls_call *call
     ls_shared_call_begin(&opened, shared, call, shared->size);
     post_parts(&exchange);
     ls_status status = ls_shared_call_open(&opened);
-    if (!status) status = bring_input(&exchange);
     if (!status) status = copy_parts(&exchange);
     return status ? status : exchange_staged(&exchange);
 }

@@ -11,22 +11,32 @@ bool ls_shm_all_reduce_fits(const struct ls_shared *shared, const int *first);
 /* The tree over all leaves, in shared memory; the bits are those of ls_direct_schedule. */
 ls_status ls_shm_all_reduce(struct ls_shared *shared, const struct ls_call *call, const struct ls_reduction *reduction);
 
-/* All-to-all in the memory of a host, all-gather and broadcast. */
+/* All-to-all in the memory of one host, and all-gather. */
 
-/* The parts for all ranks of the host and from all, in rank order. */
+/* The parts for all ranks and from all ranks, in rank order. */
 struct ls_shm_parts {
-    const unsigned char *input; /* may be its place in output where all get it */
-    const size_t *send_counts;  /* NULL: all get the whole input */
+    const unsigned char *input; /* of an all-gather the own part, which may be its place in output */
+    const size_t *send_counts;  /* NULL: an all-gather */
     unsigned char *output;
     const size_t *receive_counts;
-    size_t element;                    /* bytes */
-    const int *giver;                  /* of a broadcast, within the host: receive_counts is its count; else NULL */
-    ls_status (*bring)(void *context); /* makes the input once the call is opened; NULL: it is there before */
-    void *context;
+    size_t element; /* bytes */
 };
 /* True if a rank's small slot holds where its parts of an all-to-all begin. */
 bool ls_shm_all_to_all_fits(const struct ls_shared *shared);
 ls_status ls_shm_all_to_all(struct ls_shared *shared, const struct ls_call *call, const struct ls_shm_parts *parts);
+
+/* One worker's bytes to all workers of its host, in shared memory. */
+
+struct ls_hand_out {
+    int giver;  /* within the host */
+    bool early; /* the giver has the bytes before the call is opened, and all may leave as soon as they have them */
+    void *data;
+    size_t bytes;
+};
+/* Before the call is opened. */
+void ls_shm_broadcast_post(const struct ls_shared_call *call, const struct ls_hand_out *what);
+/* After it was, and the giver has the bytes. */
+ls_status ls_shm_broadcast(const struct ls_shared_call *call, const struct ls_hand_out *what);
 
 /* Shared by the algorithms of a reduce-scatter. */
 
