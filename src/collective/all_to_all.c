@@ -34,9 +34,11 @@ static ls_status exchange_over_links(struct ls_group *group, struct ls_call *cal
 }
 
 static ls_status run_in_memory(struct ls_group *group, const struct ls_call *call, const struct ls_all_to_all *what) {
+    struct ls_shared_call opened;
     const struct ls_shm_parts parts = {what->input, what->send_counts, what->output, what->receive_counts,
                                        ls_dtype_size(what->dtype)};
-    return ls_shm_all_to_all(group->shared, call, &parts);
+    ls_shared_call_begin(&opened, group->shared, call, group->shared->size);
+    return ls_shm_all_to_all(&opened, &parts);
 }
 
 static ls_status check_counts(const struct ls_group *group, const struct ls_all_to_all *call, size_t *sent) {

@@ -1,7 +1,6 @@
-/* All-to-all in shared memory, and all-gather, where each rank's whole input is for all. In an all-to-all each rank's
- * small slot says where its parts for the others begin. Its input lies behind that if it is small; in place if it is in
- * a region; otherwise it goes through its stage, chunk by chunk. Each rank copies its part of each input out. So every
- * byte is copied once, or twice where it is staged. */
+/* All-to-all in shared memory. Each rank's small slot says where its parts for the others begin. Its input lies behind
+ * that if it is small; in place if it is in a region; otherwise it goes through its stage, chunk by chunk. Each rank
+ * copies its part of each input out. So every byte is copied once, or twice where it is staged. */
 #include "collective/shm/shm_calls.h"
 
 #include <string.h>
@@ -13,10 +12,6 @@
 struct exchange {
     const struct ls_shared_call *call;
     const struct ls_shm_parts *parts;
-};
-/* Bytes of a rank's input. */
-struct extent {
-    uint64_t begin, end;
 };
 
 /* Bytes of the table in a slot: the begin of each rank's part, and the end of the last. */
@@ -32,29 +27,13 @@ static const uint64_t *table_of(const struct exchange *exchange, int rank) {
     return (const uint64_t *)(const void *)ls_shared_call_small(exchange->call, rank);
 }
 
-/* The offset of small input in a slot. */
-static size_t head_bytes(const struct exchange *exchange) {
-    return exchange->parts->send_counts ? table_bytes(exchange->call->shared) : 0;
-}
-
-static size_t expected_bytes(const struct exchange *exchange, int rank) {
-    return exchange->parts->receive_counts[rank] * exchange->parts->element;
-}
-
 static uint64_t total_of(const struct exchange *exchange, int rank) {
-    if (!exchange->parts->send_counts) return expected_bytes(exchange, rank);
     return table_of(exchange, rank)[exchange->call->shared->size];
 }
 
-/* The part of rank's input for this rank. */
-static struct extent part_of(const struct exchange *exchange, int rank) {
-    const uint64_t *bounds = table_of(exchange, rank) + exchange->call->shared->rank;
-    if (!exchange->parts->send_counts) return (struct extent){0, expected_bytes(exchange, rank)};
-    return (struct extent){bounds[0], bounds[1]};
-}
-
 static bool is_small(const struct exchange *exchange, int rank) {
-    return total_of(exchange, rank) <= exchange->call->shared->board.small - head_bytes(exchange);
+    const struct ls_shared *shared = exchange->call->shared;
+    return total_of(exchange, rank) <= shared->board.small - table_bytes(shared);
 }
 
 static bool is_staged(const struct exchange *exchange, int rank) {
@@ -65,39 +44,39 @@ static void post_parts(const struct exchange *exchange) {
     const struct ls_shared *shared = exchange->call->shared;
     struct ls_shared_post *post = ls_shared_call_post(exchange->call);
     unsigned char *slot = ls_shared_call_small(exchange->call, shared->rank);
-    uint64_t *table = (uint64_t *)(void *)slot, end = 0;
-    for (int i = 0; exchange->parts->send_counts && i <= shared->size; i++) {
-        table[i] = end;
-        if (i < shared->size) end += exchange->parts->send_counts[i] * exchange->parts->element;
-    }
-    size_t total = (size_t)total_of(exchange, shared->rank);
+    uint64_t *table = (uint64_t *)(void *)slot;
+    table[0] = 0;
+    for (int i = 0; i < shared->size; i++)
+        table[i + 1] = table[i] + exchange->parts->send_counts[i] * exchange->parts->element;
+    size_t total = (size_t)table[shared->size];
     if (!is_small(exchange, shared->rank))
         (void)ls_shared_call_offer(exchange->call, post, 0, exchange->parts->input, total);
     else if (total)
-        memcpy(slot + head_bytes(exchange), exchange->parts->input, total);
+        memcpy(slot + table_bytes(shared), exchange->parts->input, total);
 }
 
 static ls_status check_part(const struct exchange *exchange, int rank) {
     const struct ls_shared *shared = exchange->call->shared;
-    struct extent part = part_of(exchange, rank);
-    if (part.begin > part.end || part.end > total_of(exchange, rank))
+    const uint64_t *table = table_of(exchange, rank);
+    size_t expected = exchange->parts->receive_counts[rank] * exchange->parts->element;
+    uint64_t begin = table[shared->rank], end = table[shared->rank + 1];
+    if (begin > end || end > total_of(exchange, rank))
         return ls_fail(LS_DATA_LOSS, "rank %d tells a place outside of its input", shared->members[rank]);
-    if (part.end - part.begin == expected_bytes(exchange, rank)) return LS_OK;
+    if (end - begin == expected) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "all_to_all '%s': rank %d sends %llu bytes to rank %d, which expects %zu",
-                   exchange->call->call->frame.name, shared->members[rank], (unsigned long long)(part.end - part.begin),
-                   shared->members[shared->rank], expected_bytes(exchange, rank));
+                   exchange->call->call->frame.name, shared->members[rank], (unsigned long long)(end - begin),
+                   shared->members[shared->rank], expected);
 }
 
-/* data are rank's input from byte from on: copies those of this rank's part to their place. The own part of an
- * all-gather may be there. */
+/* data are rank's input from byte from on: copies those of this rank's part to their place. */
 static void copy_part(const struct exchange *exchange, int rank, struct ls_bytes data, uint64_t from,
                       unsigned char *output) {
-    struct extent part = part_of(exchange, rank);
-    uint64_t begin = part.begin > from ? part.begin : from;
-    uint64_t end = part.end < from + data.size ? part.end : from + data.size;
+    const uint64_t *table = table_of(exchange, rank);
+    int own = exchange->call->shared->rank;
+    uint64_t begin = table[own] > from ? table[own] : from;
+    uint64_t end = table[own + 1] < from + data.size ? table[own + 1] : from + data.size;
     if (begin >= end) return;
-    const unsigned char *source = (const unsigned char *)data.data + (begin - from);
-    if (source != output + (begin - part.begin)) memcpy(output + (begin - part.begin), source, (size_t)(end - begin));
+    memcpy(output + (begin - table[own]), (const unsigned char *)data.data + (begin - from), (size_t)(end - begin));
 }
 
 /* Every part that lies whole in memory of its rank, and the own one. */
@@ -107,14 +86,15 @@ static ls_status copy_parts(const struct exchange *exchange) {
     ls_status status = LS_OK;
     for (int i = 0; i < shared->size && !status; i++) {
         size_t total = (size_t)total_of(exchange, i);
-        unsigned char *data = ls_shared_call_small(exchange->call, i) + head_bytes(exchange);
+        unsigned char *data = ls_shared_call_small(exchange->call, i) + table_bytes(shared);
         status = check_part(exchange, i);
         if (!status && i != shared->rank && !is_small(exchange, i) && !is_staged(exchange, i))
             status = ls_shared_call_find(exchange->call, i, 0, total, &data);
         if (i == shared->rank) data = (unsigned char *)exchange->parts->input;
         if (!status && (i == shared->rank || !is_staged(exchange, i)))
             copy_part(exchange, i, (struct ls_bytes){data, total}, 0, output);
-        if (expected_bytes(exchange, i)) output += expected_bytes(exchange, i);
+        size_t bytes = exchange->parts->receive_counts[i] * exchange->parts->element;
+        if (bytes) output += bytes;
     }
     return status;
 }
@@ -123,7 +103,8 @@ static void copy_staged(const struct exchange *exchange, size_t offset, int half
     const struct ls_shared *shared = exchange->call->shared;
     unsigned char *output = exchange->parts->output;
     for (int i = 0; i < shared->size; i++) {
-        size_t total = (size_t)total_of(exchange, i), bytes = expected_bytes(exchange, i);
+        size_t total = (size_t)total_of(exchange, i),
+               bytes = exchange->parts->receive_counts[i] * exchange->parts->element;
         const struct ls_bytes staged = {ls_shared_stage(shared, i, half),
                                         ls_smaller_size(total - offset, shared->board.stage)};
         if (i != shared->rank && is_staged(exchange, i) && offset < total)
@@ -132,9 +113,9 @@ static void copy_staged(const struct exchange *exchange, size_t offset, int half
     }
 }
 
-/* Ranks without a stage come to every meeting: the number of rounds follows from what all know. A half is written again
- * behind a meeting to which all came after they had read it. One meeting stands behind reads of regions alone: no rank
- * reads another's memory after the last one. */
+/* Rounds as the all-gather's: the number follows from what all know, and a half is written again behind a meeting to
+ * which all came after they had read it. One meeting stands behind reads of
+ * regions alone. */
 static ls_status exchange_staged(const struct exchange *exchange) {
     const struct ls_shared *shared = exchange->call->shared;
     size_t most = 0, own = (size_t)total_of(exchange, shared->rank);
@@ -156,12 +137,10 @@ static ls_status exchange_staged(const struct exchange *exchange) {
     return status;
 }
 
-ls_status ls_shm_all_to_all(struct ls_shared *shared, const struct ls_call *call, const struct ls_shm_parts *parts) {
-    struct ls_shared_call opened;
-    const struct exchange exchange = {&opened, parts};
-    ls_shared_call_begin(&opened, shared, call, shared->size);
+ls_status ls_shm_all_to_all(const struct ls_shared_call *call, const struct ls_shm_parts *parts) {
+    const struct exchange exchange = {call, parts};
     post_parts(&exchange);
-    ls_status status = ls_shared_call_open(&opened);
+    ls_status status = ls_shared_call_open(call);
     if (!status) status = copy_parts(&exchange);
     return status ? status : exchange_staged(&exchange);
 }

@@ -11,19 +11,19 @@ bool ls_shm_all_reduce_fits(const struct ls_shared *shared, const int *first);
 /* The tree over all leaves, in shared memory; the bits are those of ls_direct_schedule. */
 ls_status ls_shm_all_reduce(struct ls_shared *shared, const struct ls_call *call, const struct ls_reduction *reduction);
 
-/* All-to-all in the memory of one host, and all-gather. */
+/* All-to-all in the memory of one host. */
 
 /* The parts for all ranks and from all ranks, in rank order. */
 struct ls_shm_parts {
-    const unsigned char *input; /* of an all-gather the own part, which may be its place in output */
-    const size_t *send_counts;  /* NULL: an all-gather */
+    const unsigned char *input;
+    const size_t *send_counts;
     unsigned char *output;
     const size_t *receive_counts;
     size_t element; /* bytes */
 };
-/* True if a rank's small slot holds where its parts of an all-to-all begin. */
+/* True if a rank's small slot holds where its parts begin. */
 bool ls_shm_all_to_all_fits(const struct ls_shared *shared);
-ls_status ls_shm_all_to_all(struct ls_shared *shared, const struct ls_call *call, const struct ls_shm_parts *parts);
+ls_status ls_shm_all_to_all(const struct ls_shared_call *call, const struct ls_shm_parts *parts);
 
 /* One worker's bytes to all workers of its host, in shared memory. */
 
