@@ -2,8 +2,9 @@
 #pragma once
 #include "collective/run/executor.h"
 #include "collective/schedule/reduction.h"
+#include "collective/shm/shared_call.h"
+#include "collective/shm/shm_barrier.h"
 
-struct ls_shared;
 /* AUTO between workers of one host. */
 
 /* True if a call with these leaves can run in shared memory. */
