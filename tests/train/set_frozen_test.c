@@ -48,44 +48,44 @@ static size_t layer_of(const char *variable) {
     return i;
 }
 
-/* Copies of all variables, which the caller frees. */
-static void read_all(const ls_model *model, float **copies) {
-    for (int i = 0; i < ls_model_num_variables(model); i++) {
-        const char *name;
-        ls_shape shape;
-        const float *data;
-        assert_ok(ls_model_variable(model, i, &name, &shape, &data));
-        size_t size = (size_t)ls_shape_count(&shape) * sizeof(float);
-        copies[i] = ls_alloc(size);
-        memcpy(copies[i], data, size);
-    }
+/* Bytes of a copy, which the caller frees. */
+static size_t copy_variable(const ls_model *model, int index, const char **name, void **copy) {
+    ls_shape shape;
+    const float *data;
+    assert_ok(ls_model_variable(model, index, name, &shape, &data));
+    size_t size = (size_t)ls_shape_count(&shape) * sizeof(float);
+    *copy = memcpy(ls_alloc(size), data, size);
+    return size;
 }
 
 static void check_fit(ls_model *model, ls_dataset *data, const bool frozen[LAYERS]) {
-    float *before[4 * LAYERS] = {0};
+    void *before[4 * LAYERS] = {0}, *now;
+    const char *name;
     assert_ok(ls_model_evaluate(model, data, NULL));
-    read_all(model, before);
+    for (int i = 0; i < ls_model_num_variables(model); i++) (void)copy_variable(model, i, &name, &before[i]);
     assert_ok(ls_model_fit(model, data, LS_FIT(.epochs = 2, .verbose = -1), NULL));
     for (int i = 0; i < ls_model_num_variables(model); i++) {
-        const char *name;
-        ls_shape shape;
-        const float *now;
-        assert_ok(ls_model_variable(model, i, &name, &shape, &now));
-        bool same = !memcmp(before[i], now, (size_t)ls_shape_count(&shape) * sizeof(float));
+        size_t size = copy_variable(model, i, &name, &now);
+        bool same = !memcmp(before[i], now, size);
         ck_assert_msg(same == frozen[layer_of(name)], "%s has%s changed", name, same ? " not" : "");
         ls_free(before[i]);
+        ls_free(now);
     }
+}
+
+static void open_all(ls_strategy **strategy, ls_dataset **data) {
+    static struct toy toy;
+    fill_toy(&toy);
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), strategy));
+    assert_ok(ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 3,
+                                LS_DATASET(.batch_size = 8), data));
 }
 
 TEST(what_is_named_stays) {
     uint64_t seed = first_seed();
-    struct toy toy;
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
-    fill_toy(&toy);
-    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy));
-    assert_ok(ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 3,
-                                LS_DATASET(.batch_size = 8), &data));
+    open_all(&strategy, &data);
     for (uint64_t k = 0; k < CASES; k++) {
         struct draw draw = draw_from(seed, k);
         char list[256] = "";
@@ -107,14 +107,10 @@ TEST(what_is_named_stays) {
 TEST(what_cannot_be_is_named) {
     static const char *const wrong[] = {"", "blok_*", "block_1,", "head,tail", "block_1 ,head", "HEAD"};
     static const char *const named[] = {"''", "'blok_*'", "''", "'tail'", "'block_1 '", "'HEAD'"};
-    struct toy toy;
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
     ls_model *model = NULL;
-    fill_toy(&toy);
-    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "1"), &strategy));
-    assert_ok(ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 3,
-                                LS_DATASET(.batch_size = 8), &data));
+    open_all(&strategy, &data);
     assert_ok(make_model(strategy, &model));
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         ck_assert_int_eq(ls_model_set_frozen(model, wrong[i], true), LS_INVALID_ARGUMENT);
