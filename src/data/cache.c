@@ -8,6 +8,7 @@
 
 #include "base/new.h"
 #include "base/shape.h"
+#include "data/pixels.h"
 #include "data/dataset.h"
 
 enum state { EMPTY = 0, KEEPING, KEPT };
@@ -32,13 +33,12 @@ static void keep_example(const struct cached *cached, int64_t index, const void 
     atomic_store_explicit(&cached->states[index], KEPT, memory_order_release);
 }
 
-/* False where the example is not kept. */
-static bool copy_kept(const struct cached *cached, int64_t index, void *features, const struct ls_targets *targets) {
-    if (atomic_load_explicit(&cached->states[index], memory_order_acquire) != KEPT) return false;
+/* Returns the place of a kept example; NULL where it is not kept. */
+static const void *find_kept(const struct cached *cached, int64_t index, const struct ls_targets *targets) {
+    if (atomic_load_explicit(&cached->states[index], memory_order_acquire) != KEPT) return NULL;
     const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
     ls_targets_copy(&cached->source.targets, &place, 1, targets);
-    memcpy(features, cached->features + (size_t)index * cached->example, cached->example);
-    return true;
+    return cached->features + (size_t)index * cached->example;
 }
 
 /* As the source has it: bytes, or elements. */
@@ -46,7 +46,9 @@ static ls_status read_kept(const struct ls_source *source, int64_t index, void *
                            const struct ls_targets *targets) {
     const struct cached *cached = (const struct cached *)source;
     const struct ls_source *inner = cached->source.inner;
-    if (copy_kept(cached, index, features, targets)) return LS_OK;
+    const void *kept = find_kept(cached, index, targets);
+    if (kept) memcpy(features, kept, cached->example);
+    if (kept) return LS_OK;
     ls_status status = inner->bytes ? ls_source_bytes(inner, index, features, targets)
                                     : ls_source_read(inner, index, features, targets);
     if (!status) keep_example(cached, index, features, targets);
@@ -63,6 +65,19 @@ static ls_status read_cache_example(const struct ls_source *source, int64_t inde
     return read_kept(source, index, features, targets);
 }
 
+/* Kept bytes are made floats where they lie. */
+static ls_status read_cached_bytes(const struct ls_source *source, int64_t index, float *features,
+                                   const struct ls_targets *targets) {
+    const struct cached *cached = (const struct cached *)source;
+    const void *kept = find_kept(cached, index, targets);
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    if (!kept) kept = bytes = ls_alloc(cached->example);
+    if (!kept) return ls_fail_memory("an example", cached->example);
+    ls_status status = bytes ? read_kept(source, index, bytes, targets) : LS_OK;
+    if (!status) ls_pixels_to_unit(kept, cached->example, features);
+    return status;
+}
+
 static void free_cached(struct ls_source *source) {
     struct cached *cached = (struct cached *)source;
     ls_free(cached->features);
@@ -71,7 +86,9 @@ static void free_cached(struct ls_source *source) {
     ls_source_free(source);
 }
 
-static const struct ls_source_ops ops_of_bytes = {.free = free_cached, .bytes = bytes_of_cache},
+static const struct ls_source_ops ops_of_bytes = {.read = read_cached_bytes,
+                                                  .free = free_cached,
+                                                  .bytes = bytes_of_cache},
                                   ops_of_elements = {.free = free_cached, .read = read_cache_example};
 
 ls_status ls_source_cache(struct ls_source **source) {
