@@ -106,8 +106,11 @@ static int64_t patience_of(const struct ls_cluster *cluster) {
         if (seconds < settings->heartbeat_limit) seconds = settings->heartbeat_limit;
         return ls_deadline_after(cluster->next.seeking_since, seconds) + LS_QUORUM_TIMEOUT;
     }
-    if (cluster->elastic.least && cluster->generation)
-        return later(ls_elastic_shrinks_at(cluster), ls_elastic_awaits_until(cluster)) + LS_QUORUM_TIMEOUT;
+    if (cluster->elastic.least && cluster->generation) {
+        int64_t votes_until =
+            later(ls_elastic_shrinks_at(cluster), ls_elastic_awaits_until(cluster)) + LS_QUORUM_TIMEOUT;
+        return ls_servers_are_listed(cluster) ? ls_deadline_after(votes_until, settings->servers_wait) : votes_until;
+    }
     return ls_deadline_after(cluster->next.seeking_since, seconds);
 }
 

@@ -37,15 +37,24 @@ static bool lacks_all(const struct ls_cluster *cluster) {
     return cluster->config.needs_server && !any;
 }
 
+/* The loss of a member may be the end of its process, which its host tells who dials it, or its silence. A member of
+ * which neither is known has not dialled this worker yet. */
+static bool is_expected(const struct ls_cluster *cluster, int rank) {
+    const struct ls_peer *peer = cluster->peers[rank];
+    const struct ls_failure *failure = &cluster->failure;
+    if (peer && peer->in) return true;
+    bool silent = failure->unseen && failure->root == rank, absent = peer && peer->attempt.dial.absent;
+    return ls_peer_is_member(cluster, rank) && !silent && !absent;
+}
+
 /* The first generation waits for all that are listed, and one in which the others lack what they keep. A later one
- * waits for those that have a stream to this worker. */
+ * waits for those of the generation before that are not known to be lost, and for those that have a stream to this
+ * worker. */
 static bool lacks_any(const struct ls_cluster *cluster) {
     if (lacks_all(cluster)) return true;
     bool all = !cluster->generation || cluster->next.all_servers || mode_of(cluster) == LS_SERVERS_REQUIRED;
-    for (int rank = cluster->workers; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = cluster->peers[rank];
-        if (!cluster->next.present[rank] && (all || (peer && peer->in))) return true;
-    }
+    for (int rank = cluster->workers; rank < cluster->size; rank++)
+        if (!cluster->next.present[rank] && (all || is_expected(cluster, rank))) return true;
     return false;
 }
 

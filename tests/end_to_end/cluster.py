@@ -15,6 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from drawing import SEED, drawn, half_of  # noqa: E402, F401
 from pace import LIMIT, PACE  # noqa: E402, F401
+from task import Task  # noqa: E402
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 
@@ -112,8 +113,7 @@ class Cluster:
     def start(self, index, role="worker", command=None, cluster=None):
         config = {"cluster": cluster or self.cluster, "task": {"type": role, "index": index}}
         environment = dict(self.environment, TF_CONFIG=json.dumps(config))
-        task = subprocess.Popen(command or self.command, env=environment, stdin=subprocess.DEVNULL, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        task = Task(command or self.command, env=environment)
         self.tasks[(role, index)] = task
         return task
 

@@ -188,6 +188,7 @@ class Base(unittest.TestCase):
                 over = threading.Event()
                 thread = threading.Thread(target=send_frames, args=(dial, FLOODS[name], over))
                 thread.start()
+                first.stdout.skip()
                 for _ in range(3):
                     wait_for_line(first.stdout, "^Epoch")
                 time.sleep(1)

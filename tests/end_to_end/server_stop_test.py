@@ -15,10 +15,11 @@ from cluster import ENDLESS, HIDDEN, LIMIT, LOCKSTEP, Cluster, drawn, free_ports
 
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 TRAIN = [LOCKSTEP, "train", *HIDDEN, "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--verbose", "2", "--json"]
-MLP = [*TRAIN, "--model", "mlp", "--no-validation", "--epochs", "100"]
+MLP = [*TRAIN, "--model", "mlp", "--no-validation", *ENDLESS]
+STEPS = 4  # of an epoch
 STORE = ["--strategy", "parameter-server"]
 WORDS = [LOCKSTEP, "train", "--model", "embedding", "--embedding", "20000x8", "--limit", "500", "--batch-size", "32", "--verbose", "2",
-         "--json", "--epochs", "400", *STORE, "--sparse", "always"]
+         "--json", *ENDLESS, *STORE, "--sparse", "always"]
 SMALL = {"LOCKSTEP_FIRST_BUCKET": "16K", "LOCKSTEP_BUCKET": "64K"}  # the pull of a step goes on beside the next one
 FORMS = {"sum-only": (MLP, {"LOCKSTEP_ALGORITHM": "assist"}), "delayed": ([*MLP, *STORE, "--consistency", "delayed"], {}),
          "asynchronous": ([*MLP, *STORE, "--consistency", "async"], {}), "sparse": (WORDS, {}), "hybrid": ([*WORDS, "--hybrid"], {})}
@@ -70,7 +71,6 @@ class ServerStop(unittest.TestCase):
         draw = random.Random(SEED)
         for rule, environment in (("adam", {}), ("momentum", SMALL)):
             command = [*MLP, *STORE, *(["--optimizer", "adam"] if rule == "adam" else ["--momentum", "0.9"])]
-            wanted, _ = self.finish(command, **environment)
             cluster = self.start(self.job(command, **environment))
             for _ in range(2):
                 wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch ")
@@ -85,9 +85,12 @@ class ServerStop(unittest.TestCase):
             self.assertEqual(len(steps), 1, results)
             step = int(steps.pop())
             self.assertEqual(max(os.listdir(self.folder)), "checkpoint-%012d.safetensors" % step)
+            command += ["--epochs", str(step // STEPS + 2)]
             found, said = self.finish(command, **environment)
-            self.assertEqual(found, wanted)
             self.assertIn("training goes on after step %d " % step, said)
+            self.assertEqual(os.listdir(self.folder), [])
+            wanted, _ = self.finish(command, **environment)
+            self.assertEqual(found, wanted)
 
     def test_servers_of_every_kind(self):
         for name in drawn(FORMS, "forms", 3):
@@ -174,8 +177,7 @@ class ServerStop(unittest.TestCase):
 
     def test_a_server_alone_is_asked(self):
         """Its workers train on: it leaves them when its time is over, and they do without it. The second one is its end."""
-        command = [*MLP, "--epochs", "2000"]
-        cluster = self.start(self.job(command, LOCKSTEP_ALGORITHM="assist", LOCKSTEP_STOP_GRACE="1"))
+        cluster = self.start(self.job(MLP, LOCKSTEP_ALGORITHM="assist", LOCKSTEP_STOP_GRACE="1"))
         server = cluster.tasks[("ps", 1)]
         wait_for_line(cluster.tasks[("worker", 0)].stdout, r"Epoch \d+/")
         cluster.kill(1, signal.SIGTERM, "ps")
@@ -187,7 +189,7 @@ class ServerStop(unittest.TestCase):
         del cluster.tasks[("ps", 1)]
         self.ask(cluster)
         self.expect(cluster.finish(), self.all_with(cluster, 143))
-        cluster = self.start(self.job(command, LOCKSTEP_ALGORITHM="assist", LOCKSTEP_STOP_GRACE="600"))
+        cluster = self.start(self.job(MLP, LOCKSTEP_ALGORITHM="assist", LOCKSTEP_STOP_GRACE="600"))
         server = cluster.tasks[("ps", 0)]
         wait_for_line(cluster.tasks[("worker", 0)].stdout, r"Epoch \d+/")
         server.send_signal(signal.SIGTERM)
@@ -198,7 +200,7 @@ class ServerStop(unittest.TestCase):
     def test_a_server_leaves_in_any_part_of_a_step(self):
         """To its workers it is lost, also where it was in a call with them. Its part is on the other one, too."""
         for form in [[], ["--consistency", "delayed"]] * (40 if os.environ.get("LOCKSTEP_TEST_FULL") else 6):
-            cluster = self.start(self.job([*MLP, *STORE, "--ps-replicas", "2", *form, *ENDLESS], LOCKSTEP_STOP_GRACE="0.05", **SMALL))
+            cluster = self.start(self.job([*MLP, *STORE, "--ps-replicas", "2", *form], LOCKSTEP_STOP_GRACE="0.05", **SMALL))
             cluster.wait_for_step(2)
             cluster.kill(1, signal.SIGTERM, "ps")
             wait_for_line(cluster.tasks[("worker", 0)].stderr, "1 parameter server keeps the variables")

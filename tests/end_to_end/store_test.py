@@ -74,7 +74,7 @@ class Store(unittest.TestCase):
             cluster.wait_for_step()
             disturb(cluster)
             self.assertEqual(os.listdir(folder), [".lock"])
-            cluster.kill(0, signal.SIGTERM)
+            cluster.kill(int(("worker", 0) in lost), signal.SIGTERM)
             expect_ends(self, cluster.finish(), 143, lost)
             expect_undisturbed(self, [*MIRRORED, *options], folder, STEPS)
 
@@ -100,6 +100,19 @@ class Store(unittest.TestCase):
             cluster.replace(1)
             wait_for_line(cluster.tasks[("worker", 0)].stderr, "recovered: all")
         self.disturb(2, 2, ["--optimizer", "lamb"], replace)
+
+    def test_a_server_without_a_stream_to_the_next_leader_is_waited_for(self):
+        """It has the only copy of its part, and its one stream was to the worker that is lost."""
+        def lose(cluster):
+            cluster.tasks[("ps", 1)].send_signal(signal.SIGSTOP)
+            cluster.tasks[("worker", 0)].kill()
+            wait_for_line(cluster.tasks[("worker", 1)].stderr, "waiting for .*ps:1")
+            cluster.tasks[("ps", 1)].send_signal(signal.SIGCONT)
+            self.assertIn("serves", wait_for_line(cluster.tasks[("ps", 1)].stderr, "serves 3 workers|joins anew"))
+            wait_for_line(cluster.tasks[("worker", 1)].stderr, "recovered: 3 of 4")
+        self.disturb(4, 2, ["--optimizer", "adam"], lose, lost=[("worker", 0)], LOCKSTEP_CONTROL_WINDOW="1", LOCKSTEP_ELASTIC="1:4",
+                     LOCKSTEP_REJOIN_TIMEOUT="0", LOCKSTEP_PS_WAIT="30", LOCKSTEP_REPORT_INTERVAL="0.2",
+                     LOCKSTEP_HEARTBEAT_LIMIT="%g" % PACE, LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
 
     def test_without_moments_the_workers_rebuild_a_part(self):
         def replace(cluster):

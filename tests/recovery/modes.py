@@ -63,6 +63,9 @@ MODES = {
     "servers-elastic": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **SERVERS}, elastic=True),
     "store": Mode(options=("--epochs", "150"), servers=3, environment=STORE),
     "store-elastic": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE}, elastic=True),
+    # a server has a stream to the coordinator alone: the next one waits until the servers have dialled it
+    "store-window": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE, **WINDOW}, elastic=True,
+                         one_by_one=True),
     # rows of a table on the servers alone; dense variables there too, or on the workers
     "sparse": Mode(options=("--words", "--epochs", "100"), servers=3, environment={**STORE, "RECOVERY_TABLES": "sparse"}),
     "hybrid": Mode(options=("--words", "--epochs", "100"), servers=3, environment={**STORE, "RECOVERY_TABLES": "hybrid"}),

@@ -170,6 +170,7 @@ static int finish_connecting(struct ls_dial *dial) {
     if (fd < 0) return fail_attempt(dial, LS_DIAL_UNKNOWN, "there are no descriptors left");
     dial->tls = NULL;
     dial->fd = -1;
+    dial->absent = false;
     end_round(dial);
     return fd;
 }
