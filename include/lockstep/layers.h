@@ -20,7 +20,8 @@ typedef enum ls_layer_kind {
     LS_LAYER_DENSE = 1, LS_LAYER_FLATTEN, LS_LAYER_ACTIVATION, LS_LAYER_CONV2D, LS_LAYER_DEPTHWISE_CONV2D,
     LS_LAYER_BATCH_NORMALIZATION, LS_LAYER_MAX_POOLING2D, LS_LAYER_AVERAGE_POOLING2D, LS_LAYER_GLOBAL_MAX_POOLING2D,
     LS_LAYER_GLOBAL_AVERAGE_POOLING2D, LS_LAYER_ADD, LS_LAYER_CONCATENATE, LS_LAYER_ZERO_PADDING2D, LS_LAYER_RESCALING,
-    LS_LAYER_DROPOUT, LS_LAYER_EMBEDDING, LS_LAYER_GLOBAL_AVERAGE_POOLING1D
+    LS_LAYER_DROPOUT, LS_LAYER_EMBEDDING, LS_LAYER_GLOBAL_AVERAGE_POOLING1D,
+    LS_LAYER_TIED_DENSE
 } ls_layer_kind;
 typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX } ls_activation;
 typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM } ls_initializer;
@@ -37,6 +38,7 @@ typedef struct ls_layer {
     const char *name;  /* default: Keras' ("dense", "dense_1", ...). Names are borrowed until ls_model_new returns */
     const char *input; /* name of the layer whose output this one takes; default: the one before; "input": the model's */
     const char *others[LS_MAX_OTHER_INPUTS]; /* add, concatenate: names of the further inputs */
+    const char *tied;                        /* of tied_dense: the name of an embedding layer before it */
     int kernel_size;                         /* of convolutions, pool_size of pools (default 2); square */
     int strides;                             /* default 1; of pools pool_size */
     ls_padding padding;
@@ -68,6 +70,9 @@ typedef struct ls_layer {
  * than one axis are flattened first. Kernel (in, units), bias (units). With .per_position = true the last axis alone is
  * taken, as Keras' Dense does: (n, in) becomes (n, units). */
 #define ls_dense(...) ((ls_layer){.kind = LS_LAYER_DENSE, .units = __VA_ARGS__})
+/* ls_tied_dense("token_embedding"): y = x times the transposed table of that embedding, for each position: (n, output_dim)
+ * becomes (n, input_dim). It has no variables: the table's gradient is the sum of both. As keras_hub's ReversibleEmbedding. */
+#define ls_tied_dense(...) ((ls_layer){.kind = LS_LAYER_TIED_DENSE, .tied = __VA_ARGS__})
 #define ls_flatten() ((ls_layer){.kind = LS_LAYER_FLATTEN})
 #define ls_activation(...) ((ls_layer){.kind = LS_LAYER_ACTIVATION, .activation = __VA_ARGS__})
 #define ls_relu() ls_activation(LS_RELU)

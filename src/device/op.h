@@ -63,7 +63,8 @@
     ROW(TAKE, "take", ls_op_layers_check_columns, ls_cpu_columns)                                                      \
     /* y(R,N,D) = rows of w(V,D) by x(R,N), int32, or float32: whole numbers; 0 to below V */                          \
     ROW(EMBEDDING_FORWARD, "embedding forward", ls_op_layers_check_embedding, ls_cpu_embedding_forward)                \
-    /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order */                                   \
+    /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order, to zero, or where beta is 1 to      \
+     * what is there */                                                                                                \
     ROW(EMBEDDING_BACKWARD, "embedding backward", ls_op_layers_check_embedding, ls_cpu_embedding_backward)             \
     /* y = x with zeros around, as op->window says */                                                                  \
     ROW(PAD, "pad", ls_op_layers_check_pad, ls_cpu_borders)                                                            \

@@ -30,6 +30,10 @@ static void add_inputs(FILE *out, const struct ls_network *network, const struct
     }
 }
 
+static void add_tied(FILE *out, const struct ls_network *network, const struct ls_node *node) {
+    if (node->tied != LS_NO_NODE) (void)fprintf(out, " tied to %s", ls_network_node(network, (size_t)node->tied)->name);
+}
+
 static void add_node(FILE *out, const struct ls_network *network, const struct ls_node *node) {
     char shape[192]; /* all eight extents fit */
     ls_shape_text(&node->output, shape, sizeof(shape));
@@ -37,6 +41,7 @@ static void add_node(FILE *out, const struct ls_network *network, const struct l
     add_fields(out, node);
     (void)fputc(')', out);
     add_inputs(out, network, node);
+    add_tied(out, network, node);
     (void)fprintf(out, " -> %s", shape);
 }
 

@@ -24,6 +24,8 @@ struct ls_node {
     struct ls_layer_title title;
     size_t index;
     int inputs[LS_MAX_INPUTS], input_count; /* nodes */
+    int tied;                               /* the embedding whose table it takes too; LS_NO_NODE */
+    bool is_tied;                           /* another node takes its table, and writes its gradient first */
     ls_shape input, output;                 /* of one example; input: the first one's */
     int first_variable, variable_count;     /* for ls_network_variable_of */
     int first_table, table_count;           /* the sparse ones, in a list of their own */
@@ -85,7 +87,8 @@ struct ls_layer_type {
     ROW(rescaling)                                                                                                     \
     ROW(dropout)                                                                                                       \
     ROW(embedding)                                                                                                     \
-    ROW(global_average_pooling1d)
+    ROW(global_average_pooling1d)                                                                                      \
+    ROW(tied_dense)
 #define LS_LAYER_DECLARE(name) extern const struct ls_layer_type ls_##name##_type;
 LS_LAYER_TYPES(LS_LAYER_DECLARE)
 

@@ -25,6 +25,7 @@ const struct ls_layer_field ls_layer_fields[] = {
     UNTOLD(activation),
     UNTOLD(kernel_initializer),
     UNTOLD(others),
+    UNTOLD(tied),
     FIELD(kernel_size),
     FIELD(kernel_width),
     FIELD(strides),

@@ -208,12 +208,26 @@ static ls_status add_input(const struct ls_network *network, struct ls_node *nod
     return LS_OK;
 }
 
+static ls_status resolve_tied(const struct ls_network *network, struct ls_node *node) {
+    const char *name = node->layer.tied;
+    node->tied = name ? find_input(network, name, node->index) : LS_NO_NODE;
+    if (!name) return LS_OK;
+    if (node->tied < 0 || network->nodes[node->tied].layer.kind != LS_LAYER_EMBEDDING)
+        return ls_fail(LS_INVALID_ARGUMENT, "layer '%s': tied '%.80s' is no embedding layer before it", node->name,
+                       name);
+    if (network->nodes[node->tied].is_tied)
+        return ls_fail(LS_INVALID_ARGUMENT, "layer '%s': another layer is tied to '%.80s' already", node->name, name);
+    network->nodes[node->tied].is_tied = true;
+    return LS_OK;
+}
+
 static ls_status resolve_inputs(const struct ls_network *network, struct ls_node *node) {
     ls_layer *layer = &node->layer;
     ls_status status = add_input(network, node, layer->input);
     for (int i = 0; !status && i < LS_MAX_OTHER_INPUTS && layer->others[i]; i++)
         status = add_input(network, node, layer->others[i]);
-    layer->input = NULL; /* the user's memory */
+    if (!status) status = resolve_tied(network, node);
+    layer->input = layer->tied = NULL; /* the user's memory */
     memset(layer->others, 0, sizeof(layer->others));
     return status;
 }

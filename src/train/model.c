@@ -16,7 +16,7 @@
 #include "train/sparse.h"
 #include "train/step.h"
 
-#define NAMES (2 + LS_MAX_OTHER_INPUTS) /* in a layer */
+#define NAMES (3 + LS_MAX_OTHER_INPUTS) /* in a layer */
 
 /* Its own copy of a layer's name, or of an input's. */
 static ls_status copy_name(ls_model *model, const char **name) {
@@ -38,6 +38,7 @@ static ls_status copy_layers(ls_model *model, const ls_layer *layers, size_t cou
     for (size_t i = 0; !status && i < count; i++) {
         status = copy_name(model, &model->spec.layers[i].name);
         if (!status) status = copy_name(model, &model->spec.layers[i].input);
+        if (!status) status = copy_name(model, &model->spec.layers[i].tied);
         for (int k = 0; !status && k < LS_MAX_OTHER_INPUTS; k++)
             status = copy_name(model, &model->spec.layers[i].others[k]);
     }

@@ -208,9 +208,9 @@ static ls_status meet_now_and_then(void) {
         LS_LOCAL_SGD(.sync_every = 4, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F, .fragments = 2), &strategy);
     if (!st)
         st = ls_model_new(strategy,
-                          LS_LAYERS(ls_embedding(50, 6, .name = "table", .sparse = true),
-                                    ls_dense(5, LS_RELU, .per_position = true), ls_global_average_pooling1d(),
-                                    ls_dense(2)),
+                          LS_LAYERS(ls_embedding(50, 6, .name = "table", .sparse = true, .frozen = true),
+                                    ls_dense(6, LS_RELU, .per_position = true), ls_tied_dense("table"),
+                                    ls_global_average_pooling1d(), ls_dense(2)),
                           &words);
     if (!st) st = ls_model_summary(words, LS_SHAPE(7), &text);
     if (!st) (void)printf("%s\n", text);

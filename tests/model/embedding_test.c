@@ -54,7 +54,8 @@ TEST_EACH(gradients_of_one_id_are_added_in_their_order, 20) {
     for (int64_t i = 0; i < rows * count; i++) integers[i] = (int32_t)x[i];
     for (int64_t i = 0; i < rows * count * width; i++) dy[i] = (float)ls_random_normal(3, 6, (uint64_t)i);
     for (int64_t i = 0; i < ids * width; i++) w[i] = (float)ls_random_normal(3, 7, (uint64_t)i), dw[i] = 77;
-    struct ls_op op = {.kind = LS_OP_EMBEDDING_FORWARD};
+    bool adds = _i / 2 % 2;
+    struct ls_op op = {.kind = LS_OP_EMBEDDING_FORWARD, .beta = adds};
     op.tensors[LS_ARG_X] =
         (struct ls_tensor){_i % 2 ? (void *)integers : x, _i % 2 ? LS_INT32 : LS_FLOAT32, LS_SHAPE(rows, count), 0};
     op.tensors[LS_ARG_W] = (struct ls_tensor){w, LS_FLOAT32, LS_SHAPE(ids, width), 0};
@@ -70,7 +71,7 @@ TEST_EACH(gradients_of_one_id_are_added_in_their_order, 20) {
         ck_assert(!memcmp(y + i * width, w + (int64_t)x[i] * width, (size_t)width * sizeof(float)));
     for (int id = 0; id < ids; id++)
         for (int k = 0; k < width; k++) {
-            float sum = 0;
+            float sum = adds ? 77 : 0;
             for (int64_t i = 0; i < rows * count; i++)
                 if (x[i] == (float)id) sum += dy[i * width + k];
             ck_assert(dw[id * width + k] == sum);

@@ -35,6 +35,7 @@ static const struct change layer_changes[] = {
     CHANGE(ls_layer, name, "another"),
     CHANGE(ls_layer, input, "first"),
     CHANGE(ls_layer, others, {"first"}),
+    CHANGE(ls_layer, tied, "first"),
     CHANGE(ls_layer, kernel_size, 3),
     CHANGE(ls_layer, strides, 2),
     CHANGE(ls_layer, padding, LS_SAME),

@@ -147,7 +147,7 @@ __device__ inline float row_sum(const ls_cuda_embedding &e, const uint64_t *tags
     const T *rows = static_cast<const T *>(e.rows) + (column < e.width ? column : 0);
     const uint64_t row = tags[first] >> 32;
     const int lane = threadIdx.x % LANES;
-    float sum = 0;
+    float sum = e.adds && column < e.width ? static_cast<float *>(e.table)[(int64_t)row * e.width + column] : 0;
     for (int count = LANES; count == LANES; first += LANES) {
         uint64_t tag = first + lane < e.count ? tags[first + lane] : ~(uint64_t)0;
         count = __popc(__ballot_sync(ALL, tag >> 32 == row));
@@ -215,11 +215,11 @@ size_t ls_cuda_embedding_workspace(int64_t count) {
     return 2 * (size_t)count * sizeof(uint64_t) + (size_t)sort_blocks(count) * DIGITS * sizeof(unsigned);
 }
 
-/* The whole gradient is read later, so all of it is zeroed. */
+/* The whole gradient is read later, so all of it is zeroed unless something is there. */
 cudaError_t ls_cuda_embedding_backward(const struct ls_cuda_embedding *embedding, cudaStream_t stream) {
     const uint64_t *tags = nullptr;
     size_t size = (size_t)(embedding->limit * embedding->width) * sizeof(float);
-    cudaError_t error = cudaMemsetAsync(embedding->table, 0, size, stream);
+    cudaError_t error = embedding->adds ? cudaSuccess : cudaMemsetAsync(embedding->table, 0, size, stream);
     if (!error) error = sort_tags(*embedding, &tags, stream);
     if (error) return error;
     LS_WITH_TYPE(embedding->dtype, error = launch_add<T>(*embedding, tags, stream));

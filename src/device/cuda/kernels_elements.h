@@ -85,6 +85,7 @@ struct ls_cuda_embedding {
     void *rows;  /* of dtype */
     ls_dtype dtype;
     int64_t count, limit, width;
+    bool adds;       /* backward: to what the table holds; else it is zeroed first */
     void *workspace; /* backward: ls_cuda_embedding_workspace bytes */
 };
 size_t ls_cuda_embedding_workspace(int64_t count);
