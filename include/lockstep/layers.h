@@ -21,7 +21,7 @@ typedef enum ls_layer_kind {
     LS_LAYER_BATCH_NORMALIZATION, LS_LAYER_MAX_POOLING2D, LS_LAYER_AVERAGE_POOLING2D, LS_LAYER_GLOBAL_MAX_POOLING2D,
     LS_LAYER_GLOBAL_AVERAGE_POOLING2D, LS_LAYER_ADD, LS_LAYER_CONCATENATE, LS_LAYER_ZERO_PADDING2D, LS_LAYER_RESCALING,
     LS_LAYER_DROPOUT, LS_LAYER_EMBEDDING, LS_LAYER_GLOBAL_AVERAGE_POOLING1D,
-    LS_LAYER_TIED_DENSE
+    LS_LAYER_TIED_DENSE, LS_LAYER_ATTENTION, LS_LAYER_POSITION_EMBEDDING
 } ls_layer_kind;
 typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX } ls_activation;
 typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM } ls_initializer;
@@ -60,6 +60,10 @@ typedef struct ls_layer {
     int input_dim;         /* of embedding: ids are from 0 to below it; at most 2^24 unless they are integers */
     bool sparse;           /* of embedding: see ls_embedding */
     bool per_position;     /* of dense: see ls_dense */
+    int heads, kv_heads;   /* of attention: of queries; of keys and values, default heads, which they divide */
+    int window;            /* of attention: positions that one sees, itself the last; default all up to itself */
+    bool rope;             /* of attention: rotary positions of queries and keys */
+    bool no_causal_mask;   /* attention in which each position sees all: Keras' use_causal_mask = False */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
     bool frozen;           /* Keras' trainable = False: its variables stay, and batch normalization takes its moving
                             * statistics */
@@ -100,6 +104,18 @@ typedef struct ls_layer {
 #define ls_embedding(ids, ...) ((ls_layer){.kind = LS_LAYER_EMBEDDING, .input_dim = ids, .units = __VA_ARGS__})
 /* The mean of (n, output_dim) over n. */
 #define ls_global_average_pooling1d() ((ls_layer){.kind = LS_LAYER_GLOBAL_AVERAGE_POOLING1D})
+/* ls_attention(heads), ls_attention(heads, .kv_heads = 2, .window = 256, .rope = true): the core of self-attention. It takes
+ * (T, (heads + 2 kv_heads) d), which ls_dense with .per_position makes: of each position the queries of all heads, then keys, then
+ * values of kv_heads, of d channels each. It gives (T, heads d): for each head softmax(q k^T / sqrt(d)) v, where a position sees
+ * itself and those before it. Neighbouring heads share keys and values where kv_heads are fewer. It has no variables. Mirrors
+ * torch.nn.functional.scaled_dot_product_attention(is_causal=True, enable_gqa=True) and the core of keras.layers.MultiHeadAttention
+ * and GroupQueryAttention. .rope turns queries and keys by their position (Su et al. 2021), base 10000, in the form of Hugging
+ * Face's Llama: elements i and i + d / 2 are a pair. A row has the same bits whatever the threads and the rows beside it.
+ * INVALID_ARGUMENT where the channels do not divide. */
+#define ls_attention(...) ((ls_layer){.kind = LS_LAYER_ATTENTION, .heads = __VA_ARGS__})
+/* ls_position_embedding(), ls_position_embedding(.kernel_initializer = ...): adds a variable "embeddings" (T, C) to inputs (T, C), as
+ * keras_hub.layers.PositionEmbedding. Its gradient is the sum over the rows in their order. */
+#define ls_position_embedding(...) ((ls_layer){.kind = LS_LAYER_POSITION_EMBEDDING, __VA_ARGS__})
 /* ls_add("name"): the output of the layer before and that of the named one, of the same shape; names of more may follow.
  * ls_concatenate("name"): side by side along the last axis. */
 #define ls_add(...) ((ls_layer){.kind = LS_LAYER_ADD, .others = {__VA_ARGS__}})

@@ -66,6 +66,17 @@
     /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order, to zero, or where beta is 1 to      \
      * what is there */                                                                                                \
     ROW(EMBEDDING_BACKWARD, "embedding backward", ls_op_layers_check_embedding, ls_cpu_embedding_backward)             \
+    /* y(R,T,H D) from x(R,T,(H + 2 K) D), op->attention: of each position the queries of H heads, then keys, then     \
+     * values of K heads, all of D floats. And, unless NULL, saved(R,H,T): logarithms of the sums of exponentials */   \
+    ROW(ATTENTION_FORWARD, "attention forward", ls_op_sequence_check_attention, ls_cpu_attention_forward,              \
+        ls_cpu_attention_build, ls_cpu_attention_discard)                                                              \
+    /* dx from x, y, dy, saved */                                                                                      \
+    ROW(ATTENTION_BACKWARD, "attention backward", ls_op_sequence_check_attention, ls_cpu_attention_backward,           \
+        ls_cpu_attention_build, ls_cpu_attention_discard)                                                              \
+    /* y(R,T,C) = x + b(T,C) for each row; y may be x */                                                               \
+    ROW(POSITION_FORWARD, "position forward", ls_op_sequence_check_position, ls_cpu_position_forward)                  \
+    /* db(T,C) from dy(R,T,C): the rows are added in their order */                                                    \
+    ROW(POSITION_BACKWARD, "position backward", ls_op_sequence_check_position, ls_cpu_position_backward)               \
     /* y = x with zeros around, as op->window says */                                                                  \
     ROW(PAD, "pad", ls_op_layers_check_pad, ls_cpu_borders)                                                            \
     /* y = x without what op->window says */                                                                           \
@@ -131,6 +142,14 @@ struct ls_window {
     int64_t groups;              /* of a convolution */
 };
 enum ls_pool { LS_POOL_MAX = 0, LS_POOL_AVERAGE };
+
+/* The heads of an attention, and the positions that one sees. */
+struct ls_attention {
+    int64_t heads, kv_heads; /* 1 or more; kv_heads divide heads: neighbouring heads share keys and values */
+    bool causal;             /* a position sees none behind it */
+    int64_t window;          /* of a causal one: it sees itself and window - 1 before it; 0: all before it */
+    bool rope;               /* queries and keys are turned by their position (rope.h) */
+};
 
 /* The output of a loss op, in host memory: sums over its rows, not scaled. */
 struct ls_loss_sums {
@@ -201,6 +220,7 @@ struct ls_op {
     ls_activation activation;
     struct ls_window window;
     enum ls_pool pool;
+    struct ls_attention attention;
     float alpha, beta;       /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
     float momentum, epsilon; /* BATCH_NORM. A replica's part in the change of the moving statistics is */
     const float *scale;      /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;

@@ -88,7 +88,9 @@ struct ls_layer_type {
     ROW(dropout)                                                                                                       \
     ROW(embedding)                                                                                                     \
     ROW(global_average_pooling1d)                                                                                      \
-    ROW(tied_dense)
+    ROW(tied_dense)                                                                                                    \
+    ROW(attention)                                                                                                     \
+    ROW(position_embedding)
 #define LS_LAYER_DECLARE(name) extern const struct ls_layer_type ls_##name##_type;
 LS_LAYER_TYPES(LS_LAYER_DECLARE)
 

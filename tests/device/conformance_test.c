@@ -255,6 +255,35 @@ static void embedding(struct sample *s) {
     give(s, LS_ARG_Y, true, LS_SHAPE(rows, count, width)), give(s, LS_ARG_DY, true, LS_SHAPE(rows, count, width));
 }
 
+/* ---- sequences ---- */
+
+/* Groups, rope, windows, and positions that fill no block. Backward y and saved must be what comes of x. */
+static void attention(struct sample *s) {
+    static const struct ls_attention all[VARIANTS] = {{2, 2, true},           {4, 2, true, 0, true}, {3, 1, true, 5},
+                                                      {2, 1, false, 0, true}, {1, 1, true, 1},       {2, 2, true, 300}};
+    int64_t rows = sized(s, 2, 3), length = sized(s, 9, 131) + s->variant, width = sized(s, 4, 32);
+    struct ls_device *cpu = open_cpu();
+    s->op.attention = all[s->variant];
+    int64_t heads = s->op.attention.heads, channels = (heads + 2 * s->op.attention.kv_heads) * width;
+    give(s, LS_ARG_X, true, LS_SHAPE(rows, length, channels));
+    give(s, LS_ARG_DX, true, LS_SHAPE(rows, length, channels));
+    give(s, LS_ARG_Y, true, LS_SHAPE(rows, length, heads * width));
+    give(s, LS_ARG_DY, true, LS_SHAPE(rows, length, heads * width));
+    give(s, LS_ARG_SAVED, false, LS_SHAPE(rows, heads, length));
+    struct ls_op forward = s->op;
+    forward.kind = LS_OP_ATTENTION_FORWARD;
+    assert_ok(run_op(cpu, &forward));
+    ls_device_close(cpu);
+}
+
+static void position(struct sample *s) {
+    ls_shape shape = LS_SHAPE(sized(s, 3, 16), sized(s, 5, 129) + s->variant, sized(s, 8, 96));
+    bool back = s->op.kind == LS_OP_POSITION_BACKWARD;
+    give(s, back ? LS_ARG_DY : LS_ARG_X, true, shape);
+    give(s, back ? LS_ARG_DB : LS_ARG_B, false, LS_SHAPE(shape.dims[1], shape.dims[2]));
+    if (!back) give(s, LS_ARG_Y, true, shape);
+}
+
 /* ---- optimizers ---- */
 
 static void optimizer(struct sample *s) {
@@ -304,6 +333,10 @@ static make_fn *const makers[LS_OP_KIND_COUNT] = {
     [LS_OP_TAKE] = columns,
     [LS_OP_EMBEDDING_FORWARD] = embedding,
     [LS_OP_EMBEDDING_BACKWARD] = embedding,
+    [LS_OP_ATTENTION_FORWARD] = attention,
+    [LS_OP_ATTENTION_BACKWARD] = attention,
+    [LS_OP_POSITION_FORWARD] = position,
+    [LS_OP_POSITION_BACKWARD] = position,
     [LS_OP_PAD] = pad,
     [LS_OP_CROP] = pad,
     [LS_OP_SOFTMAX_CROSSENTROPY] = outputs,

@@ -43,6 +43,8 @@ void ls_cpu_depthwise_discard(struct ls_op *op);
 ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_batch_norm_discard(struct ls_op *op);
+ls_status ls_cpu_attention_build(struct ls_device *device, struct ls_op *op);
+void ls_cpu_attention_discard(struct ls_op *op);
 const struct ls_library *ls_cpu_library(const struct ls_device *device);
 
 /* Processor, instruction set and library, for people. */
@@ -54,6 +56,9 @@ void ls_cpu_describe(char *text, size_t size);
 typedef void ls_team_fn(void *context, int64_t begin, int64_t end);
 /* Runs fn over [0, count), in parts of at least grain each. Returns when all is done. */
 void ls_team_run(int64_t count, int64_t grain, ls_team_fn *fn, void *context);
+/* The same with a grain of 1. A matrix product in fn has one thread, whatever the number of parts: its bits do not
+ * follow from the number of threads. */
+void ls_team_run_alone(int64_t count, ls_team_fn *fn, void *context);
 
 /* oneDNN's engine and stream of one CPU device, and its errors. */
 
@@ -66,14 +71,16 @@ void ls_library_close(struct ls_library *library);
 /* Returns LS_OK, or an error that names the failed call, what. */
 ls_status ls_library_status(dnnl_status_t code, const char *what);
 
-/* Matrix products in float32, row-major and contiguous. */
+/* Matrix products in float32, row-major. */
 
 struct ls_gemm {
     bool transpose_a, transpose_b;
     int64_t rows, columns, depth;
-    const float *a; /* (rows, depth), or (depth, rows) when transposed */
-    const float *b; /* (depth, columns), or (columns, depth) when transposed */
-    float *c;       /* (rows, columns), overwritten */
+    const float *a;                    /* (rows, depth), or (depth, rows) when transposed */
+    const float *b;                    /* (depth, columns), or (columns, depth) when transposed */
+    float *c;                          /* (rows, columns), overwritten */
+    int64_t a_pitch, b_pitch, c_pitch; /* floats from a stored row to the next; 0: it is contiguous */
+    bool adds;                         /* c is not overwritten: the product is added to it */
 };
 /* c = a b in the calling thread's OpenMP team. INTERNAL or RESOURCE_EXHAUSTED when the library fails. */
 ls_status ls_gemm_run(const struct ls_gemm *gemm);

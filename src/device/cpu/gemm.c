@@ -15,11 +15,12 @@ static ls_status translate(dnnl_status_t code, const struct ls_gemm *gemm) {
 }
 
 ls_status ls_gemm_run(const struct ls_gemm *gemm) {
-    int64_t a_stride = gemm->transpose_a ? gemm->rows : gemm->depth;
-    int64_t b_stride = gemm->transpose_b ? gemm->depth : gemm->columns;
+    int64_t a_pitch = gemm->a_pitch ? gemm->a_pitch : gemm->transpose_a ? gemm->rows : gemm->depth;
+    int64_t b_pitch = gemm->b_pitch ? gemm->b_pitch : gemm->transpose_b ? gemm->depth : gemm->columns;
+    int64_t c_pitch = gemm->c_pitch ? gemm->c_pitch : gemm->columns;
     dnnl_status_t code =
         dnnl_sgemm(gemm->transpose_a ? 'T' : 'N', gemm->transpose_b ? 'T' : 'N', gemm->rows, gemm->columns, gemm->depth,
-                   1.0F, gemm->a, a_stride, gemm->b, b_stride, 0.0F, gemm->c, gemm->columns);
+                   1.0F, gemm->a, a_pitch, gemm->b, b_pitch, gemm->adds ? 1.0F : 0.0F, gemm->c, c_pitch);
     return translate(code, gemm);
 }
 

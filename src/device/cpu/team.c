@@ -10,6 +10,7 @@
 extern int omp_get_max_threads(void);
 extern int omp_get_num_threads(void);
 extern int omp_get_thread_num(void);
+extern void omp_set_num_threads(int count);
 extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 
 /* libgomp's own barriers order all this; begun and ended say so to ThreadSanitizer, which does not see into it. */
@@ -44,4 +45,17 @@ void ls_team_run(int64_t count, int64_t grain, ls_team_fn *fn, void *context) {
     atomic_store(&job.begun, 1);
     GOMP_parallel(run_part, &job, (unsigned)threads, 0);
     (void)atomic_load(&job.ended);
+}
+
+/* Within a team each thread's products are its own already, for OpenMP does not nest. Without one the caller would
+ * bring all its threads. */
+void ls_team_run_alone(int64_t count, ls_team_fn *fn, void *context) {
+    int threads = omp_get_max_threads();
+    if (threads > 1 && count == 1) {
+        omp_set_num_threads(1);
+        fn(context, 0, count);
+        omp_set_num_threads(threads);
+        return;
+    }
+    ls_team_run(count, 1, fn, context);
 }

@@ -16,6 +16,11 @@ ls_status ls_cuda_metric_build(struct ls_cuda_device *device, struct ls_op *op);
 ls_status ls_cuda_metric_run(const struct ls_op *op);
 ls_status ls_cuda_one_hot_run(const struct ls_op *op);
 
+/* sequences.c */
+ls_status ls_cuda_attention_build(struct ls_cuda_device *device, struct ls_op *op);
+ls_status ls_cuda_attention_run(const struct ls_op *op);
+ls_status ls_cuda_position_run(const struct ls_op *op);
+
 /* optimizers.c */
 ls_status ls_cuda_optimizer_build(struct ls_cuda_device *device, struct ls_op *op);
 void ls_cuda_optimizer_discard(struct ls_op *op);

@@ -92,6 +92,31 @@ size_t ls_cuda_embedding_workspace(int64_t count);
 cudaError_t ls_cuda_embedding_forward(const struct ls_cuda_embedding *embedding, cudaStream_t stream);
 cudaError_t ls_cuda_embedding_backward(const struct ls_cuda_embedding *embedding, cudaStream_t stream);
 
+/* ---- attention.cu, position.cu ---- */
+
+#define LS_CUDA_HEAD_MOST 2048 /* floats of a head */
+struct ls_cuda_attention {
+    struct ls_attention asked;
+    const void *x, *dy; /* of dtype, as y and dx; forward writes y */
+    void *y, *dx;
+    ls_dtype dtype;
+    float *saved;       /* forward writes it, unless NULL */
+    const float *turns; /* rope.h, or NULL */
+    int64_t rows, length, width;
+};
+cudaError_t ls_cuda_attention_forward(const struct ls_cuda_attention *attention, cudaStream_t stream);
+cudaError_t ls_cuda_attention_backward(const struct ls_cuda_attention *attention, cudaStream_t stream);
+
+struct ls_cuda_positions {
+    void *y;       /* (rows, count), dtype */
+    const void *x; /* the same; backward: dy */
+    float *b;      /* (count); backward: its gradient, which is written */
+    ls_dtype dtype;
+    int64_t rows, count;
+};
+cudaError_t ls_cuda_position_forward(const struct ls_cuda_positions *positions, cudaStream_t stream);
+cudaError_t ls_cuda_position_backward(const struct ls_cuda_positions *positions, cudaStream_t stream);
+
 /* counts: scratch of LS_CUDA_FINITE_BLOCKS. */
 #define LS_CUDA_FINITE_BLOCKS 1024
 cudaError_t ls_cuda_finite(const float *x, int64_t count, int64_t *counts, double *value, cudaStream_t stream);

@@ -1,0 +1,54 @@
+/* Checks of the ops over sequences (rows, positions, channels): attention and positions. */
+#include "device/op_layers.h"
+
+#include "base/status.h"
+
+int64_t ls_op_sequence_width(const struct ls_attention *attention, const ls_shape *x) {
+    return x->dims[2] / (attention->heads + 2 * attention->kv_heads);
+}
+
+static ls_status check_heads(const struct ls_op *op) {
+    const struct ls_attention *a = &op->attention;
+    const char *name = ls_op_name(op->kind);
+    int64_t channels = op->tensors[LS_ARG_X].shape.dims[2], groups = a->heads + 2 * a->kv_heads;
+    if (a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: %lld kv_heads do not divide %lld heads", name, (long long)a->kv_heads,
+                       (long long)a->heads);
+    if (channels % groups)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: %lld heads and twice %lld kv_heads do not divide %lld channels", name,
+                       (long long)a->heads, (long long)a->kv_heads, (long long)channels);
+    if (a->rope && channels / groups % 2)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: a head of %lld channels has no pairs for rope", name,
+                       (long long)(channels / groups));
+    if (a->window < 0 || (a->window && !a->causal))
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: window %lld must be 0, or above it where it is causal", name,
+                       (long long)a->window);
+    return LS_OK;
+}
+
+ls_status ls_op_sequence_check_attention(const struct ls_op *op) {
+    bool back = op->kind == LS_OP_ATTENTION_BACKWARD;
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 3);
+    if (!status) status = check_heads(op);
+    if (status) return status;
+    ls_shape x = op->tensors[LS_ARG_X].shape;
+    int64_t heads = op->attention.heads, width = ls_op_sequence_width(&op->attention, &x);
+    ls_shape y = LS_SHAPE(x.dims[0], x.dims[1], heads * width), saved = LS_SHAPE(x.dims[0], heads, x.dims[1]);
+    ls_dtype type = ls_op_type(op, LS_ARG_X);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, x}, {LS_ARG_Y, "y", type, false, y},
+                              {LS_ARG_SAVED, "saved", LS_FLOAT32, !back, saved}, {LS_ARG_DY, "dy", type, !back, y},
+                              {LS_ARG_DX, "dx", type, !back, x});
+}
+
+ls_status ls_op_sequence_check_position(const struct ls_op *op) {
+    bool back = op->kind == LS_OP_POSITION_BACKWARD;
+    int rows = back ? LS_ARG_DY : LS_ARG_X;
+    ls_status status = ls_op_check_leading(op, rows, back ? "dy" : "x", 3);
+    if (status) return status;
+    ls_shape x = op->tensors[rows].shape, table = LS_SHAPE(x.dims[1], x.dims[2]);
+    ls_dtype type = ls_op_type(op, rows);
+    if (back)
+        return LS_CHECK_ARGUMENTS(op, {LS_ARG_DY, "dy", type, false, x}, {LS_ARG_DB, "db", LS_FLOAT32, false, table});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, x}, {LS_ARG_B, "b", LS_FLOAT32, false, table},
+                              {LS_ARG_Y, "y", type, false, x});
+}
