@@ -1,5 +1,6 @@
 /* Attention and positions: against the oracle, which agrees with finite differences; and bits that follow from a row
  * alone. */
+#include "device/cpu/lanes_math.h"
 #include "device/op_fixture.h"
 #include "device/reference_attention.h"
 #include "harness.h"
@@ -244,6 +245,18 @@ TEST_EACH(positions_are_exact, 3) {
     }
     free_pair(&x), free_pair(&b), free_pair(&y), free_pair(&db);
     ls_device_close(device);
+}
+
+/* ---- the exponential ---- */
+
+TEST(exponentials_are_within_a_few_units) {
+    for (int i = 0; i <= 175000; i++) {
+        float x = (float)i / 1000 - 87;
+        double is = (double)ls_lanes_exp(x), must = exp((double)x);
+        ck_assert_msg(fabs(is - must) <= 3e-7 * must, "exp(%.9g) is %.9g, but must be %.9g", (double)x, is, must);
+    }
+    ck_assert(ls_lanes_exp(0) == 1 && ls_lanes_exp(-88) == 0 && ls_lanes_exp(-INFINITY) == 0);
+    ck_assert(isinf(ls_lanes_exp(89)) && isinf(ls_lanes_exp(INFINITY)) && isnan(ls_lanes_exp(NAN)));
 }
 
 /* ---- misuse ---- */

@@ -56,19 +56,33 @@ ls_strategy *two_devices(void) {
     return strategy;
 }
 
-ls_status few_images_open(const ls_dataset_options *options, ls_dataset **data) {
+static ls_status few_open(ls_shape shape, const ls_dataset_options *options, ls_dataset **data) {
     for (int i = 0; i < FEW; i++) {
         labels[i] = i * 5 % CLASSES;
         for (int j = 0; j < PIXELS; j++)
             features[i * PIXELS + j] = (float)((i * 31 + j * 17) % 23) / 23 - 0.4F + (float)(labels[i] == j % CLASSES);
     }
-    return ls_dataset_arrays(features, LS_SHAPE(6, 6, 2), labels, FEW, CLASSES, options, data);
+    return ls_dataset_arrays(features, shape, labels, FEW, CLASSES, options, data);
+}
+
+ls_status few_images_open(const ls_dataset_options *options, ls_dataset **data) {
+    return few_open(LS_SHAPE(6, 6, 2), options, data);
 }
 
 ls_dataset *few_images(const ls_dataset_options *options) {
     ls_dataset *data = NULL;
     ls_status status = few_images_open(options, &data);
     assert_ok(status);
+    return data;
+}
+
+static ls_shape shape_of(const struct trial *trial) {
+    return trial->sequences ? LS_SHAPE(12, 6) : LS_SHAPE(6, 6, 2);
+}
+
+static ls_dataset *few_of(const struct trial *trial, const ls_dataset_options *options) {
+    ls_dataset *data = NULL;
+    assert_ok(few_open(shape_of(trial), options, &data));
     return data;
 }
 
@@ -106,13 +120,13 @@ static struct digest digest_result(struct digest so_far, const ls_model *model, 
 }
 
 /* Layers' names and what is predicted, too. */
-static struct digest digest_model(ls_model *model, const ls_result *result) {
+static struct digest digest_model(const struct trial *trial, ls_model *model, const ls_result *result) {
     struct digest digest = digest_result(digest_variables((struct digest){0}, model), model, *result);
-    ls_dataset *data = few_images(LS_DATASET(.shuffle = LS_SHUFFLE_NEVER));
+    ls_dataset *data = few_of(trial, LS_DATASET(.shuffle = LS_SHUFFLE_NEVER));
     char *text = NULL;
     float *outputs = NULL;
     ls_shape shape;
-    assert_ok(ls_model_summary(model, LS_SHAPE(6, 6, 2), &text));
+    assert_ok(ls_model_summary(model, shape_of(trial), &text));
     digest = digest_bytes(digest, text, strlen(text));
     ls_memory_free(text);
     assert_ok(ls_model_predict(model, data, &outputs, &shape));
@@ -124,14 +138,14 @@ static struct digest digest_model(ls_model *model, const ls_result *result) {
 
 struct digest trial_run(const struct trial *trial) {
     ls_strategy *strategy = two_devices();
-    ls_dataset *data = few_images(LS_DATASET(.batch_size = 8, .shuffle = LS_SHUFFLE_NEVER));
+    ls_dataset *data = few_of(trial, LS_DATASET(.batch_size = 8, .shuffle = LS_SHUFFLE_NEVER));
     ls_model *model = NULL;
     ls_result result;
     memset(&result, 0, sizeof(result));
     ls_status status = ls_model_new(strategy, trial->layers, trial->count, &model);
     if (!status) status = ls_model_compile_with(model, trial->optimizer, trial->loss, &trial->compile);
     if (!status) status = ls_model_fit(model, data, &trial->fit, &result);
-    struct digest digest = status ? digest_refusal(status) : digest_model(model, &result);
+    struct digest digest = status ? digest_refusal(status) : digest_model(trial, model, &result);
     ls_model_free(model);
     ls_dataset_free(data);
     ls_strategy_free(strategy);

@@ -47,6 +47,7 @@ bool differs(struct digest base, struct digest changed);
 struct trial {
     ls_layer layers[8];
     size_t count;
+    bool sequences; /* the images' numbers as 12 positions of 6 channels */
     ls_optimizer optimizer;
     ls_loss loss;
     ls_compile_options compile;

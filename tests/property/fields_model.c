@@ -6,7 +6,7 @@
 
 #include "property/fields.h"
 
-/* ---- layers: behind two convolutions, so that there is something to name as an input ---- */
+/* ---- layers: behind two others, convolutions or dense, so that there is something to name as an input ---- */
 
 static const ls_layer layers[] = {
     {.kind = LS_LAYER_DENSE, .units = 4},
@@ -25,7 +25,14 @@ static const ls_layer layers[] = {
     {.kind = LS_LAYER_ZERO_PADDING2D},
     {.kind = LS_LAYER_RESCALING, .scale = 1},
     {.kind = LS_LAYER_DROPOUT},
+    {.kind = LS_LAYER_ATTENTION, .heads = 2},
+    {.kind = LS_LAYER_ATTENTION, .heads = 4, .kv_heads = 1, .window = 5, .rope = true},
+    {.kind = LS_LAYER_POSITION_EMBEDDING},
 };
+
+static bool takes_sequences(const ls_layer *layer) {
+    return layer->kind == LS_LAYER_ATTENTION || layer->kind == LS_LAYER_POSITION_EMBEDDING;
+}
 
 static const struct change layer_changes[] = {
     CHANGE(ls_layer, kind, 99),
@@ -57,30 +64,40 @@ static const struct change layer_changes[] = {
     CHANGE(ls_layer, input_dim, 9),
     CHANGE(ls_layer, sparse, true),
     CHANGE(ls_layer, per_position, true),
+    CHANGE(ls_layer, heads, 4),
+    CHANGE(ls_layer, kv_heads, 1),
+    CHANGE(ls_layer, window, 3),
+    CHANGE(ls_layer, rope, true),
+    CHANGE(ls_layer, no_causal_mask, true),
     CHANGE(ls_layer, kernel_l1, 0.1F),
     CHANGE(ls_layer, kernel_l2, 0.1F),
     CHANGE(ls_layer, frozen, true),
     CHANGE(ls_layer, rate_multiplier, 0.5F),
 };
 
-static struct digest run_layer(const ls_layer *layer) {
+static struct digest run_layer(const ls_layer *layer, bool sequences) {
     struct trial trial = trial_default();
-    const ls_layer around[] = {ls_conv2d(2, 1, .name = "first"), ls_conv2d(2, 1, .name = "second"), *layer,
+    const ls_layer images[] = {ls_conv2d(2, 1, .name = "first"), ls_conv2d(2, 1, .name = "second"), *layer,
                                ls_dense(3, .name = "last")};
-    memcpy(trial.layers, around, sizeof(around));
-    trial.count = COUNT_OF(around);
+    const ls_layer positions[] = {ls_dense(12, .per_position = true, .name = "first"),
+                                  ls_dense(12, .per_position = true, .name = "second"), *layer,
+                                  ls_dense(3, .name = "last")};
+    memcpy(trial.layers, sequences ? positions : images, sizeof(images));
+    trial.count = COUNT_OF(images);
+    trial.sequences = sequences;
     return trial_run(&trial);
 }
 
 TEST_EACH(every_field_of_layers_counts, COUNT_OF(layers)) {
-    const struct digest base = run_layer(&layers[_i]);
+    bool sequences = takes_sequences(&layers[_i]);
+    const struct digest base = run_layer(&layers[_i], sequences);
     ck_assert_msg(!base.refused, "%s", ls_error());
     for (size_t i = 0; i < COUNT_OF(layer_changes); i++) {
         ls_layer changed = layers[_i];
         change_field(&changed, &layer_changes[i]);
         if (!memcmp(&changed, &layers[_i], sizeof(changed))) continue; /* it is so already */
-        ck_assert_msg(differs(base, run_layer(&changed)), "layer kind %d: %s is ignored", (int)layers[_i].kind,
-                      layer_changes[i].field);
+        ck_assert_msg(differs(base, run_layer(&changed, sequences)), "layer kind %d: %s is ignored",
+                      (int)layers[_i].kind, layer_changes[i].field);
     }
 }
 
