@@ -207,14 +207,14 @@ static ls_status meet_now_and_then(void) {
         LS_STRATEGY(.tf_config = "{}"),
         LS_LOCAL_SGD(.sync_every = 4, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F, .fragments = 2), &strategy);
     if (!st)
-        st = ls_model_new(
-            strategy,
-            LS_LAYERS(ls_embedding(50, 6, .name = "table", .sparse = true, .frozen = true),
-                      ls_position_embedding(.kernel_initializer = LS_ZEROS), ls_dense(24, .per_position = true),
-                      ls_attention(4, .kv_heads = 1, .rope = true), ls_position_embedding(),
-                      ls_dense(12, .per_position = true), ls_attention(2), ls_dense(6, LS_RELU, .per_position = true),
-                      ls_tied_dense("table"), ls_global_average_pooling1d(), ls_dense(2)),
-            &words);
+        st = ls_model_new(strategy,
+                          LS_LAYERS(ls_embedding(50, 6, .name = "table", .sparse = true, .frozen = true),
+                                    ls_position_embedding(.kernel_initializer = LS_ZEROS),
+                                    ls_dense(24, .per_position = true), ls_attention(4, .kv_heads = 1, .rope = true),
+                                    ls_position_embedding(), ls_dense(12, .per_position = true), ls_attention(2),
+                                    ls_dense(6, LS_RELU, .per_position = true), ls_tied_dense("table"),
+                                    ls_global_average_pooling1d(), ls_dense(2)),
+                          &words);
     if (!st) st = ls_model_summary(words, LS_SHAPE(7), &text);
     if (!st) (void)printf("%s\n", text);
     ls_memory_free(text);
