@@ -1,5 +1,5 @@
 /* Lockstep: train one model on many machines at once, in lockstep. This header, and callbacks.h, cluster_spec.h,
- * collectives.h, data.h, layers.h, strategies.h and training.h, which it includes, are the whole public API.
+ * collectives.h, data.h, layers.h, strategies.h, tokenizer.h and training.h, which it includes, are the whole public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -382,5 +382,6 @@ LS_API bool ls_strategy_recover(ls_strategy *strategy, ls_status *status);
 #include <lockstep/collectives.h>
 #include <lockstep/data.h>
 #include <lockstep/strategies.h>
+#include <lockstep/tokenizer.h>
 #include <lockstep/training.h>
 #endif

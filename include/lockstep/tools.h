@@ -161,6 +161,21 @@ typedef ls_status ls_tools_plan_fn(void *context, ls_strategy *strategy, int64_t
  * with replicas, what servers keep, bytes of a step, memory and, where bits is set, the time of a step. Builds one worker's model
  * here. */
 LS_API ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text);
+/* How texts become tokens, or tokens text. */
+typedef struct ls_tools_tokens_options {
+    const char *kind;       /* "bytes", "chars" or "gpt2" */
+    const char *vocabulary; /* gpt2: the folder of vocab.bpe and encoder.json. chars: a text that has the characters; NULL: the texts' own */
+    const char *format;     /* of tokens: "text", "llmc" or "uint16"; NULL: as the file's name, or what it holds, tells */
+    const char *output;     /* NULL: what is made goes to out, in text */
+    bool decode;            /* files are of tokens, and text is made */
+    bool special;           /* "<|endoftext|>" in a text is one token */
+    bool documents;         /* an end of text comes before each block that a blank line ends (llm.c's tinyshakespeare.py) */
+    bool json;
+} ls_tools_tokens_options;
+/* Encodes or decodes count files, of which "-" is standard input, one after the other. With output, or json, out receives a line a
+ * file with its bytes of text, its tokens and the vocabulary. INVALID_ARGUMENT for options that do not go together, and what
+ * ls_tokenizer_encode and its kin refuse; DATA_LOSS with the byte for a file of tokens that is none. */
+LS_API ls_status ls_tools_tokens(const ls_tools_tokens_options *options, const char *const *paths, int count, FILE *out);
 /* Tests that a file can be written at path, before its content is worked out. option ("--output") comes before the
  * error's message. Leaves nothing behind. */
 LS_API ls_status ls_tools_try_file(const char *option, const char *path);

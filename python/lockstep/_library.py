@@ -154,7 +154,7 @@ def _open() -> ctypes.CDLL:
     raise LockstepError(Status.NOT_FOUND,
                         "liblockstep cannot be loaded: " + "; ".join(faults) + ". Install it (docs/install.md), or set "
                         "LOCKSTEP_LIBRARY to the path of liblockstep.so.0. It needs Debian's packages libgrpc29, "
-                        "libprotobuf-c1, libcjson1, libdnnl2, libssl3, libjpeg62-turbo and libpng16-16")
+                        "libprotobuf-c1, libcjson1, libdnnl2, libssl3, libjpeg62-turbo, libpng16-16 and libpcre2-8-0")
 
 
 class Library:
