@@ -161,7 +161,7 @@ typedef ls_status ls_tools_plan_fn(void *context, ls_strategy *strategy, int64_t
  * with replicas, what servers keep, bytes of a step, memory and, where bits is set, the time of a step. Builds one worker's model
  * here. */
 LS_API ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text);
-/* How texts become tokens, or tokens text. */
+/* Options of lockstep tokens. */
 typedef struct ls_tools_tokens_options {
     const char *kind;       /* "bytes", "chars" or "gpt2" */
     const char *vocabulary; /* gpt2: the folder of vocab.bpe and encoder.json. chars: a text that has the characters; NULL: the texts' own */

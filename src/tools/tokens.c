@@ -1,6 +1,6 @@
 /* The back end of lockstep tokens: texts become tokens, or tokens text. All is made before anything is written. */
 #define _GNU_SOURCE /* memmem */
-#include "tools/tokens.h"
+#include "tools/tokens_file.h"
 
 #include <lockstep/tools.h>
 #include <string.h>
@@ -107,9 +107,9 @@ static ls_status read_token_files(struct token_job *job, const char *const *path
 static ls_status encode_block(struct token_job *job, const char *text, size_t size) {
     int32_t *ids = NULL, end = ls_tokenizer_end_of_text(job->tokenizer);
     size_t count = 0;
-    ls_status status = job->options->documents ? ls_tokens_append(&job->tokens, &end, 1) : LS_OK;
+    ls_status status = job->options->documents ? ls_tokens_file_add(&job->tokens, &end, 1) : LS_OK;
     if (!status) status = ls_tokenizer_encode(job->tokenizer, text, size, &ids, &count);
-    if (!status) status = ls_tokens_append(&job->tokens, ids, count);
+    if (!status) status = ls_tokens_file_add(&job->tokens, ids, count);
     ls_memory_free(ids);
     return status;
 }
@@ -139,9 +139,9 @@ static ls_status decode_file(struct token_job *job, struct token_file *file) {
     size_t before = job->tokens.count;
     char *text = NULL;
     enum ls_tokens_format format =
-        job->options->format ? job->format : ls_tokens_format_of(file->name, file->bytes, file->size);
-    ls_status status = ls_tokens_read(file->name, file->bytes, file->size, format, &job->tokens);
-    if (!status) status = ls_tokens_append(&job->tokens, NULL, 0); /* a list is there, of no token too */
+        job->options->format ? job->format : ls_tokens_file_format(file->name, file->bytes, file->size);
+    ls_status status = ls_tokens_file_read(file->name, file->bytes, file->size, format, &job->tokens);
+    if (!status) status = ls_tokens_file_add(&job->tokens, NULL, 0); /* a list is there, of no token too */
     if (!status)
         status = ls_tokenizer_decode(job->tokenizer, job->tokens.ids + before, job->tokens.count - before, &text,
                                      &file->text);
@@ -169,7 +169,7 @@ static void put_result(void *context, FILE *out) {
     if (job->options->decode)
         (void)fwrite(job->text, 1, job->text_size, out);
     else
-        ls_tokens_put(&job->tokens, job->format, ls_tokenizer_vocabulary(job->tokenizer), out);
+        ls_tokens_file_put(&job->tokens, job->format, ls_tokenizer_vocabulary(job->tokenizer), out);
 }
 
 static void put_counts(const struct token_job *job, FILE *out) {
@@ -184,9 +184,9 @@ static void put_counts(const struct token_job *job, FILE *out) {
 
 static ls_status write_result(struct token_job *job, FILE *out) {
     const ls_tools_tokens_options *options = job->options;
-    ls_status status = options->decode
-                           ? LS_OK
-                           : ls_tokens_check(job->format, job->tokens.count, ls_tokenizer_vocabulary(job->tokenizer));
+    ls_status status =
+        options->decode ? LS_OK
+                        : ls_tokens_file_check(job->format, job->tokens.count, ls_tokenizer_vocabulary(job->tokenizer));
     if (!status && options->output) status = ls_tools_write_file("--out", options->output, put_result, job);
     if (status) return status;
     if (options->output || options->json)
@@ -212,7 +212,7 @@ ls_status ls_tools_tokens(const ls_tools_tokens_options *options, const char *co
         if (!paths[i]) return ls_fail(LS_INVALID_ARGUMENT, "paths[%d] is NULL", i);
     LS_CLEANUP(free_token_job) struct token_job job = {.options = options, .count = count};
     ls_status status = check_tokens_options(options);
-    if (!status) status = ls_tokens_format_find(options->format, options->decode ? NULL : options->output, &job.format);
+    if (!status) status = ls_tokens_file_named(options->format, options->decode ? NULL : options->output, &job.format);
     if (!status && !options->decode && !options->output && job.format != LS_TOKENS_TEXT)
         status = ls_fail(LS_INVALID_ARGUMENT, "format '%s' needs --out FILE", options->format);
     if (status) return status;

@@ -4,12 +4,12 @@
 #include "base/grow.h"
 #include "base/plain.h"
 #include "base/status.h"
-#include "tools/tokens.h"
+#include "tools/tokens_file.h"
 
 enum { HEADER = 256, SMALL_MAGIC = 20240520, SMALL_VERSION = 1, LARGE_MAGIC = 20240801, LARGE_VERSION = 7 };
 #define SMALL_IDS 65536 /* that uint16 holds */
 
-ls_status ls_tokens_append(struct ls_tokens *tokens, const int32_t *ids, size_t count) {
+ls_status ls_tokens_file_add(struct ls_tokens *tokens, const int32_t *ids, size_t count) {
     ls_status status = LS_GROW(tokens->ids, tokens->room, tokens->count + count, 1024, "tokens");
     if (status || !count) return status;
     memcpy(tokens->ids + tokens->count, ids, count * sizeof(*ids));
@@ -24,7 +24,7 @@ static bool is_binary(const char *path) {
     return length > 4 && ls_plain_same(path + length - 4, ".bin");
 }
 
-ls_status ls_tokens_format_find(const char *name, const char *path, enum ls_tokens_format *format) {
+ls_status ls_tokens_file_named(const char *name, const char *path, enum ls_tokens_format *format) {
     static const char *const names[] = {"text", "llmc", "uint16"};
     *format = path && is_binary(path) ? LS_TOKENS_LLMC : LS_TOKENS_TEXT;
     if (!name) return LS_OK;
@@ -47,7 +47,7 @@ static bool has_magic(const char *bytes, size_t size) {
     return magic == SMALL_MAGIC || magic == LARGE_MAGIC;
 }
 
-enum ls_tokens_format ls_tokens_format_of(const char *path, const char *bytes, size_t size) {
+enum ls_tokens_format ls_tokens_file_format(const char *path, const char *bytes, size_t size) {
     if (has_magic(bytes, size)) return LS_TOKENS_LLMC;
     return is_binary(path) ? LS_TOKENS_UINT16 : LS_TOKENS_TEXT;
 }
@@ -59,7 +59,7 @@ static ls_status read_ids(const char *path, const char *bytes, size_t count, siz
     for (size_t i = 0; i < count && !status; i++) {
         uint32_t id = number_at(bytes + i * width, width);
         if (id > INT32_MAX) return ls_fail(LS_DATA_LOSS, "'%s': token %zu is %u, and no id", path, i, id);
-        status = ls_tokens_append(tokens, &(int32_t){(int32_t)id}, 1);
+        status = ls_tokens_file_add(tokens, &(int32_t){(int32_t)id}, 1);
     }
     return status;
 }
@@ -96,20 +96,20 @@ static ls_status read_text(const char *path, const char *bytes, size_t size, str
         if (number > INT32_MAX || (at < size && !ls_plain_is_space(bytes[at])))
             return ls_fail(LS_DATA_LOSS, "'%s' byte %zu: the word there is no id, a number below 2147483648", path,
                            begun);
-        if (at > begun) status = ls_tokens_append(tokens, &(int32_t){(int32_t)number}, 1);
+        if (at > begun) status = ls_tokens_file_add(tokens, &(int32_t){(int32_t)number}, 1);
     }
     return status;
 }
 
-ls_status ls_tokens_read(const char *path, const char *bytes, size_t size, enum ls_tokens_format format,
-                         struct ls_tokens *tokens) {
+ls_status ls_tokens_file_read(const char *path, const char *bytes, size_t size, enum ls_tokens_format format,
+                              struct ls_tokens *tokens) {
     if (format == LS_TOKENS_LLMC) return read_llmc(path, bytes, size, tokens);
     return format == LS_TOKENS_UINT16 ? read_uint16(path, bytes, size, tokens) : read_text(path, bytes, size, tokens);
 }
 
 /* ---- writing ---- */
 
-ls_status ls_tokens_check(enum ls_tokens_format format, size_t count, int64_t vocabulary) {
+ls_status ls_tokens_file_check(enum ls_tokens_format format, size_t count, int64_t vocabulary) {
     if (format == LS_TOKENS_UINT16 && vocabulary > SMALL_IDS)
         return ls_fail(LS_INVALID_ARGUMENT, "format uint16 holds ids below %d, and the vocabulary has %lld: use llmc",
                        SMALL_IDS, (long long)vocabulary);
@@ -130,7 +130,7 @@ static void put_header(size_t count, bool large, FILE *out) {
     for (int i = 3; i < HEADER; i++) put_number(0, 4, out);
 }
 
-void ls_tokens_put(const struct ls_tokens *tokens, enum ls_tokens_format format, int64_t vocabulary, FILE *out) {
+void ls_tokens_file_put(const struct ls_tokens *tokens, enum ls_tokens_format format, int64_t vocabulary, FILE *out) {
     bool large = vocabulary > SMALL_IDS;
     if (format == LS_TOKENS_LLMC) put_header(tokens->count, large, out);
     for (size_t i = 0; i < tokens->count; i++)

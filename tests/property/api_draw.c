@@ -99,6 +99,7 @@ void objects_make(void) {
     objects.gradients = new_gradients();
     objects.spec = new_spec();
     objects.server = new_server();
+    objects.tokenizer = fresh_ls_tokenizer_p(NULL);
     objects.strategy = new_strategy();
     objects.communicator = new_communicator();
     objects.pending = new_pending();
@@ -120,6 +121,7 @@ void objects_free(void) {
     ls_gradients_free(objects.gradients);
     ls_cluster_spec_free(objects.spec);
     ls_server_free(objects.server);
+    ls_tokenizer_free(objects.tokenizer);
     ls_communicator_free(gradients_communicator);
     ls_communicator_free(objects.communicator);
     ls_strategy_free(objects.strategy);
@@ -142,6 +144,8 @@ void slots_clear(void) {
     ls_gradients_free(slots.gradients);
     ls_cluster_spec_free(slots.spec);
     ls_server_free(slots.server);
+    ls_tokenizer_free(slots.tokenizer);
+    ls_memory_free(slots.ids);
     ls_communicator_free(slots.communicator);
     ls_strategy_free(slots.strategy);
     (void)ls_tools_gpus_close(slots.gpus, LS_OK);
@@ -426,6 +430,13 @@ ls_pending *fresh_ls_pending_p(struct draw *draw) {
     (void)draw;
     return new_pending();
 }
+ls_tokenizer *fresh_ls_tokenizer_p(struct draw *draw) {
+    (void)draw;
+    ls_tokenizer *tokenizer = NULL;
+    must(ls_tokenizer_new_chars("characters", 10, &tokenizer));
+    return tokenizer;
+}
+
 ls_cluster_spec *fresh_ls_cluster_spec_p(struct draw *draw) {
     (void)draw;
     return new_spec();

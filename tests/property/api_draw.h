@@ -26,6 +26,7 @@ struct objects {
     ls_gradients *gradients;
     ls_cluster_spec *spec;
     ls_server *server;
+    ls_tokenizer *tokenizer;
 };
 extern struct objects objects;
 void objects_make(void);
@@ -49,6 +50,8 @@ struct slots {
     ls_tools_slots *hosts;
     ls_tools_about *about;
     ls_tools_events *events;
+    ls_tokenizer *tokenizer;
+    int32_t *ids;
     char *text;
     void *memory;
     float *outputs;
@@ -182,6 +185,19 @@ static inline const ls_tools_plan_options *draw_const_ls_tools_plan_options_p(st
                                       .validates = draw_bool(draw)};
     return &options;
 }
+static inline const ls_tools_tokens_options *draw_const_ls_tools_tokens_options_p(struct draw *draw) {
+    static const char *const kinds[] = {"bytes", "bytes", "chars", "gpt2", "", NULL};
+    static const char *const formats[] = {"text", "llmc", "uint16", "", NULL, NULL};
+    static ls_tools_tokens_options options;
+    options = (ls_tools_tokens_options){.kind = kinds[draw_below(draw, 6)],
+                                        .vocabulary = draw_once_in(draw, 2) ? draw_const_char_p(draw) : NULL,
+                                        .format = formats[draw_below(draw, 6)],
+                                        .decode = draw_bool(draw),
+                                        .special = draw_bool(draw),
+                                        .documents = draw_bool(draw),
+                                        .json = draw_bool(draw)};
+    return &options;
+}
 DRAW_OPTIONS(ls_application_options, .classes = draw_once_in(draw, 4) ? -1 : 3, .alpha = draw_float(draw))
 DRAW_OPTIONS(ls_load_options, .skip_mismatch = draw_bool(draw))
 DRAW_OPTIONS(ls_fit_options, .verbose = -1, .epochs = (int)draw_below(draw, 4) - 1,
@@ -270,6 +286,7 @@ DRAW_HANDLE(ls_dataset, dataset)
 DRAW_HANDLE(ls_model, model)
 DRAW_HANDLE(ls_iterator, iterator)
 DRAW_HANDLE(ls_variable, variable)
+DRAW_HANDLE(ls_tokenizer, tokenizer)
 DRAW_SLOT(ls_strategy *, ls_strategy_p_p, strategy)
 DRAW_SLOT(ls_communicator *, ls_communicator_p_p, communicator)
 DRAW_SLOT(ls_pending *, ls_pending_p_p, pending)
@@ -280,6 +297,8 @@ DRAW_SLOT(ls_dataset *, ls_dataset_p_p, dataset)
 DRAW_SLOT(ls_model *, ls_model_p_p, model)
 DRAW_SLOT(ls_iterator *, ls_iterator_p_p, iterator)
 DRAW_SLOT(ls_variable *, ls_variable_p_p, variable)
+DRAW_SLOT(ls_tokenizer *, ls_tokenizer_p_p, tokenizer)
+DRAW_SLOT(int32_t *, int32_t_p_p, ids)
 DRAW_SLOT(ls_callback *, ls_callback_p_p, callback)
 DRAW_SLOT(ls_layer *, ls_layer_p_p, layers)
 DRAW_SLOT(ls_tools_gpus *, ls_tools_gpus_p_p, gpus)
@@ -315,6 +334,7 @@ ls_dataset *fresh_ls_dataset_p(struct draw *draw);
 ls_model *fresh_ls_model_p(struct draw *draw);
 ls_iterator *fresh_ls_iterator_p(struct draw *draw);
 ls_callback *fresh_ls_callback_p(struct draw *draw);
+ls_tokenizer *fresh_ls_tokenizer_p(struct draw *draw);
 void *fresh_void_p(struct draw *draw);
 #define fresh_ls_tools_gpus_p draw_ls_tools_gpus_p
 /* tests/cli/watch.py has files of events. */

@@ -12,14 +12,14 @@ struct chars {
     uint32_t *codes; /* owns: by id */
 };
 
-static ls_status fail_at(const uint8_t *text, size_t at, const char *what) {
+static ls_status fail_character(const uint8_t *text, size_t at, const char *what) {
     return ls_fail(LS_INVALID_ARGUMENT, "the text's byte %zu, 0x%02x: %s", at, text[at], what);
 }
 
 /* Moves *at behind the character there. */
 static ls_status next_character(const uint8_t *text, size_t size, size_t *at, uint32_t *code) {
     size_t length = ls_utf8_character(text + *at, size - *at);
-    if (!length) return fail_at(text, *at, "it is not UTF-8; convert the text, or use tokens of bytes");
+    if (!length) return fail_character(text, *at, "it is not UTF-8; convert the text, or use tokens of bytes");
     *code = ls_utf8_code(text + *at, length);
     *at += length;
     return LS_OK;
@@ -40,8 +40,9 @@ static ls_status encode_chars(const struct ls_tokenizer *tokenizer, const uint8_
         if (status) break;
         const uint32_t *found =
             bsearch(&code, chars->codes, (size_t)tokenizer->table.count, sizeof(code), compare_codes);
-        status = found ? ls_token_ids_add(ids, (int32_t)(found - chars->codes))
-                       : fail_at(text, begun, "the vocabulary has no such character; make it of a text that has");
+        status = found
+                     ? ls_tokenizer_add(ids, (int32_t)(found - chars->codes))
+                     : fail_character(text, begun, "the vocabulary has no such character; make it of a text that has");
     }
     return status;
 }
@@ -65,7 +66,7 @@ static ls_status mark_characters(const uint8_t *text, size_t size, uint8_t *ther
 static ls_status fill_chars(struct chars *chars, const uint8_t *there, int64_t count) {
     struct ls_token_table *table = &chars->tokenizer.table;
     chars->codes = ls_alloc_array((size_t)count, sizeof(*chars->codes));
-    ls_status status = ls_token_table_new(count, (size_t)count * 4, table);
+    ls_status status = ls_tokenizer_table_new(count, (size_t)count * 4, table);
     if (status || !chars->codes) return status ? status : ls_fail_memory("a vocabulary", (size_t)count);
     size_t id = 0;
     for (uint32_t code = 0; code < LS_CODE_POINTS; code++) {

@@ -34,7 +34,7 @@ static ls_status encode_gpt2(const struct ls_tokenizer *tokenizer, const uint8_t
         struct ls_token_bytes plain = {text + at, size - at};
         plain.size = length_before(encoding.gpt2, plain, &found);
         status = ls_cutter_walk(encoding.gpt2->cutter, plain, encode_word, &encoding);
-        if (!status && found) status = ls_token_ids_add(ids, tokenizer->end_of_text);
+        if (!status && found) status = ls_tokenizer_add(ids, tokenizer->end_of_text);
         at += plain.size + (found ? strlen(LS_END_OF_TEXT) : 0);
     }
     ls_merge_work_free(&encoding.work);
@@ -54,8 +54,8 @@ ls_status ls_tokenizer_new_gpt2(const char *merges, const char *vocabulary, bool
     LS_NEW(struct ls_gpt2, made, "a tokenizer");
     made->tokenizer.ops = &gpt2_ops;
     made->special = special;
-    ls_status status = ls_gpt2_read_vocabulary(vocabulary, made);
-    if (!status) status = ls_gpt2_read_merges(merges, vocabulary, made);
+    ls_status status = ls_gpt2_vocabulary_read(vocabulary, made);
+    if (!status) status = ls_gpt2_merges_read(merges, vocabulary, made);
     if (!status) status = ls_cutter_new(&made->cutter);
     if (!status && special && made->tokenizer.end_of_text < 0)
         status = ls_fail(LS_INVALID_ARGUMENT, "special: '%s' has no token " LS_END_OF_TEXT "; leave special out",

@@ -12,6 +12,6 @@ struct ls_gpt2 {
     bool special;       /* LS_END_OF_TEXT in a text is a token */
 };
 /* Reads encoder.json into table, end_of_text and bytes. */
-ls_status ls_gpt2_read_vocabulary(const char *path, struct ls_gpt2 *gpt2);
+ls_status ls_gpt2_vocabulary_read(const char *path, struct ls_gpt2 *gpt2);
 /* Reads vocab.bpe into merges. vocabulary is the path of what was read before. */
-ls_status ls_gpt2_read_merges(const char *path, const char *vocabulary, struct ls_gpt2 *gpt2);
+ls_status ls_gpt2_merges_read(const char *path, const char *vocabulary, struct ls_gpt2 *gpt2);

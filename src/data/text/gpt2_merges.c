@@ -2,13 +2,14 @@
  * merge makes a token that none before has made, of tokens that are there by then, and with the bytes each token of the
  * vocabulary is made: so all ids can come of a text, and the order of merging has one result (merges.c). */
 #define _GNU_SOURCE /* qsort_r */
+#include "data/text/gpt2.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/new.h"
 #include "base/plain.h"
 #include "base/read_file.h"
-#include "data/text/gpt2.h"
 #include "data/text/letters.h"
 
 #define VERSION "#version"
@@ -39,8 +40,8 @@ static int compare_bytes(struct ls_token_bytes a, struct ls_token_bytes b) {
 }
 
 static int compare_ids(const void *left, const void *right, void *table) {
-    return compare_bytes(ls_token_table_at(table, *(const int32_t *)left),
-                         ls_token_table_at(table, *(const int32_t *)right));
+    return compare_bytes(ls_tokenizer_token(table, *(const int32_t *)left),
+                         ls_tokenizer_token(table, *(const int32_t *)right));
 }
 
 static ls_status sort_tokens(struct merge_reader *reader) {
@@ -65,7 +66,7 @@ static int32_t find_token(const struct merge_reader *reader, struct ls_token_byt
     size_t low = 0, high = (size_t)reader->gpt2->tokenizer.table.count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = compare_bytes(ls_token_table_at(&reader->gpt2->tokenizer.table, reader->sorted[middle]), bytes);
+        int order = compare_bytes(ls_tokenizer_token(&reader->gpt2->tokenizer.table, reader->sorted[middle]), bytes);
         if (!order) return reader->sorted[middle];
         if (order < 0)
             low = middle + 1;
@@ -78,8 +79,8 @@ static int32_t find_token(const struct merge_reader *reader, struct ls_token_byt
 /* ---- lines ---- */
 
 /* Reads the bytes of a token in letters. */
-static ls_status read_part(const struct merge_reader *reader, const char *text, size_t size, uint8_t *bytes,
-                           struct ls_token_bytes *part) {
+static ls_status read_letters(const struct merge_reader *reader, const char *text, size_t size, uint8_t *bytes,
+                              struct ls_token_bytes *part) {
     part->at = bytes;
     if (!ls_letters_read(&reader->letters, text, size, bytes, &part->size))
         return fail_line(reader, "'%.*s' has a character that stands for no byte, or none",
@@ -110,8 +111,8 @@ static ls_status read_merge(struct merge_reader *reader, const char *line, size_
     struct ls_token_bytes left, right;
     struct ls_merge merge;
     if (!space) return fail_line(reader, "it is not two tokens with a space between");
-    ls_status status = read_part(reader, line, first, reader->joined, &left);
-    if (!status) status = read_part(reader, space + 1, second, reader->joined + left.size, &right);
+    ls_status status = read_letters(reader, line, first, reader->joined, &left);
+    if (!status) status = read_letters(reader, space + 1, second, reader->joined + left.size, &right);
     if (!status) status = find_part(reader, line, first, left, &merge.left);
     if (!status) status = find_part(reader, space + 1, second, right, &merge.right);
     if (status) return status;
@@ -143,7 +144,7 @@ static ls_status check_made(const struct merge_reader *reader) {
     return LS_OK;
 }
 
-ls_status ls_gpt2_read_merges(const char *path, const char *vocabulary, struct ls_gpt2 *gpt2) {
+ls_status ls_gpt2_merges_read(const char *path, const char *vocabulary, struct ls_gpt2 *gpt2) {
     struct merge_reader reader = {path, vocabulary, gpt2, .line = 0};
     LS_CLEANUP(ls_free_pointer) char *text = NULL;
     size_t size;

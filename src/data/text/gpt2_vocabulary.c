@@ -1,11 +1,12 @@
 /* The reader of encoder.json: an object with the id of each token, whose bytes are written as letters. */
+#include "data/text/gpt2.h"
+
 #include <cjson/cJSON.h>
 #include <string.h>
 
 #include "base/new.h"
 #include "base/plain.h"
 #include "base/read_file.h"
-#include "data/text/gpt2.h"
 #include "data/text/letters.h"
 
 enum { SHOWN = 60 }; /* bytes of a token in messages */
@@ -64,7 +65,7 @@ static ls_status fill_table(const char *path, const char **names, int64_t count,
     size_t most = 0;
     ls_letters_fill(&letters);
     for (int64_t id = 0; id < count; id++) most += strlen(names[id]);
-    ls_status status = ls_token_table_new(count, most, &gpt2->tokenizer.table);
+    ls_status status = ls_tokenizer_table_new(count, most, &gpt2->tokenizer.table);
     for (int64_t id = 0; id < count && !status; id++) status = take_token(path, names[id], (int32_t)id, &letters, gpt2);
     for (int byte = 0; byte < 256 && !status; byte++)
         if (gpt2->bytes[byte] < 0) status = fail_vocabulary(path, "no token is the byte 0x%02x alone", byte);
@@ -83,7 +84,7 @@ static ls_status read_tokens(const char *path, const cJSON *object, struct ls_gp
     return status ? status : fill_table(path, names, count, gpt2);
 }
 
-ls_status ls_gpt2_read_vocabulary(const char *path, struct ls_gpt2 *gpt2) {
+ls_status ls_gpt2_vocabulary_read(const char *path, struct ls_gpt2 *gpt2) {
     LS_PLAIN;
     LS_CLEANUP(ls_free_pointer) char *text = NULL;
     size_t size;

@@ -11,6 +11,6 @@ struct ls_letters {
     int16_t bytes[LS_LETTERS];
 };
 void ls_letters_fill(struct ls_letters *letters);
-/* Writes the bytes of size bytes of letters, and their number; output has room for size. False: text has a character
- * that is no letter, or is empty. */
+/* Writes the bytes of size bytes of letters, and their number; output has room for size. Returns false where text has a
+ * character that is no letter, or is empty. */
 bool ls_letters_read(const struct ls_letters *letters, const char *text, size_t size, uint8_t *output, size_t *count);

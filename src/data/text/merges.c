@@ -126,7 +126,7 @@ ls_status ls_merges_apply(const struct ls_merges *merges, const int32_t bytes[25
         if (work->symbols[turn.at].rank == turn.rank) status = merge_at(merges, work, turn);
     }
     for (size_t i = 0; i != NONE && !status; i = work->symbols[i].next)
-        status = ls_token_ids_add(ids, work->symbols[i].id);
+        status = ls_tokenizer_add(ids, work->symbols[i].id);
     return status;
 }
 

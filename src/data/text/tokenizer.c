@@ -9,18 +9,18 @@
 
 enum { BYTES = 256 };
 
-ls_status ls_token_table_new(int64_t count, size_t bytes, struct ls_token_table *table) {
+ls_status ls_tokenizer_table_new(int64_t count, size_t bytes, struct ls_token_table *table) {
     table->bytes = ls_alloc(bytes);
     table->starts = ls_alloc_array((size_t)count + 1, sizeof(*table->starts));
     table->count = count;
     return table->bytes && table->starts ? LS_OK : ls_fail_memory("a vocabulary", bytes);
 }
 
-struct ls_token_bytes ls_token_table_at(const struct ls_token_table *table, int64_t id) {
+struct ls_token_bytes ls_tokenizer_token(const struct ls_token_table *table, int64_t id) {
     return (struct ls_token_bytes){table->bytes + table->starts[id], table->starts[id + 1] - table->starts[id]};
 }
 
-ls_status ls_token_ids_add(struct ls_token_ids *ids, int32_t id) {
+ls_status ls_tokenizer_add(struct ls_token_ids *ids, int32_t id) {
     ls_status status = LS_GROW(ids->list, ids->room, ids->count + 1, 1024, "the ids of a text");
     if (!status) ids->list[ids->count++] = id;
     return status;
@@ -32,7 +32,7 @@ static ls_status encode_bytes(const struct ls_tokenizer *tokenizer, const uint8_
                               struct ls_token_ids *ids) {
     (void)tokenizer;
     ls_status status = LS_OK;
-    for (size_t i = 0; i < size && !status; i++) status = ls_token_ids_add(ids, text[i]);
+    for (size_t i = 0; i < size && !status; i++) status = ls_tokenizer_add(ids, text[i]);
     return status;
 }
 
@@ -43,7 +43,7 @@ ls_status ls_tokenizer_new_bytes(ls_tokenizer **tokenizer) {
     LS_NEW(ls_tokenizer, made, "a tokenizer");
     made->ops = &byte_ops;
     made->end_of_text = -1;
-    ls_status status = ls_token_table_new(BYTES, BYTES, &made->table);
+    ls_status status = ls_tokenizer_table_new(BYTES, BYTES, &made->table);
     for (size_t i = 0; i < BYTES && !status; i++) {
         made->table.bytes[i] = (uint8_t)i;
         made->table.starts[i + 1] = i + 1;
@@ -85,7 +85,7 @@ static ls_status add_size(const ls_tokenizer *tokenizer, const int32_t *ids, siz
     if (ids[place] < 0 || ids[place] >= most)
         return ls_fail(LS_INVALID_ARGUMENT, "ids[%zu] is %d: the vocabulary has the ids 0 to %lld", place, ids[place],
                        (long long)most - 1);
-    return __builtin_add_overflow(*size, ls_token_table_at(&tokenizer->table, ids[place]).size, size)
+    return __builtin_add_overflow(*size, ls_tokenizer_token(&tokenizer->table, ids[place]).size, size)
                ? ls_fail_memory("a text", SIZE_MAX)
                : LS_OK;
 }
@@ -100,7 +100,7 @@ ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int32_t *ids,
     char *made = whole < PTRDIFF_MAX ? ls_alloc(whole + 1) : NULL;
     if (!made) return ls_fail_memory("a text", whole);
     for (size_t i = 0; i < count; i++) {
-        struct ls_token_bytes token = ls_token_table_at(&tokenizer->table, ids[i]);
+        struct ls_token_bytes token = ls_tokenizer_token(&tokenizer->table, ids[i]);
         memcpy(made + used, token.at, token.size);
         used += token.size;
     }

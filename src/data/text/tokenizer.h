@@ -10,20 +10,20 @@ struct ls_token_table {
     size_t *starts; /* owns: [count + 1] */
     int64_t count;
 };
-ls_status ls_token_table_new(int64_t count, size_t bytes, struct ls_token_table *table);
+ls_status ls_tokenizer_table_new(int64_t count, size_t bytes, struct ls_token_table *table);
 /* Bytes of a table, or of a text. */
 struct ls_token_bytes {
     const uint8_t *at;
     size_t size;
 };
-struct ls_token_bytes ls_token_table_at(const struct ls_token_table *table, int64_t id);
+struct ls_token_bytes ls_tokenizer_token(const struct ls_token_table *table, int64_t id);
 
 /* The ids of a text, which grow. */
 struct ls_token_ids {
     int32_t *list; /* owns */
     size_t count, room;
 };
-ls_status ls_token_ids_add(struct ls_token_ids *ids, int32_t id);
+ls_status ls_tokenizer_add(struct ls_token_ids *ids, int32_t id);
 
 struct ls_tokenizer {
     const struct ls_tokenizer_ops *ops;

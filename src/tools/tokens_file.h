@@ -13,14 +13,14 @@ enum ls_tokens_format {
     LS_TOKENS_UINT16 /* nanoGPT's: the ids alone */
 };
 /* *format is that of name; NULL: the one of a file at path, by its ending. INVALID_ARGUMENT for a name that is none. */
-ls_status ls_tokens_format_find(const char *name, const char *path, enum ls_tokens_format *format);
+ls_status ls_tokens_file_named(const char *name, const char *path, enum ls_tokens_format *format);
 /* The format of bytes where none is named: llm.c's by its magic, else by path's ending. */
-enum ls_tokens_format ls_tokens_format_of(const char *path, const char *bytes, size_t size);
+enum ls_tokens_format ls_tokens_file_format(const char *path, const char *bytes, size_t size);
 /* Appends the ids of a file's bytes. DATA_LOSS with path and byte. */
-ls_status ls_tokens_read(const char *path, const char *bytes, size_t size, enum ls_tokens_format format,
-                         struct ls_tokens *tokens);
+ls_status ls_tokens_file_read(const char *path, const char *bytes, size_t size, enum ls_tokens_format format,
+                              struct ls_tokens *tokens);
 /* INVALID_ARGUMENT where the format cannot hold so many ids, or those of such a vocabulary. */
-ls_status ls_tokens_check(enum ls_tokens_format format, size_t count, int64_t vocabulary);
+ls_status ls_tokens_file_check(enum ls_tokens_format format, size_t count, int64_t vocabulary);
 /* After that check. Text becomes one line. */
-void ls_tokens_put(const struct ls_tokens *tokens, enum ls_tokens_format format, int64_t vocabulary, FILE *out);
-ls_status ls_tokens_append(struct ls_tokens *tokens, const int32_t *ids, size_t count);
+void ls_tokens_file_put(const struct ls_tokens *tokens, enum ls_tokens_format format, int64_t vocabulary, FILE *out);
+ls_status ls_tokens_file_add(struct ls_tokens *tokens, const int32_t *ids, size_t count);
