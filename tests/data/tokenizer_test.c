@@ -353,7 +353,7 @@ TEST(every_truncation_of_a_file_is_refused) {
 TEST(files_that_are_not_there_are_named) {
     ls_tokenizer *tokenizer = NULL;
     folder_clear();
-    assert_refused(open_gpt2(folder_path(), false, &tokenizer), "encoder.json' cannot be read: No such file");
+    assert_refused(open_gpt2(folder_path(), false, &tokenizer), "vocab.bpe' cannot be read: No such file");
     write_two_merges();
     assert_ok(open_gpt2(folder_path(), true, &tokenizer));
     ls_tokenizer_free(tokenizer);

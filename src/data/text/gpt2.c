@@ -6,6 +6,7 @@
 
 #include "base/need.h"
 #include "base/new.h"
+#include "base/read_file.h"
 
 struct encoding {
     const struct ls_gpt2 *gpt2;
@@ -49,16 +50,28 @@ static void release_gpt2(struct ls_tokenizer *tokenizer) {
 
 static const struct ls_tokenizer_ops gpt2_ops = {.encode = encode_gpt2, .release = release_gpt2};
 
-ls_status ls_tokenizer_new_gpt2(const char *merges, const char *vocabulary, bool special, ls_tokenizer **tokenizer) {
-    LS_NEED(merges, vocabulary, tokenizer);
+ls_status ls_gpt2_make(const struct ls_gpt2_file *merges, const struct ls_gpt2_file *vocabulary, bool special,
+                       ls_tokenizer **tokenizer) {
     LS_NEW(struct ls_gpt2, made, "a tokenizer");
     made->tokenizer.ops = &gpt2_ops;
     made->special = special;
-    ls_status status = ls_gpt2_vocabulary_read(vocabulary, made);
-    if (!status) status = ls_gpt2_merges_read(merges, vocabulary, made);
+    ls_status status = ls_gpt2_vocabulary_parse(vocabulary, made);
+    if (!status) status = ls_gpt2_merges_parse(merges, vocabulary->path, made);
     if (!status) status = ls_cutter_new(&made->cutter);
     if (!status && special && made->tokenizer.end_of_text < 0)
         status = ls_fail(LS_INVALID_ARGUMENT, "special: '%s' has no token " LS_END_OF_TEXT "; leave special out",
-                         vocabulary);
+                         vocabulary->path);
     return LS_HAND_OVER(status, tokenizer, &made->tokenizer, ls_tokenizer_free(&made->tokenizer));
+}
+
+ls_status ls_tokenizer_new_gpt2(const char *merges, const char *vocabulary, bool special, ls_tokenizer **tokenizer) {
+    LS_NEED(merges, vocabulary, tokenizer);
+    LS_CLEANUP(ls_free_pointer) char *merges_text = NULL;
+    LS_CLEANUP(ls_free_pointer) char *vocabulary_text = NULL;
+    struct ls_gpt2_file files[2] = {{.path = merges}, {.path = vocabulary}};
+    ls_status status = ls_read_file_given("merges", merges, SIZE_MAX / 2, &merges_text, &files[0].size);
+    if (!status) status = ls_read_file_given("vocabulary", vocabulary, SIZE_MAX / 2, &vocabulary_text, &files[1].size);
+    files[0].text = merges_text;
+    files[1].text = vocabulary_text;
+    return status ? status : ls_gpt2_make(&files[0], &files[1], special, tokenizer);
 }

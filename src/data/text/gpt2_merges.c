@@ -9,7 +9,6 @@
 
 #include "base/new.h"
 #include "base/plain.h"
-#include "base/read_file.h"
 #include "data/text/letters.h"
 
 #define VERSION "#version"
@@ -144,16 +143,12 @@ static ls_status check_made(const struct merge_reader *reader) {
     return LS_OK;
 }
 
-ls_status ls_gpt2_merges_read(const char *path, const char *vocabulary, struct ls_gpt2 *gpt2) {
-    struct merge_reader reader = {path, vocabulary, gpt2, .line = 0};
-    LS_CLEANUP(ls_free_pointer) char *text = NULL;
-    size_t size;
+ls_status ls_gpt2_merges_parse(const struct ls_gpt2_file *file, const char *vocabulary, struct ls_gpt2 *gpt2) {
+    struct merge_reader reader = {file->path, vocabulary, gpt2, .joined = ls_alloc(file->size)};
     ls_letters_fill(&reader.letters);
-    ls_status status = ls_read_file_given("merges", path, SIZE_MAX / 2, &text, &size);
-    if (!status) reader.joined = ls_alloc(size);
-    if (!status && !reader.joined) status = ls_fail_memory(path, size);
+    ls_status status = reader.joined ? LS_OK : ls_fail_memory(file->path, file->size);
     if (!status) status = sort_tokens(&reader);
-    if (!status) status = read_lines(&reader, text, size);
+    if (!status) status = read_lines(&reader, file->text, file->size);
     if (!status) status = check_made(&reader);
     if (!status) status = ls_merges_settle(&gpt2->merges);
     ls_free(reader.sorted);

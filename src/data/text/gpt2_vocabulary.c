@@ -6,7 +6,6 @@
 
 #include "base/new.h"
 #include "base/plain.h"
-#include "base/read_file.h"
 #include "data/text/letters.h"
 
 enum { SHOWN = 60 }; /* bytes of a token in messages */
@@ -84,19 +83,16 @@ static ls_status read_tokens(const char *path, const cJSON *object, struct ls_gp
     return status ? status : fill_table(path, names, count, gpt2);
 }
 
-ls_status ls_gpt2_vocabulary_read(const char *path, struct ls_gpt2 *gpt2) {
+ls_status ls_gpt2_vocabulary_parse(const struct ls_gpt2_file *file, struct ls_gpt2 *gpt2) {
     LS_PLAIN;
-    LS_CLEANUP(ls_free_pointer) char *text = NULL;
-    size_t size;
     memset(gpt2->bytes, -1, sizeof(gpt2->bytes));
     gpt2->tokenizer.end_of_text = -1;
-    ls_status status = ls_read_file_given("vocabulary", path, SIZE_MAX / 2, &text, &size);
-    if (!status) status = check_zeros(path, text, size);
+    ls_status status = check_zeros(file->path, file->text, file->size);
     if (status) return status;
     const char *end = NULL;
-    cJSON *object = cJSON_ParseWithOpts(text, &end, true);
-    status = object ? read_tokens(path, object, gpt2)
-                    : fail_vocabulary(path, "it is no JSON at byte %zu", end ? (size_t)(end - text) : 0);
+    cJSON *object = cJSON_ParseWithOpts(file->text, &end, true);
+    status = object ? read_tokens(file->path, object, gpt2)
+                    : fail_vocabulary(file->path, "it is no JSON at byte %zu", end ? (size_t)(end - file->text) : 0);
     cJSON_Delete(object);
     return status;
 }
