@@ -141,7 +141,7 @@ static ls_status decode_file(struct token_job *job, struct token_file *file) {
     enum ls_tokens_format format =
         job->options->format ? job->format : ls_tokens_file_format(file->name, file->bytes, file->size);
     ls_status status = ls_tokens_file_read(file->name, file->bytes, file->size, format, &job->tokens);
-    if (!status) status = ls_tokens_file_add(&job->tokens, NULL, 0); /* a list is there, of no token too */
+    if (!status) status = ls_tokens_file_add(&job->tokens, NULL, 0); /* makes the list */
     if (!status)
         status = ls_tokenizer_decode(job->tokenizer, job->tokens.ids + before, job->tokens.count - before, &text,
                                      &file->text);

@@ -10,7 +10,8 @@ enum { HEADER = 256, SMALL_MAGIC = 20240520, SMALL_VERSION = 1, LARGE_MAGIC = 20
 #define SMALL_IDS 65536 /* that uint16 holds */
 
 ls_status ls_tokens_file_add(struct ls_tokens *tokens, const int32_t *ids, size_t count) {
-    ls_status status = LS_GROW(tokens->ids, tokens->room, tokens->count + count, 1024, "tokens");
+    size_t needed = tokens->count + count + 1; /* of no token, too, there is a list */
+    ls_status status = LS_GROW(tokens->ids, tokens->room, needed, 1024, "tokens");
     if (status || !count) return status;
     memcpy(tokens->ids + tokens->count, ids, count * sizeof(*ids));
     tokens->count += count;
