@@ -7,7 +7,9 @@
 #include "data/dataset.h"
 #include "data/fixture.h"
 #include "data/pipeline.h"
+#include "data/text/gpt2.h"
 #include "harness.h"
+#include "vocabulary.h"
 
 static atomic_long countdown; /* allocations that still work; 0: none limited */
 
@@ -124,6 +126,55 @@ TEST_EACH(every_failing_allocation_is_survived, 9) {
         failures++;
     }
     ck_assert_int_ge(failures, 5);
+}
+
+/* The files of a vocabulary in memory: merges, then ids. */
+static void put_files(struct ls_gpt2_file files[2], char *texts[2]) {
+    struct vocabulary made;
+    vocabulary_begin(&made);
+    ck_assert(vocabulary_add(&made, 'a', 'b') && vocabulary_add(&made, 256, 'c'));
+    for (int i = 0; i < 2; i++) {
+        FILE *out = open_memstream(&texts[i], &files[i].size);
+        (i ? vocabulary_put_ids : vocabulary_put_merges)(out, &made);
+        (void)fclose(out);
+        files[i].text = texts[i];
+        files[i].path = i ? "encoder.json" : "vocab.bpe";
+    }
+}
+
+static ls_status turn_text(const ls_tokenizer *tokenizer) {
+    static const char text[] = "abc ab \xFF";
+    int32_t *ids = NULL;
+    char *back = NULL;
+    size_t count, size;
+    ls_status status = ls_tokenizer_encode(tokenizer, text, sizeof(text), &ids, &count);
+    if (!status) status = ls_tokenizer_decode(tokenizer, ids, count, &back, &size);
+    ls_memory_free(ids);
+    ls_memory_free(back);
+    return status;
+}
+
+TEST_EACH(every_failing_allocation_of_a_tokenizer_is_survived, 3) {
+    struct ls_gpt2_file files[2];
+    char *texts[2] = {NULL, NULL};
+    long failures = 0;
+    ls_status status = LS_RESOURCE_EXHAUSTED;
+    put_files(files, texts);
+    for (long k = 1; status; k++) {
+        ls_tokenizer *tokenizer = NULL;
+        countdown = k;
+        if (_i == 0) status = ls_tokenizer_new_bytes(&tokenizer);
+        if (_i == 1) status = ls_tokenizer_new_chars("abc \0", 5, &tokenizer);
+        if (_i == 2) status = ls_gpt2_make(&files[0], &files[1], true, &tokenizer);
+        if (!status && _i != 1) status = turn_text(tokenizer);
+        countdown = 0;
+        ls_tokenizer_free(tokenizer);
+        ck_assert_msg(!status || status == LS_RESOURCE_EXHAUSTED, "allocation %ld: %s", k, ls_error());
+        failures += status != LS_OK;
+    }
+    ck_assert_int_ge(failures, 3);
+    free(texts[0]);
+    free(texts[1]);
 }
 
 TESTS("allocation", .begin = folder_make, .end = folder_remove)
