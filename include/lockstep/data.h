@@ -35,6 +35,13 @@ typedef enum ls_on_damage { LS_DAMAGE_FAILS = 0, LS_DAMAGE_SKIPPED } ls_on_damag
 /* AUTO: words are classes, and whole numbers where all from 0 to the greatest are there; other numbers are numbers. */
 typedef enum ls_target_type { LS_TARGET_AUTO = 0, LS_TARGET_CLASSES, LS_TARGET_NUMBERS } ls_target_type;
 
+/* The tokens of a file. BYTES: a byte is an id. CHARS: characters of UTF-8, numbered in the order of their code points, as
+ * nanoGPT's prepare.py does. UINT16: nanoGPT's .bin, little-endian, without a header. LLMC: llm.c's .bin, uint16 (magic 20240520,
+ * version 1) or uint32 (magic 20240801, version 7). */
+typedef enum ls_tokens {
+    LS_TOKENS_NONE = 0, LS_TOKENS_BYTES, LS_TOKENS_CHARS, LS_TOKENS_UINT16, LS_TOKENS_LLMC
+} ls_tokens;
+
 /* The arguments of a map function. */
 typedef struct ls_map_call {
     const float *input; /* an example's features, of shape */
@@ -139,6 +146,10 @@ typedef struct ls_dataset_options {
     const char *without;   /* CSV: names of columns to leave out, as a row of CSV with commas */
     char separator;        /* CSV; 0: tab, ';' or ',', which the first row has most of */
     const char *transform; /* CSV: ls_dataset_transform of the training's data, for other files with its columns. Other kinds pass over it */
+    ls_tokens tokens;      /* of a file of tokens; this and the three below are of such files alone */
+    int64_t context;       /* tokens in an example: a window of the text */
+    int64_t stride;        /* tokens from one window's begin to the next one's; default: context */
+    int vocabulary;        /* ids are below; 0: 256 for bytes, the characters that occur, or the greatest id and 1, for which all is read */
 } ls_dataset_options;
 #define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
 
@@ -172,6 +183,12 @@ LS_API ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *op
  * target names it. A folder has train.csv, and validation.csv and test.csv whose columns become what they are in train.csv; one of the
  * two stands in for the other. Each may be .tsv, .csv.gz or .tsv.gz. */
 LS_API ls_status ls_dataset_csv(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
+/* A file of tokens, for models that predict the next one; mapped, not read. Example i is the window of context tokens from token
+ * i stride on: features (context) int32, and as labels (context) int32 the token behind each. Windows that would end behind the
+ * file are left out. Classes are the vocabulary, of CHARS with their names. The split is LS_TRAIN. The last validation_split of the
+ * windows are the validation part, as nanoGPT cuts a text; windows before them that share their tokens are in neither part.
+ * DATA_LOSS names the file and the byte offset of a header, a character or an id that is wrong. */
+LS_API ls_status ls_dataset_tokens(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
 /* Of a CSV file: the columns' names, means, deviations and categories, a JSON object. NULL for others. Borrowed. Weights and
  * checkpoints carry it, too. */
 LS_API const char *ls_dataset_transform(const ls_dataset *dataset);
@@ -202,7 +219,7 @@ LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const 
  * ls_model_load_weights, and every call with parameter servers that keep variables are those of ls_model_predict, of all workers. */
 LS_API ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, float **outputs, ls_shape *shape);
 /* "digits", "shapes", "words", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
- * or an .npz file, or a CSV file: of the ending .csv, .tsv, .csv.gz or .tsv.gz, or with a target or transform; or a folder of
+ * or an .npz file, or with tokens set a file of tokens, or a CSV file: of the ending .csv, .tsv, .csv.gz or .tsv.gz, or with a target or transform; or a folder of
  * these. */
 LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */

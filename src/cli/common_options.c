@@ -60,12 +60,15 @@ const struct ls_option ls_dataset_option[] = {
      "embedding words)",
      0, LS_OPTION_TEXT},
     {0}};
+static const char *const token_formats[] = {"bytes", "chars", "uint16", "llmc", NULL};
+#define TOKENS "tokens bytes|chars|uint16|llmc"
 const struct ls_option ls_data_options[] = {
     {"limit", "N", "use only the first N examples, in training of the training split; of drawn data: draw N", AT(limit),
      1, INT64_C(1) << 40},
     {"skip", "N", "leave out the first N examples, in training of the training split", AT(skip), 1, INT64_C(1) << 40},
     {"validation-split", "SHARE",
-     "of the training split, this share of each class, drawn by --seed, is kept apart as the test split",
+     "of the training split, this share of each class, drawn by --seed, is kept apart as the test split; of a file of "
+     "tokens its end",
      AT(validation_split), 1e-9, 1 - 1e-9},
     {"seed", "N", "of drawn data, and in training of the initial weights and the shuffle (default 0)", AT(seed), 0,
      INT64_MAX},
@@ -76,6 +79,15 @@ const struct ls_option ls_data_options[] = {
     {"without", "COLUMN,...", "columns of a CSV file to leave out, such as names and numbers of rows", AT(without)},
     {"separator", "C", "between the cells of a CSV file (default: tab, ';' or ',', which the first row has most of)",
      offsetof(ls_dataset_options, separator), LS_OPTION_READ, .read = read_separator},
+    {"tokens", NULL,
+     "the data are a file of tokens, of which the next is predicted: a text's bytes or characters, nanoGPT's .bin "
+     "(uint16) or llm.c's",
+     AT(tokens), LS_TOKENS_BYTES, .words = token_formats},
+    {"context", "N", "tokens in an example", AT(context), 1, INT64_C(1) << 31, .needs = TOKENS},
+    {"stride", "N", "tokens from one example's begin to the next one's (default: --context)", AT(stride), 1,
+     INT64_C(1) << 40, .needs = TOKENS},
+    {"vocabulary", "N", "ids are below N (default: 256 for bytes, else what the file has)", AT(vocabulary), 1, 1 << 24,
+     .needs = TOKENS},
     {"image-size", "N|HxW", "resize images, as tf.image.resize does (default: the first image's size)", 0,
      LS_OPTION_READ, .read = read_image_size},
     {"image-channels", "1|3", "grey or colour (default: as the first image)",

@@ -121,8 +121,10 @@ static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy
     if (!saved->any_loss && !saved->data.target) saved->data.target = saved->about->target;
     if (!saved->line) return LS_OK;
     take_image_size(saved, ls_is_chief(strategy));
-    if (!saved->model.outputs) saved->model.outputs = saved->about->outputs;
-    return take_words(saved);
+    status = take_words(saved);
+    int64_t positions = saved->data.tokens && saved->data.context ? saved->data.context : 1;
+    if (!saved->model.outputs) saved->model.outputs = (int)(saved->about->outputs / positions);
+    return status;
 }
 
 /* Labels that mean other classes than those of the training would be compared with the wrong outputs. */
@@ -200,6 +202,9 @@ ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strateg
     if (!saved->dataset) saved->dataset = ls_train_model_dataset(&saved->model);
     ls_dataset_options options = saved->data;
     options.ids = ls_train_model_takes_ids(&saved->model);
+    saved->model.tokens = options.tokens;
+    saved->model.context = options.context;
+    saved->model.vocabulary = options.vocabulary;
     if (!options.batch_size) options.batch_size = 64 * ls_num_replicas_in_sync(strategy);
     options.maps = saved->augment.test;
     ls_take_part(&options);

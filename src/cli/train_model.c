@@ -16,17 +16,20 @@ static void set_regularizers(const struct ls_train_model *choice, ls_layer *laye
     }
 }
 
-/* Of embedding the first layers give the mean of the rows of an example's words. */
+/* Of embedding the first layers give the mean of the rows of an example's words. Of a file of tokens there is no mean:
+ * each position says by itself which token comes next. */
 static ls_status make_dense(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
     size_t count = 0;
     ls_layer layers[LS_MAX_HIDDEN + 3];
+    bool each = choice->tokens != LS_TOKENS_NONE;
+    int words = choice->words ? choice->words : each ? classes : WORDS, width = choice->width ? choice->width : WIDTH;
     if (ls_train_model_takes_ids(choice)) {
-        layers[count++] =
-            ls_embedding(choice->words ? choice->words : WORDS, choice->width ? choice->width : WIDTH, .sparse = true);
-        layers[count++] = ls_global_average_pooling1d();
+        layers[count++] = ls_embedding(words, width, .sparse = true);
+        if (!each) layers[count++] = ls_global_average_pooling1d();
     }
-    for (int i = 0; i < choice->hidden_count; i++) layers[count++] = ls_dense(choice->hidden[i], LS_RELU);
-    layers[count++] = ls_dense(classes);
+    for (int i = 0; i < choice->hidden_count; i++)
+        layers[count++] = ls_dense(choice->hidden[i], LS_RELU, .per_position = each);
+    layers[count++] = ls_dense(classes, .per_position = each);
     set_regularizers(choice, layers, count);
     return ls_model_new(strategy, layers, count, model);
 }
@@ -112,15 +115,28 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
     return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
 }
 
+/* Returns how many characters there are. */
+static int say_tokens(const struct ls_train_model *choice, char *text, size_t size) {
+    static const char *const formats[] = {[LS_TOKENS_BYTES] = "bytes",
+                                          [LS_TOKENS_CHARS] = "chars",
+                                          [LS_TOKENS_UINT16] = "uint16",
+                                          [LS_TOKENS_LLMC] = "llmc"};
+    if (!choice->tokens) return 0;
+    int used = snprintf(text, size, " --tokens %s --context %lld", formats[choice->tokens], (long long)choice->context);
+    if (choice->vocabulary) used += snprintf(text + used, size - (size_t)used, " --vocabulary %d", choice->vocabulary);
+    return used;
+}
+
 void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, char *text, size_t size) {
     bool embeds = ls_train_model_takes_ids(choice), dense = embeds || !strcmp(choice->name, "mlp");
     int used = snprintf(text, size, "--model %s --loss %s", choice->name, ls_rules_loss(&choice->rules));
     if (dense) used += snprintf(text + used, size - (size_t)used, " --hidden %s", choice->hidden_count ? "" : "none");
     for (int i = 0; dense && i < choice->hidden_count; i++)
         used += snprintf(text + used, size - (size_t)used, i ? ",%d" : "%d", choice->hidden[i]);
-    if (embeds)
+    if (embeds && (choice->words || !choice->tokens))
         used += snprintf(text + used, size - (size_t)used, " --embedding %dx%d", choice->words ? choice->words : WORDS,
                          choice->width ? choice->width : WIDTH);
+    used += say_tokens(choice, text + used, size - (size_t)used);
     if (choice->alpha > 0) used += snprintf(text + used, size - (size_t)used, " --alpha %g", (double)choice->alpha);
     if (symmetric) (void)snprintf(text + used, size - (size_t)used, " --symmetric");
 }

@@ -21,8 +21,11 @@ struct ls_train_model {
     const char *frozen, *trained; /* names of layers; NULL: all are trained */
     bool synchronized, fused;     /* its batch normalization */
     bool summary;                 /* the chief prints one to stderr */
-    int outputs;                  /* 0: as data has classes, or numbers */
-    bool loss_implied;            /* nobody has asked for one */
+    ls_tokens tokens;             /* of the data; its model has outputs for each of context positions */
+    int64_t context;
+    int vocabulary;    /* 0: not given */
+    int outputs;       /* 0: as data has classes, or numbers */
+    bool loss_implied; /* nobody has asked for one */
 };
 extern const struct ls_option ls_model_options[]; /* of the model: its layers */
 /* Its features are integers. */

@@ -290,6 +290,9 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
     *code = LS_EXIT_USAGE;
     if (!training->dataset) training->dataset = ls_train_model_dataset(&training->model);
     training->data.ids = ls_train_model_takes_ids(&training->model);
+    training->model.tokens = training->data.tokens;
+    training->model.context = training->data.context;
+    training->model.vocabulary = training->data.vocabulary;
     if (!check_training(line, training)) return false;
     training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
     if (!training->staleness) training->servers.consistency = LS_SYNC;

@@ -65,6 +65,7 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_number("skip", copy.skip);
     if (!status) status = check_part(&copy);
     if (!status) status = check_choice("target_type", (int)copy.target_type, LS_TARGET_NUMBERS);
+    if (!status) status = check_choice("tokens", (int)copy.tokens, LS_TOKENS_LLMC);
     if (!status) status = check_number("shuffle_buffer", copy.shuffle_buffer);
     if (!status) status = check_number("block_length", copy.block_length);
     if (!status && (copy.interleave < 0 || copy.interleave > MAX_INTERLEAVE))
@@ -145,6 +146,21 @@ static ls_status check_table(const ls_dataset *dataset) {
     return LS_OK;
 }
 
+static ls_status check_tokens(const struct ls_source *source, const ls_dataset_options *options) {
+    const struct {
+        const char *name;
+        bool given;
+    } fields[] = {{"tokens", options->tokens != LS_TOKENS_NONE},
+                  {"context", options->context != 0},
+                  {"stride", options->stride != 0},
+                  {"vocabulary", options->vocabulary != 0}};
+    for (size_t i = 0; !source->windows && i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].given)
+            return ls_fail(LS_INVALID_ARGUMENT, "%s is set, and is of files of tokens: the %s dataset has none",
+                           fields[i].name, source->kind);
+    return LS_OK;
+}
+
 static bool mixes(const ls_dataset *dataset) {
     return dataset->maps.mix < dataset->maps.count;
 }
@@ -188,6 +204,7 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     status = check_sizes(made);
     if (!status) status = check_integers(made);
     if (!status) status = check_table(made);
+    if (!status) status = check_tokens(made->source, &made->options);
     if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);
     made->targets = made->source->targets;
     if (!status && mixes(made)) status = ls_mix_up_kind(&made->source->targets, made->source->classes, &made->targets);
@@ -326,6 +343,8 @@ ls_status ls_dataset_label(const ls_dataset *dataset, int64_t example, int32_t *
     const struct ls_source *source = dataset->source;
     if (source->targets.numbers || source->unlabelled)
         return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset's examples have no classes", source->kind);
+    if (source->targets.shape.rank)
+        return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset's examples have a class for each position", source->kind);
     if (example < 0 || example >= dataset->count)
         return ls_fail(LS_INVALID_ARGUMENT, "example %lld is outside [0, %lld)", (long long)example,
                        (long long)dataset->count);

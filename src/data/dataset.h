@@ -55,6 +55,8 @@ struct ls_source {
     int64_t damaged; /* examples that were left out */
     int64_t files;   /* that examples come from; 0: none that are worth telling apart */
     struct ls_target_kind targets;
+    bool windows;          /* of one text: parts are cut and not drawn */
+    int64_t shared;        /* windows that share tokens with the ones before a window, or behind it: as many */
     bool in_memory;        /* reading costs a copy: many examples are looked into where workers compare their data */
     char names_sha256[65]; /* of the files' names, and of sizes where they are known; "": there are none to compare */
     /* of counted classes: those that occur, and an example that has the greatest label; otherwise 0 */

@@ -35,7 +35,7 @@ static ls_status digest_example(const ls_dataset *dataset, int64_t index, const 
     ls_status status = ls_dataset_read_source(dataset, index, example->features, targets);
     if (status) return status;
     ls_digest_add(digest, example->features, (size_t)ls_shape_count(&source->shape) * sizeof(*example->features));
-    if (targets->labels) ls_digest_add(digest, targets->labels, sizeof(*targets->labels));
+    if (targets->labels) ls_digest_add(digest, targets->labels, width * sizeof(*targets->labels));
     if (targets->numbers) ls_digest_add(digest, targets->numbers, width * sizeof(*targets->numbers));
     if (targets->weights) ls_digest_add(digest, targets->weights, sizeof(*targets->weights));
     return LS_OK;

@@ -62,6 +62,7 @@ ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, l
     if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
     if (name && !strcmp(name, "shapes")) return ls_dataset_shapes(&filled, dataset);
     if (name && !strcmp(name, "words")) return ls_dataset_words(&filled, dataset);
+    if (name && filled.tokens) return ls_dataset_tokens(name, &filled, dataset);
     bool archive = false, table = false;
     status = ls_table_meant(name, &filled, &table);
     if (table) return ls_dataset_csv(name, &filled, dataset);

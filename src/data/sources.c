@@ -175,7 +175,8 @@ ls_status ls_source_interleave(struct ls_source **source, const ls_dataset_optio
  *
  * Mirrors validation_split and subset of tf.keras.utils.image_dataset_from_directory, but by class: of each one the
  * same share is drawn for validation (a stratified split). It is a function of the seed, the labels and how many there
- * are, so that all workers, and both parts, agree. Each part keeps the order of the source. */
+ * are, so that all workers, and both parts, agree. Each part keeps the order of the source. Windows of a text are cut:
+ * the last ones are for validation, as in nanoGPT. */
 
 #define STREAM UINT64_C(0x76616c6964617465) /* of random numbers: "validate" */
 
@@ -231,17 +232,38 @@ static int64_t keep_part(const struct drawn *drawn, int64_t count, const ls_data
     return left;
 }
 
+static ls_status keep_drawn(const struct ls_source *source, const ls_dataset_options *options, int64_t among,
+                            int64_t *kept, int64_t *left) {
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct drawn, drawn, (size_t)among, "the parts of a dataset");
+    ls_status status = draw_all(source, options, drawn, among);
+    if (status) return status;
+    qsort(drawn, (size_t)among, sizeof(*drawn), compare_drawn);
+    *left = keep_part(drawn, among, options, kept);
+    return LS_OK;
+}
+
+/* The windows that share tokens with those for validation are in no part. Returns how many are kept. */
+static int64_t keep_cut(const struct ls_source *source, const ls_dataset_options *options, int64_t among,
+                        int64_t *kept) {
+    int64_t validated = validated_among(options->validation_split, among), first = among - validated, left = 0;
+    bool validates = options->part == LS_PART_VALIDATION;
+    int64_t from = validates ? first : 0, to = validates || !validated ? among : first - source->shared;
+    for (int64_t i = from; i < to; i++) kept[left++] = options->skip + i;
+    return left;
+}
+
 ls_status ls_source_draw_part(const struct ls_source *source, const ls_dataset_options *options, int64_t **kept,
                               int64_t *count) {
     int64_t among = source->count - options->skip;
     if (options->limit && options->limit < among) among = options->limit;
-    LS_CLEANUP(ls_free_pointer) struct drawn *drawn = ls_alloc_array((size_t)among, sizeof(*drawn));
-    LS_CLEANUP(ls_free_pointer) int64_t *made = ls_alloc_array((size_t)among, sizeof(*made));
-    if (!drawn || !made) return ls_fail_memory("the parts of a dataset", (size_t)among * sizeof(*drawn));
-    ls_status status = draw_all(source, options, drawn, among);
+    int64_t left = 0;
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, made, (size_t)among, "the parts of a dataset");
+    ls_status status = LS_OK;
+    if (source->windows)
+        left = keep_cut(source, options, among, made);
+    else
+        status = keep_drawn(source, options, among, made, &left);
     if (status) return status;
-    qsort(drawn, (size_t)among, sizeof(*drawn), compare_drawn);
-    int64_t left = keep_part(drawn, among, options, made);
     if (!left || left == among)
         return ls_fail(LS_INVALID_ARGUMENT, "validation_split is %g: of %lld examples it leaves none for %s",
                        options->validation_split, (long long)among,

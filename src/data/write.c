@@ -151,6 +151,10 @@ ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, con
     if (dataset->source->unlabelled)
         return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset has no labels, which all formats have",
                        dataset->source->kind);
+    if (dataset->source->windows)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "the %s dataset's examples have a label for each position, which no format has",
+                       dataset->source->kind);
     if (dataset->source->integers && ops != &ls_write_arrays)
         return ls_fail(LS_UNIMPLEMENTED, "the %s dataset's examples are integers: write them as NumPy's arrays",
                        dataset->source->kind);

@@ -92,7 +92,7 @@ static ls_status look(struct ls_data_facts *facts, int64_t samples) {
 
 static ls_status count_classes(struct ls_data_facts *facts) {
     const struct ls_source *source = facts->data->source;
-    if (source->targets.numbers || source->unlabelled || source->classes < 1) return LS_OK;
+    if (source->targets.numbers || source->unlabelled || source->classes < 1 || source->windows) return LS_OK;
     facts->counts = ls_alloc_array((size_t)source->classes, sizeof(*facts->counts));
     if (!facts->counts) return ls_fail_memory("counts of classes", (size_t)source->classes * sizeof(*facts->counts));
     ls_status status = LS_OK;

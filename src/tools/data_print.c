@@ -7,6 +7,7 @@
 #include "base/plain.h"
 #include "base/shape.h"
 #include "data/sources.h"
+#include "data/tokens.h"
 
 #define LINES 40 /* classes in the table at most */
 #define WORDS 6  /* of a column, at most */
@@ -34,8 +35,23 @@ static void print_target_kind(const struct ls_source *source, FILE *out) {
     else if (source->targets.numbers)
         (void)fprintf(out, "with targets: %s", text);
     else
-        (void)fprintf(out, "of %d classes", source->classes);
+        (void)fprintf(out, source->windows ? "with a label for each position" : "of %d classes", source->classes);
     if (source->targets.weighted) (void)fputs(", weighted", out);
+}
+
+/* Each as a string of JSON, which escapes those that cannot be seen. */
+static void print_characters(const struct ls_source *source, int count, FILE *out) {
+    (void)fprintf(out, "  %-9s", "characters");
+    for (int i = 0; i < count; i++) ls_json_print(out, i ? " %s" : "%s", ls_source_class_name(source, i));
+    (void)fputc('\n', out);
+}
+
+static void print_tokens(const struct ls_source *source, FILE *out) {
+    struct ls_tokens_facts facts;
+    if (!ls_tokens_facts(source, &facts)) return;
+    (void)fprintf(out, "  %-9s %lld, as %s; a window begins every %lld\n  %-9s %d ids\n", "tokens",
+                  (long long)facts.tokens, facts.format, (long long)facts.stride, "words", facts.vocabulary);
+    if (facts.characters) print_characters(source, facts.characters, out);
 }
 
 static void print_split(const struct ls_data_facts *facts, FILE *out) {
@@ -46,6 +62,7 @@ static void print_split(const struct ls_data_facts *facts, FILE *out) {
     print_target_kind(source, out);
     (void)fprintf(out, "\n  %-9s %s of %s%s\n", "shape", shape, kept_type(source),
                   source->bytes ? ", read as [0, 1]" : "");
+    print_tokens(source, out);
     print_numbers("values", &facts->values, out);
     print_numbers("targets", &facts->targets, out);
     if (facts->sampled < facts->data->count)
@@ -131,6 +148,15 @@ static void put_classes(const struct ls_data_facts *facts, FILE *out) {
     (void)fputc(']', out);
 }
 
+static void put_tokens(const struct ls_source *source, FILE *out) {
+    struct ls_tokens_facts facts;
+    if (!ls_tokens_facts(source, &facts)) return;
+    ls_json_print(out, ", 'tokens': {'format': %s, 'count': %lld, 'stride': %lld, 'vocabulary': %d, 'characters': [",
+                  facts.format, (long long)facts.tokens, (long long)facts.stride, facts.vocabulary);
+    for (int i = 0; i < facts.characters; i++) ls_json_print(out, i ? ", %s" : "%s", ls_source_class_name(source, i));
+    (void)fputs("]}", out);
+}
+
 static void put_split(const struct ls_data_facts *facts, FILE *out) {
     const struct ls_source *source = facts->data->source;
     ls_json_print(out, "{'split': %s, 'examples': %lld, 'shape': [", facts->role, (long long)facts->data->count);
@@ -144,6 +170,7 @@ static void put_split(const struct ls_data_facts *facts, FILE *out) {
     put_numbers("values", &facts->values, out);
     put_numbers("targets", &facts->targets, out);
     put_classes(facts, out);
+    put_tokens(source, out);
     (void)fputc('}', out);
 }
 

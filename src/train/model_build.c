@@ -79,9 +79,16 @@ static ls_status check_classes(const ls_model *model, int classes) {
                    outputs);
 }
 
-static ls_status refuse_class(const ls_model *model) {
-    char text[128];
+static ls_status refuse_class(const ls_model *model, const ls_shape *classes) {
+    char text[128], have[128];
     ls_shape_text(ls_network_output_shape(model->built.network), text, sizeof(text));
+    ls_shape_text(classes, have, sizeof(have));
+    if (classes->rank)
+        return ls_fail(
+            LS_INVALID_ARGUMENT,
+            "the model's outputs have shape %s, and the dataset has a class for each position of %s: the "
+            "outputs need these axes and one of the classes behind them, as ls_dense with per_position gives",
+            text, have);
     return ls_fail(LS_INVALID_ARGUMENT,
                    "the model's outputs have shape %s, and the dataset has one class an example, which needs one axis: "
                    "end with ls_dense, or bring classes or targets for each position",
@@ -113,7 +120,8 @@ ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data) {
     if (status) return status;
     if (data->source->unlabelled) return LS_OK;
     bool fit = fits_classes(model, &data->targets.shape);
-    if (!data->targets.numbers) return fit ? check_classes(model, ls_dataset_num_classes(data)) : refuse_class(model);
+    if (!data->targets.numbers)
+        return fit ? check_classes(model, ls_dataset_num_classes(data)) : refuse_class(model, &data->targets.shape);
     bool whole = ls_dataset_whole_classes(data) && model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY;
     return whole && fit ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
 }

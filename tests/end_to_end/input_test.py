@@ -4,6 +4,7 @@ stages, and with a worker that was lost; damage is named or left out; lockstep c
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -52,6 +53,21 @@ class Input(unittest.TestCase):
         results = [run_local(1, 1, "--dataset", dataset, *OPTIONS) for dataset in (self.images, self.records, arrays)]
         for key in ("weights_sha256", "loss", "val_loss", "val_accuracy"):
             self.assertEqual(len({result[key] for result in results}), 1, key)
+
+    def test_tokens_train_alike_in_every_layout(self):
+        """Of a text, and of the same ids in nanoGPT's and llm.c's files."""
+        text, plain, headed = (os.path.join(self.folder, name) for name in ("text", "plain.bin", "headed.bin"))
+        ids = [i * i * 7 % 61 + i % 5 for i in range(4000)]
+        with open(text, "wb") as file:
+            file.write(bytes(ids))
+        with open(plain, "wb") as file:
+            file.write(struct.pack("<4000H", *ids))
+        with open(headed, "wb") as file:
+            file.write(struct.pack("<256I", 20240520, 1, 4000, *[0] * 253) + struct.pack("<4000H", *ids))
+        options = ("--model", "embedding", "--context", "24", "--stride", "10", "--vocabulary", "256", "--validation-split", "0.1")
+        digests = {self.digest(workers, devices, file, "--tokens", tokens, *options) for workers, devices, file, tokens in
+                   ((1, 4, text, "bytes"), (2, 2, text, "bytes"), (4, 1, text, "bytes"), (1, 4, plain, "uint16"), (2, 2, headed, "llmc"))}
+        self.assertEqual(len(digests), 1)
 
     def test_layouts_threads_and_caches_do_not_change_the_bits(self):
         digests = {self.digest(2, 1, self.images, *AUGMENT), self.digest(1, 2, self.records, *AUGMENT),

@@ -28,6 +28,13 @@ static ls_status open_table(const ls_dataset_options *options, ls_dataset **data
     return ls_dataset_csv(in_scratch("table.csv"), options, data);
 }
 
+static ls_status open_tokens(const ls_dataset_options *options, ls_dataset **data) {
+    FILE *file = fopen(in_scratch("text"), "w");
+    (void)fputs("to be, or not to be, that is the question", file);
+    (void)fclose(file);
+    return ls_dataset_tokens(in_scratch("text"), options, data);
+}
+
 /* ---- what is read ---- */
 
 struct reading {
@@ -83,6 +90,7 @@ static const ls_map flips[] = {{.kind = LS_MAP_FLIP}, {.kind = (ls_map_kind)0}};
 
 #define OPTIONS(...)                                                                                                   \
     { .size = sizeof(ls_dataset_options), __VA_ARGS__ }
+#define TEXT OPTIONS(.tokens = LS_TOKENS_BYTES, .context = 5)
 static const struct {
     open_fn *open;
     ls_dataset_options base;
@@ -117,6 +125,10 @@ static const struct {
     {open_table, OPTIONS(.target = "c"), CHANGE(ls_dataset_options, target_type, LS_TARGET_NUMBERS)},
     {open_table, OPTIONS(.target = "c"), CHANGE(ls_dataset_options, without, "a")},
     {open_table, OPTIONS(.target = "c"), CHANGE(ls_dataset_options, separator, ';')},
+    {open_tokens, TEXT, CHANGE(ls_dataset_options, tokens, LS_TOKENS_CHARS)},
+    {open_tokens, TEXT, CHANGE(ls_dataset_options, context, 4)},
+    {open_tokens, TEXT, CHANGE(ls_dataset_options, stride, 2)},
+    {open_tokens, TEXT, CHANGE(ls_dataset_options, vocabulary, 7)},
     {open_table, OPTIONS(.target = "c"),
      CHANGE(ls_dataset_options, transform,
             "{\"columns\": [{\"name\": \"b\", \"mean\": 7, \"deviation\": 2}], \"target\": {\"name\": \"c\"}}")},

@@ -49,6 +49,7 @@ def row(says, mine=(), both=(), other=(), index=None):
 
 
 TABLE = ("--dataset", FOLDER + "/table.csv", "--validation-split", "0.25")
+TOKENS = ("--dataset", FOLDER + "/table.csv", "--tokens", "bytes", "--model", "embedding", "--no-validation", "--context")
 LOCAL = ("--strategy", "local-sgd", "--sync-every", "2")
 OPTIONS = {
     "--model": row("model", ["lenet"]),
@@ -97,6 +98,10 @@ OPTIONS = {
     "--target-type": row("classes|loss|model", ["number"], [*TABLE, "--target", "whole"]),
     "--without": row("shape|model", ["kind"], [*TABLE, "--target", "whole"]),
     "--separator": row(HARMLESS, [","], [*TABLE, "--target", "whole"]),
+    "--tokens": row("classes|model|sample_sha256|the data|network", ["chars"], [*TOKENS, "4"]),
+    "--context": row("shape|the data|examples", ["3"], [*TOKENS, "4"]),
+    "--stride": row("examples|sample_sha256|the data", ["2"], [*TOKENS, "4"]),
+    "--vocabulary": row("classes|model", ["300"], [*TOKENS, "4"]),
     "--image-size": row("shape", ["20"], ["--dataset", "shapes"]),
     "--image-channels": row(HARMLESS, ["1"], ["--dataset", DATA]),
     "--scaled-decode": row(HARMLESS),
