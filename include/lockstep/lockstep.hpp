@@ -224,6 +224,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef ls_mean_loss
 #undef ls_mean_squared_error
 #undef ls_mean_absolute_error
+#undef ls_perplexity
 #undef LS_METRICS
 #undef LS_CLASS_WEIGHT
 #define LS_METRIC_(...) LS_QUIET_((ls_metric{__VA_ARGS__}))
@@ -234,6 +235,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define ls_mean_loss() LS_METRIC_(.kind = LS_METRIC_MEAN_LOSS)
 #define ls_mean_squared_error() LS_METRIC_(.kind = LS_METRIC_MEAN_SQUARED_ERROR)
 #define ls_mean_absolute_error() LS_METRIC_(.kind = LS_METRIC_MEAN_ABSOLUTE_ERROR)
+#define ls_perplexity() LS_METRIC_(.kind = LS_METRIC_PERPLEXITY)
 #define LS_METRICS(...) lockstep::array<ls_metric>({__VA_ARGS__, {}})
 #define LS_CLASS_WEIGHT(...) lockstep::array<ls_class_weight>({__VA_ARGS__, {-1, 0}})
 

@@ -72,7 +72,10 @@ typedef struct ls_optimizer {
  * those after it take each output by itself: one output has the label itself as its target, several have a one-hot row.
  * The targets of a dataset that has them (ls_dataset_targets), of the last layer's shape, are compared with the outputs
  * by all losses but SPARSE. HUBER is half the squared error up to huber_delta, and linear above. The loss of an example
- * is multiplied by its sample or class weight; the sum is divided by the number of examples, as Keras does. */
+ * is multiplied by its sample or class weight; the sum is divided by the number of examples, as Keras does. Of an output with
+ * several positions an example has a class for each. Those of SPARSE with class -1 do not count, as torch's ignore_index: they
+ * have no loss, no gradient and no part in accuracy and metrics, and the sum over all others is divided by their number. Targets
+ * of arrays and NumPy have such classes. */
 typedef enum ls_loss {
     LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY, LS_BINARY_CROSSENTROPY, LS_MEAN_SQUARED_ERROR,
     LS_MEAN_ABSOLUTE_ERROR, LS_HUBER
@@ -82,7 +85,7 @@ typedef enum ls_loss {
  * MEAN_ABSOLUTE_ERROR and HUBER). */
 typedef enum ls_metric_kind {
     LS_METRIC_SPARSE_CATEGORICAL_ACCURACY = 1, LS_METRIC_CATEGORICAL_ACCURACY, LS_METRIC_BINARY_ACCURACY, LS_METRIC_TOP_K,
-    LS_METRIC_MEAN_LOSS, LS_METRIC_MEAN_SQUARED_ERROR, LS_METRIC_MEAN_ABSOLUTE_ERROR
+    LS_METRIC_MEAN_LOSS, LS_METRIC_MEAN_SQUARED_ERROR, LS_METRIC_MEAN_ABSOLUTE_ERROR, LS_METRIC_PERPLEXITY
 } ls_metric_kind;
 typedef struct ls_metric {
     ls_metric_kind kind;
@@ -97,6 +100,8 @@ typedef struct ls_metric {
 #define ls_mean_loss() ((ls_metric){.kind = LS_METRIC_MEAN_LOSS})
 #define ls_mean_squared_error() ((ls_metric){.kind = LS_METRIC_MEAN_SQUARED_ERROR})
 #define ls_mean_absolute_error() ((ls_metric){.kind = LS_METRIC_MEAN_ABSOLUTE_ERROR})
+/* keras_hub.metrics.Perplexity: exp of mean_loss, of a categorical cross-entropy without label_smoothing. */
+#define ls_perplexity() ((ls_metric){.kind = LS_METRIC_PERPLEXITY})
 #define LS_METRICS(...) ((const ls_metric[]){__VA_ARGS__, {0}})
 
 /* keras.mixed_precision's policies. Variables, their gradients, all sums and the optimizer are float32 in each of them, and so are

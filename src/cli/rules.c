@@ -40,10 +40,20 @@ static bool read_pieces(const struct ls_command_line *line, const struct ls_opti
 }
 
 static bool read_metric(const char *word, ls_metric *metric) {
-    const ls_metric known[] = {ls_sparse_categorical_accuracy(), ls_categorical_accuracy(), ls_binary_accuracy(),
-                               ls_mean_squared_error(),          ls_mean_absolute_error(),  ls_mean_loss()};
-    static const char *const names[] = {"sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy",
-                                        "mean_squared_error",          "mean_absolute_error",  "mean_loss"};
+    const ls_metric known[] = {ls_sparse_categorical_accuracy(),
+                               ls_categorical_accuracy(),
+                               ls_binary_accuracy(),
+                               ls_mean_squared_error(),
+                               ls_mean_absolute_error(),
+                               ls_mean_loss(),
+                               ls_perplexity()};
+    static const char *const names[] = {"sparse_categorical_accuracy",
+                                        "categorical_accuracy",
+                                        "binary_accuracy",
+                                        "mean_squared_error",
+                                        "mean_absolute_error",
+                                        "mean_loss",
+                                        "perplexity"};
     int k = 0, length = 0;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         *metric = known[i];
@@ -68,11 +78,11 @@ static bool read_metrics(const struct ls_command_line *line, const struct ls_opt
             return LS_REFUSE(line, "--%s '%.80s': '%s' comes with 'lockstep evaluate --report'", option->name, text,
                              word);
         if (count == LS_MAX_METRICS || !read_metric(word, &metrics[count++]))
-            return LS_REFUSE(
-                line,
-                "--%s '%.80s': '%s' is none of sparse_categorical_accuracy, categorical_accuracy, "
-                "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, or one too many",
-                option->name, text, word);
+            return LS_REFUSE(line,
+                             "--%s '%.80s': '%s' is none of sparse_categorical_accuracy, categorical_accuracy, "
+                             "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, "
+                             "perplexity, or one too many",
+                             option->name, text, word);
     }
     metrics[count] = (ls_metric){0};
     return true;
@@ -171,7 +181,7 @@ const struct ls_option ls_loss_options[] = {
      AT(compile.label_smoothing), 0, 0.999},
     {"metrics", "LIST",
      "measured beside loss and accuracy: sparse_categorical_accuracy, categorical_accuracy, binary_accuracy, top_k=K, "
-     "mean_squared_error, mean_absolute_error, mean_loss (the loss without regularisers)",
+     "mean_squared_error, mean_absolute_error, mean_loss (the loss without regularisers), perplexity (exp of that)",
      offsetof(struct ls_rules, metrics), LS_OPTION_READ, .read = read_metrics},
     {"weighted-metrics", "LIST", "the same with the examples' weights", offsetof(struct ls_rules, weighted_metrics),
      LS_OPTION_READ, .read = read_metrics},

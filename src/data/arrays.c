@@ -84,7 +84,7 @@ static void count_numbers(struct arrays *arrays) {
     int64_t width = ls_target_width(&arrays->source.targets);
     bool go_on = true;
     for (int64_t i = 0; i < given->count * width && go_on; i++)
-        go_on = ls_class_count_number(&arrays->source.whole, i / width, given->targets[i]);
+        go_on = ls_class_count_number(&arrays->source.whole, i / width, given->targets[i], width > 1);
 }
 
 static ls_status fill_source(struct arrays *arrays) {

@@ -5,6 +5,8 @@
 #include "base/settings.h"
 #include "base/status.h"
 
+#define UNCOUNTED (-1.0F)
+
 ls_status ls_class_count_new(struct ls_class_count *count) {
     *count = (struct ls_class_count){.seen = ls_alloc_array(LS_MAX_CLASSES / 8, 1), .greatest = -1};
     return count->seen ? LS_OK : ls_fail_memory("the classes of a dataset", LS_MAX_CLASSES / 8);
@@ -19,7 +21,11 @@ void ls_class_count_add(struct ls_class_count *count, int64_t label, int64_t exa
     count->example = example;
 }
 
-bool ls_class_count_number(struct ls_whole_numbers *whole, int64_t example, float value) {
+bool ls_class_count_number(struct ls_whole_numbers *whole, int64_t example, float value, bool several) {
+    if (several && value == UNCOUNTED) {
+        whole->uncounted = true;
+        return true;
+    }
     if (!(value >= 0 && value < (float)LS_MAX_CLASSES && value == (float)(int)value)) {
         *whole = (struct ls_whole_numbers){0, example, value};
         return false;

@@ -14,8 +14,9 @@ struct ls_class_count {
 ls_status ls_class_count_new(struct ls_class_count *count);
 /* label is from 0 to below LS_MAX_CLASSES. */
 void ls_class_count_add(struct ls_class_count *count, int64_t label, int64_t example);
-/* Goes on with the next example's number; false at one that is no class. */
-bool ls_class_count_number(struct ls_whole_numbers *whole, int64_t example, float value);
+/* Goes on with the next example's number; false at one that is no class. Of several an example, -1 is a position that
+ * does not count. */
+bool ls_class_count_number(struct ls_whole_numbers *whole, int64_t example, float value, bool several);
 /* Frees count. With LS_OK fills in what source knows of classes: INVALID_ARGUMENT, naming the example, where they are
  * more than LOCKSTEP_MAX_CLASSES. Returns status, or its own. */
 ls_status ls_class_count_end(struct ls_class_count *count, ls_status status, const char *path,

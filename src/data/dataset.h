@@ -38,6 +38,7 @@ struct ls_whole_numbers {
     int classes;     /* 0: one of them is none */
     int64_t example; /* the first that is none */
     float value;     /* 0 where numbers were not looked at */
+    bool uncounted;  /* some are -1: of several an example, positions that do not count */
 };
 struct ls_source {
     const struct ls_source_ops *ops; /* around another source those of reading and freeing alone */

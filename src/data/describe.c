@@ -71,7 +71,8 @@ static void describe_targets(const struct ls_source *source, char *text, size_t 
     char what[160];
     (void)snprintf(what, sizeof(what), "%d", source->classes);
     if (kind->numbers) ls_target_text(kind, what, sizeof(what));
-    (void)snprintf(text, size, "%s%s", what, kind->weighted ? ", weighted" : "");
+    (void)snprintf(text, size, "%s%s%s", what, kind->weighted ? ", weighted" : "",
+                   source->whole.uncounted ? ", some uncounted" : "");
 }
 
 static void print_choices(const ls_dataset *dataset, FILE *out) {

@@ -198,7 +198,7 @@ static void count_file_numbers(struct arrays *arrays) {
     for (int64_t i = 0; i < arrays->y.count && go_on; i++) {
         float value;
         ls_npy_floats(&arrays->y, i, 1, false, &value);
-        go_on = ls_class_count_number(&arrays->source.whole, i / width, value);
+        go_on = ls_class_count_number(&arrays->source.whole, i / width, value, width > 1);
     }
 }
 

@@ -372,13 +372,19 @@ void ls_pipeline_take_classes(struct ls_pipeline *pipeline) {
     pipeline->targets.numbers = false;
 }
 
+bool ls_pipeline_leaves_out(const struct ls_pipeline *pipeline) {
+    return pipeline->takes_classes && pipeline->dataset->source->whole.uncounted;
+}
+
 bool ls_pipeline_weighs_classes(const struct ls_pipeline *pipeline) {
     return pipeline->class_weight;
 }
 
 /* Of rows that have been read. */
 static ls_status complete_targets(const struct ls_pipeline *pipeline, int64_t rows, const struct ls_targets *targets) {
-    ls_status status = pipeline->takes_classes ? ls_targets_make_classes(&pipeline->targets, targets, rows) : LS_OK;
+    ls_status status = pipeline->takes_classes ? ls_targets_make_classes(&pipeline->targets, targets, rows,
+                                                                         ls_pipeline_leaves_out(pipeline))
+                                               : LS_OK;
     if (!status && pipeline->class_weight)
         ls_class_weight_apply(pipeline->class_weight, &pipeline->targets, rows, targets);
     return status;

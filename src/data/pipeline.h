@@ -45,6 +45,8 @@ const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipelin
 /* True if a class has a weight. */
 bool ls_pipeline_weighs_classes(const struct ls_pipeline *pipeline);
 /* Numbers become labels; INVALID_ARGUMENT of the reading that finds one which is no class. */
+/* True if some of these classes, of several an example, are -1: they do not count. */
+bool ls_pipeline_leaves_out(const struct ls_pipeline *pipeline);
 void ls_pipeline_take_classes(struct ls_pipeline *pipeline);
 /* Reads the present step's examples of one replica: features (rows, shape...), targets, host memory. Any thread. */
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,

@@ -57,13 +57,14 @@ struct ls_targets ls_targets_place(const struct ls_targets *targets, bool become
     return (struct ls_targets){.numbers = (float *)(void *)targets->labels, .weights = targets->weights};
 }
 
-ls_status ls_targets_make_classes(const struct ls_target_kind *kind, const struct ls_targets *targets, int64_t rows) {
+ls_status ls_targets_make_classes(const struct ls_target_kind *kind, const struct ls_targets *targets, int64_t rows,
+                                  bool some_uncounted) {
     struct ls_whole_numbers whole = {0};
     int64_t width = ls_target_width(kind);
     for (int64_t i = 0; i < rows * width; i++) {
         float number;
         memcpy(&number, &targets->labels[i], sizeof(number));
-        if (!ls_class_count_number(&whole, i / width, number))
+        if (!ls_class_count_number(&whole, i / width, number, some_uncounted))
             return ls_fail(LS_INVALID_ARGUMENT,
                            "row %lld has target %g, which is no class: classes are whole numbers from 0",
                            (long long)(i / width), (double)number);

@@ -26,7 +26,8 @@ void ls_targets_copy(const struct ls_target_kind *kind, const struct ls_targets 
                      const struct ls_targets *to);
 /* The place where targets are read: numbers that are to become labels lie where labels will. */
 struct ls_targets ls_targets_place(const struct ls_targets *targets, bool become_labels);
-/* And become labels; INVALID_ARGUMENT names the first that is no class. */
-ls_status ls_targets_make_classes(const struct ls_target_kind *kind, const struct ls_targets *targets, int64_t rows);
+/* And become labels; INVALID_ARGUMENT names the first that is no class. some_uncounted: -1 is a label, too. */
+ls_status ls_targets_make_classes(const struct ls_target_kind *kind, const struct ls_targets *targets, int64_t rows,
+                                  bool some_uncounted);
 /* "classes", or "numbers (3)" */
 void ls_target_text(const struct ls_target_kind *kind, char *text, size_t size);

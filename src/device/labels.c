@@ -32,9 +32,15 @@ int64_t ls_labels_classes(const struct ls_op *op, int64_t outputs) {
     }
 }
 
-ls_status ls_labels_check(const int32_t *labels, int64_t rows, int64_t classes) {
+int64_t ls_labels_least(const struct ls_op *op, const struct ls_labels_extent *extent) {
+    bool judges = op->kind == LS_OP_SOFTMAX_CROSSENTROPY || op->kind == LS_OP_CROSSENTROPY || op->kind == LS_OP_METRIC;
+    bool sparse = op->tensors[LS_ARG_LABELS].dtype == LS_INT32;
+    return judges && sparse && extent->positions > 1 && extent->classes > 1 ? LS_LABEL_UNCOUNTED : 0;
+}
+
+ls_status ls_labels_check(const int32_t *labels, int64_t rows, int64_t classes, int64_t least) {
     for (int64_t r = 0; classes && r < rows; r++)
-        if (labels[r] < 0 || labels[r] >= classes)
+        if (labels[r] < least || labels[r] >= classes)
             return ls_fail(LS_INVALID_ARGUMENT, "row %lld has label %d, but the model has %lld classes: 0 to %lld",
                            (long long)r, (int)labels[r], (long long)classes, (long long)classes - 1);
     return LS_OK;

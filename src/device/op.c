@@ -131,7 +131,8 @@ static ls_status check_metric(const struct ls_op *op) {
     ls_status status = check_judged(op, LS_ARG_LOGITS, "logits");
     if (status) return status;
     if (!op->value) return ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
-    if (op->metric.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || op->metric.kind > LS_METRIC_MEAN_ABSOLUTE_ERROR ||
+    if (op->metric.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY ||
+        op->metric.kind > LS_METRIC_MEAN_ABSOLUTE_ERROR || /* those behind are of the loss */
         op->metric.kind == LS_METRIC_MEAN_LOSS)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: metric %d is none that this op has", ls_op_name(op->kind),
                        (int)op->metric.kind);
@@ -238,6 +239,7 @@ void ls_op_add_loss_sums(struct ls_loss_sums *to, const struct ls_loss_sums *par
     to->loss += part->loss;
     to->correct += part->correct;
     to->rows += part->rows;
+    to->uncounted += part->uncounted;
     to->weight += part->weight;
     to->penalty += part->penalty;
     for (int i = 0; i < LS_MAX_METRICS; i++) to->metrics[i] += part->metrics[i];

@@ -85,7 +85,8 @@
     ROW(DROPOUT, "dropout", ls_op_layers_check_elements, ls_cpu_elements)                                              \
     /* logits(R,...,C), labels(R,...) int32 or (R,...,C) float one-hot -> dlogits(R,...,C) scaled by *scale, loss sum  \
      * and number right; dlogits may be NULL (evaluation). The axes between are positions: a row's loss is the mean    \
-     * over its positions. Labels are smoothed by alpha. weights(R) unless NULL: a row's loss and dlogits are          \
+     * over its positions. Of several, those with an int32 label LS_LABEL_UNCOUNTED have no loss, no gradient, and are \
+     * counted in sums alone. Labels are smoothed by alpha. weights(R) unless NULL: a row's loss and dlogits are       \
      * multiplied by its weight. So are the next six, where a single output (C = 1) has the label itself as its        \
      * target, and (R,...,C) floats may be any numbers: */                                                             \
     ROW(SOFTMAX_CROSSENTROPY, "softmax crossentropy", check_loss, ls_cpu_loss)                                         \
@@ -155,7 +156,8 @@ struct ls_attention {
 struct ls_loss_sums {
     double loss;
     int64_t correct, rows;
-    double weight;                  /* of all rows: as many where they have no weights */
+    int64_t uncounted;              /* positions of rows that are left out */
+    double weight;                  /* of all rows, of each by its part that counts: as many where none has a weight */
     double metrics[LS_MAX_METRICS]; /* METRIC's */
     double penalty;                 /* what regularisers add to the loss */
 };
@@ -170,6 +172,8 @@ enum {
     LS_REPORT_ROWS,
     LS_REPORT_ROWS_UNITS,
     LS_REPORT_WEIGHT,
+    LS_REPORT_UNCOUNTED,
+    LS_REPORT_UNCOUNTED_UNITS,
     LS_REPORT_METRICS, /* LS_MAX_METRICS of them */
     LS_REPORT_OTHERS = LS_REPORT_METRICS + LS_MAX_METRICS
 };

@@ -11,7 +11,7 @@
 
 ls_status ls_metric_complete(const ls_metric *given, float middle, ls_metric *metric) {
     ls_metric made = *given;
-    if (made.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || made.kind > LS_METRIC_MEAN_ABSOLUTE_ERROR)
+    if (made.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || made.kind > LS_METRIC_PERPLEXITY)
         return ls_fail(LS_INVALID_ARGUMENT, "metric %d is no ls_metric_kind", (int)made.kind);
     if (made.k < 0 || (made.k && made.kind != LS_METRIC_TOP_K))
         return ls_fail(LS_INVALID_ARGUMENT, "metric %s: k %d is not possible", ls_metric_name(&made), made.k);
@@ -33,10 +33,15 @@ const char *ls_metric_weighted_name(const ls_metric *metric) {
         [LS_METRIC_MEAN_LOSS] = WEIGHTED "mean_loss",
         [LS_METRIC_MEAN_SQUARED_ERROR] = WEIGHTED "mean_squared_error",
         [LS_METRIC_MEAN_ABSOLUTE_ERROR] = WEIGHTED "mean_absolute_error",
+        [LS_METRIC_PERPLEXITY] = WEIGHTED "perplexity",
     };
     return names[metric->kind];
 }
 
 const char *ls_metric_name(const ls_metric *metric) {
     return ls_metric_weighted_name(metric) + strlen(WEIGHTED);
+}
+
+bool ls_metric_is_of_loss(const ls_metric *metric) {
+    return metric->kind == LS_METRIC_MEAN_LOSS || metric->kind == LS_METRIC_PERPLEXITY;
 }

@@ -45,10 +45,20 @@ static float middle(const struct ls_objective *objective) {
     return logits ? 0 : 0.5F;
 }
 
+/* keras_hub.metrics.Perplexity is exp of the mean cross-entropy, which is the loss where nothing is smoothed. */
+static ls_status check_perplexity(const struct ls_objective *objective) {
+    bool categorical = !ls_objective_is_binary(objective);
+    if (categorical && objective->label_smoothing == 0) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "metric perplexity: exp of a cross-entropy of classes, %s %s",
+                   categorical ? "and label_smoothing makes another loss of" : "which is not",
+                   ls_objective_loss_name(objective->loss));
+}
+
 static ls_status take_metric(struct ls_objective *objective, const ls_metric *given) {
     if (objective->metric_count == LS_MAX_METRICS)
         return ls_fail(LS_INVALID_ARGUMENT, "there are more than %d metrics", LS_MAX_METRICS);
     ls_status status = ls_metric_complete(given, middle(objective), &objective->metrics[objective->metric_count]);
+    if (!status && given->kind == LS_METRIC_PERPLEXITY) status = check_perplexity(objective);
     objective->metric_count += !status;
     return status;
 }
@@ -101,26 +111,28 @@ double ls_objective_judged(const struct ls_objective *objective, double rows, in
 }
 
 /* As the plan's op would; what is smaller was looked at before. */
-static ls_status check_labels_of(const struct ls_op *op, int outputs, const int32_t *labels, int64_t rows,
+static ls_status check_labels_of(const struct ls_op *op, const struct ls_labels_extent *extent, const int32_t *labels,
                                  int64_t *checked) {
-    int64_t classes = ls_labels_classes(op, outputs);
+    int64_t classes = ls_labels_classes(op, extent->classes);
     if (!classes || (*checked && classes >= *checked)) return LS_OK;
     *checked = classes;
-    return ls_labels_check(labels, rows, classes);
+    return ls_labels_check(labels, extent->rows * extent->positions, classes, ls_labels_least(op, extent));
 }
 
 /* In the plan's order: each metric's and the loss' own, where they are not made rows of one-hot before. */
-ls_status ls_objective_check_labels(const struct ls_objective *objective, int outputs, const int32_t *labels,
-                                    int64_t rows) {
-    const struct ls_op loss = {.kind = ls_objective_op(objective)};
+ls_status ls_objective_check_labels(const struct ls_objective *objective, const struct ls_labels_extent *extent,
+                                    const int32_t *labels) {
+    struct ls_op loss = {.kind = ls_objective_op(objective)};
     bool sparse = objective->loss != LS_CATEGORICAL_CROSSENTROPY;
     int64_t checked = 0;
     ls_status status = LS_OK;
     for (int i = 0; sparse && !status && i < objective->metric_count; i++) {
-        const struct ls_op op = {.kind = LS_OP_METRIC, .metric = objective->metrics[i]};
-        if (op.metric.kind != LS_METRIC_MEAN_LOSS) status = check_labels_of(&op, outputs, labels, rows, &checked);
+        struct ls_op op = {.kind = LS_OP_METRIC, .metric = objective->metrics[i]};
+        op.tensors[LS_ARG_LABELS].dtype = LS_INT32;
+        if (!ls_metric_is_of_loss(&op.metric)) status = check_labels_of(&op, extent, labels, &checked);
     }
-    return status ? status : check_labels_of(&loss, outputs, labels, rows, &checked);
+    loss.tensors[LS_ARG_LABELS].dtype = sparse ? LS_INT32 : LS_FLOAT32;
+    return status ? status : check_labels_of(&loss, extent, labels, &checked);
 }
 
 bool ls_objective_metric_is_weighted(const struct ls_objective *objective, int index) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "device/labels.h"
 #include "device/op.h"
 
 struct ls_objective {
@@ -26,9 +27,9 @@ int64_t ls_objective_positions(const struct ls_objective *objective, const ls_sh
  * judges none. */
 double ls_objective_judged(const struct ls_objective *objective, double rows, int outputs);
 /* In host memory, before a plan runs with them: INVALID_ARGUMENT naming the first row whose label is no class, as the
- * plan's ops would. outputs: of a row. */
-ls_status ls_objective_check_labels(const struct ls_objective *objective, int outputs, const int32_t *labels,
-                                    int64_t rows);
+ * plan's ops would. extent: of the outputs. */
+ls_status ls_objective_check_labels(const struct ls_objective *objective, const struct ls_labels_extent *extent,
+                                    const int32_t *labels);
 /* True if the loss compares numbers, none of which is right or wrong. */
 bool ls_objective_is_regression(const struct ls_objective *objective);
 bool ls_objective_metric_is_weighted(const struct ls_objective *objective, int index);
@@ -44,5 +45,7 @@ void ls_objective_describe(const struct ls_objective *objective, char text[LS_OB
 /* Fills the defaults of a metric in; middle is the threshold that means probability 0.5. INVALID_ARGUMENT naming the
  * field and the value. */
 ls_status ls_metric_complete(const ls_metric *given, float middle, ls_metric *metric);
+/* True for one that sums.loss has, and no op. */
+bool ls_metric_is_of_loss(const ls_metric *metric);
 const char *ls_metric_name(const ls_metric *metric);          /* "top_k_categorical_accuracy" */
 const char *ls_metric_weighted_name(const ls_metric *metric); /* "weighted_top_k_categorical_accuracy" */

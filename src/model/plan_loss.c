@@ -1,7 +1,8 @@
 /* The loss of a plan, behind its last layer, with the metrics: what compares the outputs with labels. Labels have the
  * outputs' shape, or where they are classes that shape without the last axis. A loss of one of several classes judges
- * each position by itself, and an example's is the mean over its positions. Mirrors reduction "sum_over_batch_size" of
- * keras.losses. */
+ * each position by itself, and an example's is the mean over its positions. A position whose label is
+ * LS_LABEL_UNCOUNTED is left out, and the mean over all examples is over those that count (train/label_count.c).
+ * Mirrors reduction "sum_over_batch_size" of keras.losses, and ignore_index of torch's cross_entropy. */
 #include "model/plan_builder.h"
 #include "model/network.h"
 
@@ -31,7 +32,7 @@ static ls_status append_metrics(struct ls_plan_builder *builder, const struct ls
     ls_status status = LS_OK;
     for (int i = 0; !status && i < objective->metric_count; i++) {
         struct ls_op op = {.kind = LS_OP_METRIC, .metric = objective->metrics[i]};
-        if (op.metric.kind == LS_METRIC_MEAN_LOSS) continue; /* sums.loss has it */
+        if (ls_metric_is_of_loss(&op.metric)) continue; /* sums.loss has it */
         op.value = &config->sums->metrics[i];
         op.tensors[LS_ARG_LOGITS] = *logits;
         op.tensors[LS_ARG_LABELS] = *labels;

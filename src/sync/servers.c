@@ -386,6 +386,9 @@ static void stop_steps(struct ls_fitting *fitting) {
 static ls_status open_delayed(struct ls_fitting *fitting) {
     fitting->stretch.where = "where no step was under way";
     fitting->stretch.stop = stop_steps;
+    ls_status status = ls_label_count_refuse(fitting->model, fitting->data, "consistency delayed",
+                                             "for which workers meet in every step: take consistency sync");
+    if (status) return status;
     return ls_sync_batch_norm_refuse(fitting->model, "consistency delayed",
                                      "for which workers meet in every step; take one that is not, or consistency sync");
 }

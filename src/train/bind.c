@@ -238,6 +238,7 @@ ls_status ls_bind_attach(ls_model *model) {
     if (!status) status = ls_stored_attach(model);
     if (!status) status = choose_adder(model);
     if (!status) status = make_reducer(model);
+    ls_step_exchange_attach(model);
     ls_sync_batch_norm_attach(model);
     ls_sparse_attach(model);
     model->bound.attached = !status;

@@ -149,10 +149,10 @@ static ls_status upload(const ls_model *model, struct ls_device *device, struct 
                         const void *features) {
     const struct ls_network *network = model->built.network;
     int64_t positions = ls_objective_positions(&model->spec.objective, ls_network_output_shape(network));
+    const struct ls_labels_extent extent = {input->rows, positions, ls_network_outputs(network) / positions};
     ls_status status = LS_OK;
     if (ls_pipeline_is_labelled(model->progress.pipeline) && !ls_pipeline_targets(model->progress.pipeline)->numbers)
-        status = ls_objective_check_labels(&model->spec.objective, ls_network_outputs(network) / (int)positions,
-                                           input->host_targets, input->rows * positions);
+        status = ls_objective_check_labels(&model->spec.objective, &extent, input->host_targets);
     if (!status) status = upload_features(model, device, input, features);
     return status ? status : upload_targets(model, device, input);
 }

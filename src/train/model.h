@@ -23,6 +23,7 @@ enum {
     LS_EXTRA_CORRECT = LS_REPORT_CORRECT, /* a float for its units lies beside it */
     LS_EXTRA_ROWS = LS_REPORT_ROWS,
     LS_EXTRA_WEIGHT = LS_REPORT_WEIGHT,
+    LS_EXTRA_UNCOUNTED = LS_REPORT_UNCOUNTED, /* likewise */
     LS_EXTRA_METRICS = LS_REPORT_METRICS,
     LS_EXTRA_SAVE = LS_REPORT_OTHERS, /* number of workers that ask for a checkpoint */
     LS_EXTRA_STOP,                    /* number of workers that ask to stop */
@@ -34,10 +35,10 @@ enum {
 /* Numbers that ops read and write beside their tensors, in host memory that every device of the worker reaches. */
 struct ls_model_numbers {
     float loss_scale;
-    float gradient_scale;               /* loss_scale, times the scaler's */
     float merge_scale, statistic_scale; /* 1 / batches of the step in its last one, else 1; 1 */
     struct ls_optimizer_step step;      /* the model's, in the present run */
     struct ls_replica_numbers {
+        float gradient_scale;         /* the model's loss_scale, or that of labels that count, times the scaler's */
         struct ls_loss_sums sums;     /* of the last run */
         struct ls_loss_sums gathered; /* of the step's batches before it */
         double penalty;          /* for one example; of the variables before the last step, or now in an evaluation */

@@ -51,7 +51,8 @@ ls_status ls_precision_scaling_build(const ls_model *model, struct ls_model_repl
  * LossScaleOptimizer). scale is a power of two: both products are exact but for overflow and denormals. */
 void ls_precision_scaling_begin(ls_model *model) {
     float scale = model->progress.scaler.scale > 0 ? model->progress.scaler.scale : 1;
-    model->built.numbers->gradient_scale = model->built.numbers->loss_scale * scale;
+    for (int i = 0; i < model->strategy->local_count; i++)
+        model->built.numbers->replicas[i].gradient_scale = model->built.numbers->loss_scale * scale;
     model->progress.step.unscale = 1 / scale;
     model->progress.step.skipped = model->progress.scaler.skipped;
 }

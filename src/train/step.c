@@ -21,6 +21,7 @@
 #include "strategy/strategy.h"
 #include "train/input.h"
 #include "train/model.h"
+#include "train/training_state.h"
 #include "train/device_times.h"
 
 /* A replica's part in a training step, as the readiness callback sees it. */
@@ -208,6 +209,7 @@ static ls_status compute_gradients(struct training *training) {
     struct ls_plan *plan;
     ls_status status = ls_input_load(training->model, training->local, &rows);
     status = after(training->model->bound.loaded, training->model, training->local, status);
+    status = ls_label_count_scale(training->model, training->local, status);
     if (status) return status;
     trace_until_now(training, "input");
     training->point = ls_device_times_now(training->times);
@@ -348,7 +350,7 @@ static void tell_progress(const ls_model *model, const struct ls_loss_sums *sums
     struct ls_activity *activity = &model->strategy->runtime->activity;
     ls_activity_set(&activity->step, model->progress.step.iteration);
     ls_durations_add(&activity->steps, nanoseconds);
-    if (sums->rows) ls_activity_set_loss(activity, (sums->loss + sums->penalty) / (double)sums->rows);
+    if (sums->rows) ls_activity_set_loss(activity, ls_result_loss(model, sums));
 }
 
 /* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. */

@@ -48,6 +48,20 @@ ls_status ls_accumulate_keep(const ls_model *model, struct ls_model_replica *rep
 
 /* Sums over all replicas in the middle of a step. */
 
+/* For the present generation, before all that exchanges. */
+void ls_step_exchange_attach(ls_model *model);
+/* values become the sums; NULL where the replica has an error, or at the end of the exchanges. All replicas of the
+ * worker come alike, and get the same status. */
+ls_status ls_step_exchange(struct ls_model_exchange *own, double *values, size_t count);
+
+/* Labels that do not count (LS_LABEL_UNCOUNTED). */
+
+/* The replica's batch is loaded, or status says why not: then its gradient's scale becomes 1 over the positions of all
+ * replicas that count. All replicas come to it. Returns status, or another one's failure. */
+ls_status ls_label_count_scale(ls_model *model, int local, ls_status status);
+/* UNIMPLEMENTED for data with such labels: "<subject>: ... <why>". */
+ls_status ls_label_count_refuse(const ls_model *model, const ls_dataset *data, const char *subject, const char *why);
+
 /* The first layer whose statistics are exchanged: a frozen one has none. layer_count: no layer. */
 size_t ls_sync_batch_norm_first(const ls_model *model);
 /* UNIMPLEMENTED for a layer of the kind: "<subject>: layer 1 is a synchronized batch normalization, <why>". */

@@ -34,6 +34,7 @@ void ls_step_report_read(ls_model *model, const float *extras, double penalty, s
         .loss = (double)extras[LS_EXTRA_LOSS],
         .correct = read_count(extras + LS_EXTRA_CORRECT),
         .rows = read_count(extras + LS_EXTRA_ROWS),
+        .uncounted = read_count(extras + LS_EXTRA_UNCOUNTED),
         .weight = (double)extras[LS_EXTRA_WEIGHT],
     };
     sums->penalty = penalty * (double)sums->rows;

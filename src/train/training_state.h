@@ -24,9 +24,11 @@ ls_status ls_training_state_resume(const struct ls_training_call *call, struct l
 /* From sums over examples to what people see. */
 
 /* Sums as numbers that replicas or workers add up, and back: counts up to 2^53 are exact in float64. */
-enum { LS_RESULT_NUMBERS = 5 + LS_MAX_METRICS, LS_FIT_NUMBERS = LS_RESULT_NUMBERS + 3 };
+enum { LS_RESULT_NUMBERS = 6 + LS_MAX_METRICS, LS_FIT_NUMBERS = LS_RESULT_NUMBERS + 3 };
 void ls_result_write_sums(const struct ls_loss_sums *sums, double numbers[LS_RESULT_NUMBERS]);
 void ls_result_read_sums(const double numbers[LS_RESULT_NUMBERS], struct ls_loss_sums *sums);
+/* The mean loss, with the penalty. */
+double ls_result_loss(const ls_model *model, const struct ls_loss_sums *sums);
 /* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */
 void ls_result_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
                      double *metrics);

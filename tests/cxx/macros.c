@@ -43,7 +43,7 @@ static ls_status compile_and_fit(ls_model *model, ls_dataset *digits) {
         model, ls_sgd(0.1F, .momentum = 0.5F, .schedule = {.kind = LS_COSINE_DECAY, .decay_steps = 9}, .clipvalue = 1),
         LS_SPARSE_CATEGORICAL_CROSSENTROPY,
         LS_COMPILE(.label_smoothing = 0.1F,
-                   .metrics = LS_METRICS(ls_top_k(3), ls_mean_loss(), ls_sparse_categorical_accuracy())));
+                   .metrics = LS_METRICS(ls_top_k(3), ls_mean_loss(), ls_perplexity(), ls_sparse_categorical_accuracy())));
     if (!st) st = ls_early_stopping_new(LS_EARLY_STOPPING(.monitor = "loss", .patience = 1), &stop);
     if (!st) st = ls_terminate_on_nan_new(&plateau);
     if (!st)

@@ -169,6 +169,61 @@ TEST_EACH(a_loss_of_positions_is_their_mean, 2) {
     ls_device_close(device);
 }
 
+/* Rows (2, 3) of positions: those with label -1, whose outputs may be anything, change nothing but the number that is
+ * left out, and a row's weight counts by the part that counts. Random patterns; in the first no position counts. */
+TEST_EACH(positions_without_a_label_are_left_out, 12) {
+    struct ls_device *device = open_device();
+    enum { ROWS = 7, POSITIONS = 6, CLASSES = 5, ALL = ROWS * POSITIONS };
+    static const enum ls_op_kind kinds[] = {LS_OP_SOFTMAX_CROSSENTROPY, LS_OP_CROSSENTROPY};
+    struct loss loss, one;
+    double want = 0, weight = 0, value = NAN, right = 0;
+    int64_t uncounted = 0;
+    make_loss((struct size){ALL, CLASSES}, &loss);
+    make_loss((struct size){1, CLASSES}, &one);
+    struct pair weights = make_random(4, ROWS);
+    for (int i = 0; _i % 2 && i < ALL * CLASSES; i++) loss.logits.device[i] = 0.1F + fabsf(loss.logits.device[i]);
+    struct ls_op op = loss_op(&loss, true), single = loss_op(&one, true);
+    op.kind = single.kind = kinds[_i % 2];
+    op.tensors[LS_ARG_LOGITS].shape = op.tensors[LS_ARG_DLOGITS].shape = LS_SHAPE(ROWS, 2, 3, CLASSES);
+    op.tensors[LS_ARG_LABELS].shape = LS_SHAPE(ROWS, 2, 3);
+    op.tensors[LS_ARG_WEIGHTS] = tensor(&weights, LS_SHAPE(ROWS));
+    for (int r = 0; r < ALL; r++)
+        if (!_i || ls_random_bits(5, (uint64_t)_i, (uint64_t)r) % 3 == 0 || r / POSITIONS == 2) loss.labels[r] = -1;
+    for (int r = 0; r < ALL; r++)
+        if (loss.labels[r] < 0) loss.logits.device[r * CLASSES] = NAN;
+    assert_ok(run_op(device, &op));
+    for (int r = 0; r < ALL; r++) {
+        const float *gradient = loss.dlogits.device + r * CLASSES;
+        double part = (double)weights.device[r / POSITIONS] / POSITIONS;
+        for (int c = 0; loss.labels[r] < 0 && c < CLASSES; c++) ck_assert(gradient[c] == 0);
+        uncounted += loss.labels[r] < 0;
+        if (loss.labels[r] < 0) continue;
+        memcpy(one.logits.device, loss.logits.device + r * CLASSES, CLASSES * sizeof(float));
+        one.labels[0] = loss.labels[r];
+        assert_ok(run_op(device, &single));
+        want += one.sums.loss * part;
+        weight += part;
+        right += (double)one.sums.correct * part;
+        for (int c = 0; c < CLASSES; c++)
+            ck_assert(fabs((double)gradient[c] - (double)one.dlogits.device[c] * part) < 1e-6);
+    }
+    ck_assert_double_le(fabs(loss.sums.loss - want), 1e-9 * (1 + fabs(want)));
+    ck_assert_double_le(fabs(loss.sums.weight - weight), 1e-9);
+    ck_assert(loss.sums.uncounted == uncounted && loss.sums.rows == ROWS && uncounted >= POSITIONS);
+    op.kind = LS_OP_METRIC;
+    op.metric = (ls_metric){.kind = LS_METRIC_SPARSE_CATEGORICAL_ACCURACY};
+    op.tensors[LS_ARG_DLOGITS] = (struct ls_tensor){0};
+    op.value = &value;
+    assert_ok(run_op(device, &op));
+    ck_assert_double_le(fabs(value - right), 1e-9);
+    loss.labels[1] = -2;
+    assert_refused(run_op(device, &op), "row 1 has label -2, but the model has 5 classes: 0 to 4");
+    free_pair(&weights);
+    free_loss(&loss);
+    free_loss(&one);
+    ls_device_close(device);
+}
+
 /* The first of equal maxima is the prediction; logits far apart stay finite. */
 TEST(ties_and_extremes_stay_finite) {
     struct ls_device *device = open_device();

@@ -152,27 +152,42 @@ TEST(a_bad_label_is_named_with_its_row) {
     close_outputs(&outputs);
 }
 
+static ls_status check_rows(const struct ls_objective *objective, int64_t outputs, const int32_t *labels,
+                            int64_t rows) {
+    return ls_objective_check_labels(objective, &(struct ls_labels_extent){rows, 1, outputs}, labels);
+}
+
 /* Before a plan runs: the limits of its ops, of which the first in its order tells. */
 TEST(labels_are_checked_before_a_plan_runs) {
     struct ls_objective objective;
     const int32_t labels[] = {0, 1, 2}, negative[] = {0, -1};
     const ls_compile_options *judged = LS_COMPILE(.metrics = LS_METRICS(ls_mean_loss(), ls_binary_accuracy()));
     assert_ok(ls_objective_new(LS_SPARSE_CATEGORICAL_CROSSENTROPY, NULL, &objective));
-    assert_ok(ls_objective_check_labels(&objective, 3, labels, 3));
-    assert_refused(ls_objective_check_labels(&objective, 2, labels, 3),
-                   "row 2 has label 2, but the model has 2 classes: 0 to 1");
-    assert_refused(ls_objective_check_labels(&objective, 3, negative, 2), "row 1 has label -1, but the model has 3");
+    assert_ok(check_rows(&objective, 3, labels, 3));
+    assert_refused(check_rows(&objective, 2, labels, 3), "row 2 has label 2, but the model has 2 classes: 0 to 1");
+    assert_refused(check_rows(&objective, 3, negative, 2), "row 1 has label -1, but the model has 3");
     assert_ok(ls_objective_new(LS_CATEGORICAL_CROSSENTROPY, judged, &objective));
-    assert_refused(ls_objective_check_labels(&objective, 2, labels, 3), "row 2 has label 2");
+    assert_refused(check_rows(&objective, 2, labels, 3), "row 2 has label 2");
     assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY, NULL, &objective));
-    assert_ok(ls_objective_check_labels(&objective, 1, labels, 2));
-    assert_refused(ls_objective_check_labels(&objective, 1, labels, 3),
-                   "row 2 has label 2, but the model has 2 classes");
+    assert_ok(check_rows(&objective, 1, labels, 2));
+    assert_refused(check_rows(&objective, 1, labels, 3), "row 2 has label 2, but the model has 2 classes");
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, NULL, &objective));
-    assert_ok(ls_objective_check_labels(&objective, 1, negative, 2));
+    assert_ok(check_rows(&objective, 1, negative, 2));
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, judged, &objective));
-    assert_refused(ls_objective_check_labels(&objective, 1, labels, 3),
-                   "row 2 has label 2, but the model has 2 classes");
+    assert_refused(check_rows(&objective, 1, labels, 3), "row 2 has label 2, but the model has 2 classes");
+}
+
+/* Of several positions -1 is one that does not count, and -2 is none; of one, or of other losses, both are none. */
+TEST(labels_of_positions_may_be_uncounted) {
+    struct ls_objective objective;
+    const int32_t some[] = {0, -1, 2, -1}, wrong[] = {0, -1, -2, 1};
+    const struct ls_labels_extent several = {2, 2, 3}, single = {4, 1, 3};
+    assert_ok(ls_objective_new(LS_SPARSE_CATEGORICAL_CROSSENTROPY, NULL, &objective));
+    assert_ok(ls_objective_check_labels(&objective, &several, some));
+    assert_refused(ls_objective_check_labels(&objective, &several, wrong), "row 2 has label -2");
+    assert_refused(ls_objective_check_labels(&objective, &single, some), "row 1 has label -1");
+    assert_ok(ls_objective_new(LS_CATEGORICAL_CROSSENTROPY, NULL, &objective));
+    assert_refused(ls_objective_check_labels(&objective, &several, some), "row 1 has label -1");
 }
 
 /* ---- what may be asked for ---- */

@@ -20,6 +20,7 @@ struct ls_cpu_row {
     const float *outputs, *one_hot; /* label counts if one_hot is NULL */
     float *gradient;                /* may be NULL */
     int64_t classes, label, positions;
+    bool uncounted;          /* it is left out */
     double weight;           /* the example's */
     double part;             /* weight, divided by the positions */
     double smoothing, scale; /* part is in scale */

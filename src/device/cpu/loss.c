@@ -112,8 +112,15 @@ static void judge_outputs(enum ls_op_kind kind, const struct ls_cpu_row *row, st
 
 /* ---- all rows ---- */
 
+static void leave_out(const struct ls_cpu_row *row, struct ls_loss_sums *sums) {
+    if (row->gradient) memset(row->gradient, 0, (size_t)row->classes * sizeof(*row->gradient));
+    sums->uncounted = 1;
+}
+
 static void run_row(enum ls_op_kind kind, const struct ls_cpu_row *row, struct ls_loss_sums *sums) {
-    if (kind == LS_OP_SOFTMAX_CROSSENTROPY)
+    if (row->uncounted)
+        leave_out(row, sums);
+    else if (kind == LS_OP_SOFTMAX_CROSSENTROPY)
         softmax_loss_row(row, sums);
     else if (kind == LS_OP_CROSSENTROPY)
         probabilities_row(row, sums);
@@ -126,7 +133,7 @@ ls_status ls_cpu_rows_check(const struct ls_op *op, int64_t *rows) {
     const struct ls_labels_extent extent = ls_labels_extent(&op->tensors[LS_ARG_LOGITS].shape);
     *rows = extent.rows * extent.positions;
     if (labels->dtype != LS_INT32) return LS_OK;
-    return ls_labels_check(labels->data, *rows, ls_labels_classes(op, extent.classes));
+    return ls_labels_check(labels->data, *rows, ls_labels_classes(op, extent.classes), ls_labels_least(op, &extent));
 }
 
 struct ls_cpu_row ls_cpu_row_at(const struct ls_op *op, int64_t r) {
@@ -135,13 +142,15 @@ struct ls_cpu_row ls_cpu_row_at(const struct ls_op *op, int64_t r) {
     const struct ls_labels_extent extent = ls_labels_extent(&op->tensors[LS_ARG_LOGITS].shape);
     float *gradient = op->tensors[LS_ARG_DLOGITS].data;
     bool sparse = labels->dtype == LS_INT32;
+    int64_t label = sparse ? ((const int32_t *)labels->data)[r] : 0;
     double weight = weights ? (double)weights[r / extent.positions] : 1, part = weight / (double)extent.positions;
     return (struct ls_cpu_row){.outputs = outputs + r * extent.classes,
                                .one_hot = sparse ? NULL : (const float *)labels->data + r * extent.classes,
                                .gradient = gradient ? gradient + r * extent.classes : NULL,
                                .classes = extent.classes,
                                .positions = extent.positions,
-                               .label = sparse ? ((const int32_t *)labels->data)[r] : 0,
+                               .label = label,
+                               .uncounted = label < 0 && ls_labels_least(op, &extent) < 0,
                                .weight = weight,
                                .part = part,
                                .smoothing = (double)op->alpha,
@@ -151,7 +160,7 @@ struct ls_cpu_row ls_cpu_row_at(const struct ls_op *op, int64_t r) {
 
 ls_status ls_cpu_loss(const struct ls_op *op) {
     struct ls_loss_sums sums = {.rows = op->tensors[LS_ARG_LOGITS].shape.dims[0]};
-    int64_t rows = 0;
+    int64_t rows = 0, before = 0; /* uncounted, before the example's first position */
     ls_status status = ls_cpu_rows_check(op, &rows);
     if (status) return status;
     for (int64_t r = 0; r < rows; r++) {
@@ -160,12 +169,16 @@ ls_status ls_cpu_loss(const struct ls_op *op) {
         run_row(op->kind, &row, &own);
         sums.loss += own.loss * row.part;
         sums.correct += own.correct;
-        sums.weight += r % row.positions ? 0 : row.weight;
+        sums.uncounted += own.uncounted;
+        if ((r + 1) % row.positions) continue;
+        sums.weight += row.weight * ((double)(row.positions - sums.uncounted + before) / (double)row.positions);
+        before = sums.uncounted;
     }
     op->sums->loss = sums.loss;
     op->sums->weight = sums.weight;
     op->sums->correct = sums.correct;
     op->sums->rows = sums.rows;
+    op->sums->uncounted = sums.uncounted;
     return LS_OK;
 }
 
@@ -174,7 +187,7 @@ ls_status ls_cpu_one_hot(const struct ls_op *op) {
     const int32_t *labels = op->tensors[LS_ARG_LABELS].data;
     const struct ls_labels_extent extent = ls_labels_extent(&y->shape);
     int64_t rows = extent.rows * extent.positions, classes = extent.classes;
-    ls_status status = ls_labels_check(labels, rows, ls_labels_classes(op, classes));
+    ls_status status = ls_labels_check(labels, rows, ls_labels_classes(op, classes), 0);
     if (status) return status;
     memset(y->data, 0, (size_t)(rows * classes) * sizeof(float));
     for (int64_t r = 0; r < rows; r++) ((float *)y->data)[r * classes + labels[r]] = 1;

@@ -43,7 +43,7 @@ ls_status ls_cpu_metric(const struct ls_op *op) {
     if (status) return status;
     for (int64_t r = 0; r < rows; r++) {
         const struct ls_cpu_row row = ls_cpu_row_at(op, r);
-        sum += share(op, &row) * row.weight / (double)row.positions;
+        if (!row.uncounted) sum += share(op, &row) * row.weight / (double)row.positions;
     }
     *op->value = sum;
     return LS_OK;

@@ -11,6 +11,8 @@ static void add_sums(float *to, const struct ls_loss_sums *sums) {
     to[LS_REPORT_ROWS] += (float)(sums->rows % LS_REPORT_UNIT);
     to[LS_REPORT_ROWS_UNITS] += (float)(sums->rows / LS_REPORT_UNIT);
     to[LS_REPORT_WEIGHT] += (float)sums->weight;
+    to[LS_REPORT_UNCOUNTED] += (float)(sums->uncounted % LS_REPORT_UNIT);
+    to[LS_REPORT_UNCOUNTED_UNITS] += (float)(sums->uncounted / LS_REPORT_UNIT);
     for (int i = 0; i < LS_MAX_METRICS; i++) to[LS_REPORT_METRICS + i] += (float)sums->metrics[i];
 }
 

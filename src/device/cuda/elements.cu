@@ -170,6 +170,9 @@ __device__ inline float told(const struct ls_loss_sums *sums, const struct ls_lo
     if (at == LS_REPORT_ROWS) return static_cast<float>(rows % LS_REPORT_UNIT);
     if (at == LS_REPORT_ROWS_UNITS) return static_cast<float>(rows / LS_REPORT_UNIT);
     if (at == LS_REPORT_WEIGHT) return static_cast<float>(sums->weight + more->weight);
+    int64_t uncounted = sums->uncounted + more->uncounted;
+    if (at == LS_REPORT_UNCOUNTED) return static_cast<float>(uncounted % LS_REPORT_UNIT);
+    if (at == LS_REPORT_UNCOUNTED_UNITS) return static_cast<float>(uncounted / LS_REPORT_UNIT);
     int metric = at - LS_REPORT_METRICS;
     return metric < LS_MAX_METRICS ? static_cast<float>(sums->metrics[metric] + more->metrics[metric]) : 0;
 }

@@ -18,7 +18,8 @@ struct ls_cuda_label_rows {
     const int32_t *labels;            /* (rows) or NULL */
     const float *weights;             /* (rows / positions) or NULL if all are 1 */
     int64_t rows, positions, classes; /* so many rows are one example, whose loss is their mean */
-    int64_t limit; /* labels are below it, from 0; 0 allows any. A row with another label is left out: a fault */
+    int64_t least;                    /* labels are from it on; one below 0 is that of a row that is left out */
+    int64_t limit; /* labels are below it; 0 allows any. A row with another label is left out: a fault */
     struct ls_cuda_fault *fault;
 };
 struct ls_cuda_loss {

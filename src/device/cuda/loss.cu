@@ -21,7 +21,7 @@ __device__ double weight_of(const struct ls_cuda_label_rows &rows, int64_t row) 
 }
 
 __device__ bool is_class(const struct ls_cuda_label_rows &rows, int64_t label) {
-    return !rows.limit || (label >= 0 && label < rows.limit);
+    return !rows.limit || (label >= rows.least && label < rows.limit);
 }
 
 /* False where the block's row has a label that is no class. */
@@ -44,6 +44,11 @@ __device__ bool find_fault(const struct ls_cuda_label_rows &rows) {
     if (bad == rows.rows) return false;
     if (threadIdx.x == 0 && !rows.fault->found) *rows.fault = {bad, rows.limit, rows.labels[bad], 1};
     return true;
+}
+
+/* Of the block's row, or another one. */
+__device__ bool is_uncounted(const struct ls_cuda_label_rows &rows, int64_t at) {
+    return rows.least < 0 && rows.labels[at] < 0;
 }
 
 __device__ double hard_target(const struct row &row, int64_t c) {
@@ -74,6 +79,15 @@ __device__ float *gradient_of(const struct ls_cuda_loss &loss) {
     return loss.gradient ? loss.gradient + static_cast<int64_t>(blockIdx.x) * loss.rows.classes : nullptr;
 }
 
+/* True for the block's row without a label that counts: it has no loss and no gradient. */
+__device__ bool leave_out(const struct ls_cuda_loss &loss, const struct row &row) {
+    float *gradient = gradient_of(loss);
+    if (!is_uncounted(loss.rows, blockIdx.x)) return false;
+    for (int64_t c = threadIdx.x; gradient && c < row.classes; c += blockDim.x) gradient[c] = 0;
+    finish_row(loss, row, 0, 0);
+    return true;
+}
+
 /* ---- one of several classes ---- */
 
 __device__ double target(const struct ls_cuda_loss &loss, const struct row &row, int64_t c) {
@@ -84,7 +98,7 @@ __device__ double target(const struct ls_cuda_loss &loss, const struct row &row,
  * cache, and the gradient is written once instead of being read back. */
 __global__ void softmax_rows(struct ls_cuda_loss loss) {
     struct row row;
-    if (!find_row(loss.rows, &row)) return;
+    if (!find_row(loss.rows, &row) || leave_out(loss, row)) return;
     float *gradient = gradient_of(loss);
     double scale = scale_of(loss, row);
     int64_t predicted = ls_block_argmax(row.outputs, row.classes);
@@ -106,7 +120,7 @@ __global__ void softmax_rows(struct ls_cuda_loss loss) {
 /* Probabilities are divided by their sum first; where one is kept inside, it has no gradient of its own. */
 __global__ void probability_rows(struct ls_cuda_loss loss) {
     struct row row;
-    if (!find_row(loss.rows, &row)) return;
+    if (!find_row(loss.rows, &row) || leave_out(loss, row)) return;
     float *gradient = gradient_of(loss);
     double scale = scale_of(loss, row);
     int64_t predicted = ls_block_argmax(row.outputs, row.classes);
@@ -150,18 +164,28 @@ __global__ void output_rows(struct ls_cuda_loss loss) {
 
 /* ---- all rows ---- */
 
+/* The weight of the example that begins at a row: of its part that counts. */
+__device__ double counted_weight(const struct ls_cuda_label_rows &rows, int64_t row) {
+    int64_t counted = rows.positions;
+    for (int64_t p = 0; rows.least < 0 && p < rows.positions; p++) counted -= is_uncounted(rows, row + p);
+    return weight_of(rows, row) * (static_cast<double>(counted) / static_cast<double>(rows.positions));
+}
+
 __global__ void add_losses(struct ls_cuda_loss loss) {
-    double value = 0, correct = 0, weight = 0;
+    double value = 0, correct = 0, weight = 0, uncounted = 0;
     if (find_fault(loss.rows)) return;
     for (int64_t r = threadIdx.x; r < loss.rows.rows; r += blockDim.x) {
         value += loss.row_losses[r];
         correct += static_cast<double>(loss.row_correct[r]);
-        weight += r % loss.rows.positions ? 0.0 : weight_of(loss.rows, r);
+        weight += r % loss.rows.positions ? 0.0 : counted_weight(loss.rows, r);
+        uncounted += is_uncounted(loss.rows, r);
     }
     value = ls_block_sum(value);
     correct = ls_block_sum(correct);
     weight = ls_block_sum(weight);
+    uncounted = ls_block_sum(uncounted);
     if (threadIdx.x != 0) return;
+    loss.sums->uncounted = static_cast<int64_t>(uncounted);
     loss.sums->loss = value;
     loss.sums->correct = static_cast<int64_t>(correct);
     loss.sums->rows = loss.rows.rows / loss.rows.positions;
@@ -206,7 +230,9 @@ __global__ void metric_rows(struct ls_cuda_metric metric) {
     struct row row;
     double share;
     if (!find_row(metric.rows, &row)) return;
-    if (metric.metric.kind == LS_METRIC_BINARY_ACCURACY)
+    if (is_uncounted(metric.rows, blockIdx.x))
+        share = 0;
+    else if (metric.metric.kind == LS_METRIC_BINARY_ACCURACY)
         share = binary(row, metric.metric.threshold);
     else if (metric.metric.kind == LS_METRIC_TOP_K)
         share = in_top(row, label_of(row), metric.metric.k);

@@ -15,6 +15,7 @@ static struct ls_cuda_label_rows rows_of(const struct ls_op *op) {
                                        .rows = extent.rows * extent.positions,
                                        .positions = extent.positions,
                                        .classes = extent.classes,
+                                       .least = ls_labels_least(op, &extent),
                                        .limit = ls_labels_classes(op, extent.classes),
                                        .fault = ls_cuda_op_of(op)->device->fault};
 }
