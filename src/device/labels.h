@@ -11,8 +11,7 @@ struct ls_labels_extent ls_labels_extent(const ls_shape *outputs);
 /* Of a loss, a metric or one-hot rows, where a row has so many outputs; 0: any number will do. */
 int64_t ls_labels_classes(const struct ls_op *op, int64_t outputs);
 #define LS_LABEL_UNCOUNTED (-1) /* of a position that loss and metrics leave out: torch's ignore_index */
-/* Where an op's rows have several positions, each with a class, their labels begin with LS_LABEL_UNCOUNTED; else with
- * 0. */
+/* LS_LABEL_UNCOUNTED for an op whose rows have several positions, each with a class; else 0. */
 int64_t ls_labels_least(const struct ls_op *op, const struct ls_labels_extent *extent);
 /* INVALID_ARGUMENT naming the first row whose label is below least or none of the classes. */
 ls_status ls_labels_check(const int32_t *labels, int64_t rows, int64_t classes, int64_t least);

@@ -2,12 +2,13 @@
  * knows it before the batch is loaded, so the replicas add their counts before forward. The scale is then right from
  * the start, as all that comes behind it takes it to be: clipping, accumulation, servers. Data without such labels have
  * no part in this. Mirrors ignore_index and reduction "mean" of torch.nn.CrossEntropyLoss, over all processes. */
+#include "train/step.h"
+
 #include "base/kept_error.h"
 #include "base/status.h"
 #include "data/dataset.h"
 #include "device/labels.h"
 #include "train/model.h"
-#include "train/step.h"
 
 static int64_t positions_of_model(const ls_model *model) {
     return ls_objective_positions(&model->spec.objective, ls_network_output_shape(model->built.network));
@@ -22,7 +23,7 @@ static double count_labels(const ls_model *model, int local) {
     return (double)counted;
 }
 
-/* Where all count, it is the scale of other data, to the bit. Where none does, the step has no gradients. */
+/* The scale is that of other data, to the bit, where all labels count. A step where none does has no gradients. */
 static void set_scale(const ls_model *model, int local, double counted) {
     struct ls_model_numbers *numbers = model->built.numbers;
     int64_t positions = positions_of_model(model);

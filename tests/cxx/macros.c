@@ -43,7 +43,7 @@ static ls_status compile_and_fit(ls_model *model, ls_dataset *digits) {
         model, ls_sgd(0.1F, .momentum = 0.5F, .schedule = {.kind = LS_COSINE_DECAY, .decay_steps = 9}, .clipvalue = 1),
         LS_SPARSE_CATEGORICAL_CROSSENTROPY,
         LS_COMPILE(.label_smoothing = 0.1F,
-                   .metrics = LS_METRICS(ls_top_k(3), ls_mean_loss(), ls_perplexity(), ls_sparse_categorical_accuracy())));
+                   .metrics = LS_METRICS(ls_top_k(3), ls_mean_loss(), ls_sparse_categorical_accuracy())));
     if (!st) st = ls_early_stopping_new(LS_EARLY_STOPPING(.monitor = "loss", .patience = 1), &stop);
     if (!st) st = ls_terminate_on_nan_new(&plateau);
     if (!st)
@@ -90,7 +90,7 @@ static ls_status copy_label(void *context, const ls_map_call *call) {
 static ls_status say_values(void) {
     const ls_optimizer optimizers[] = {ls_sgd(0.5F), ls_adam(0.25F), ls_adamw(0.5F, .weight_decay = 0.125F),
                                        ls_rmsprop(1, 0.5F), ls_lamb(2)};
-    const ls_metric metrics[] = {ls_binary_accuracy(), ls_binary_accuracy(.threshold = 0.5F),
+    const ls_metric metrics[] = {ls_perplexity(), ls_binary_accuracy(), ls_binary_accuracy(.threshold = 0.5F),
                                  ls_categorical_accuracy()};
     const ls_layer layers[] = {ls_softmax(), ls_global_max_pooling2d(), ls_global_average_pooling2d()};
     for (int i = 0; i < 5; i++)
