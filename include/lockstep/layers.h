@@ -1,8 +1,8 @@
 /* The layers of a model, with Keras' names and defaults; lockstep.h includes this. A layer is a value: a field left out
  * is zero, and zero means the default.
  *
- * A model is a list of layers. Each takes the output of the layer before it, or of the one that .input names; ls_add and
- * ls_concatenate also take those of the layers that they name. So a residual block reads:
+ * A model is a list of layers. Each takes the output of the layer before it, or of the one that .input names; ls_add,
+ * ls_multiply and ls_concatenate also take those of the layers that they name. So a residual block reads:
  *
  *     ls_conv2d(16, 3, .padding = LS_SAME, .name = "stem"),
  *     ls_batch_normalization(), ls_relu(),
@@ -21,9 +21,13 @@ typedef enum ls_layer_kind {
     LS_LAYER_BATCH_NORMALIZATION, LS_LAYER_MAX_POOLING2D, LS_LAYER_AVERAGE_POOLING2D, LS_LAYER_GLOBAL_MAX_POOLING2D,
     LS_LAYER_GLOBAL_AVERAGE_POOLING2D, LS_LAYER_ADD, LS_LAYER_CONCATENATE, LS_LAYER_ZERO_PADDING2D, LS_LAYER_RESCALING,
     LS_LAYER_DROPOUT, LS_LAYER_EMBEDDING, LS_LAYER_GLOBAL_AVERAGE_POOLING1D,
-    LS_LAYER_TIED_DENSE, LS_LAYER_ATTENTION, LS_LAYER_POSITION_EMBEDDING
+    LS_LAYER_TIED_DENSE, LS_LAYER_ATTENTION, LS_LAYER_POSITION_EMBEDDING, LS_LAYER_LAYER_NORMALIZATION,
+    LS_LAYER_RMS_NORMALIZATION, LS_LAYER_MULTIPLY
 } ls_layer_kind;
-typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX } ls_activation;
+/* LS_GELU: x Phi(x) for the normal distribution's Phi, Keras' and torch's default; LS_GELU_TANH: their approximate form,
+ * GPT-2's. LS_SILU, or swish: x sigmoid(x). The gradient of these three needs what they were applied to, so a training
+ * keeps that beside their outputs. */
+typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX, LS_GELU, LS_GELU_TANH, LS_SILU } ls_activation;
 typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM } ls_initializer;
 /* SAME: as many outputs as inputs, divided by the stride and rounded up; where the zeros that this needs are odd in
  * number, the one more is at the bottom and the right. */
@@ -37,7 +41,7 @@ typedef struct ls_layer {
     ls_initializer kernel_initializer;
     const char *name;  /* default: Keras' ("dense", "dense_1", ...). Names are borrowed until ls_model_new returns */
     const char *input; /* name of the layer whose output this one takes; default: the one before; "input": the model's */
-    const char *others[LS_MAX_OTHER_INPUTS]; /* add, concatenate: names of the further inputs */
+    const char *others[LS_MAX_OTHER_INPUTS]; /* add, multiply, concatenate: names of the further inputs */
     const char *tied;                        /* of tied_dense: the name of an embedding layer before it */
     int kernel_size;                         /* of convolutions, pool_size of pools (default 2); square */
     int strides;                             /* default 1; of pools pool_size */
@@ -48,9 +52,9 @@ typedef struct ls_layer {
     bool no_bias;
     int zeros[4];          /* zero_padding2d: top, bottom, left, right */
     float momentum;        /* of batch normalization's moving statistics; default 0.99 */
-    float epsilon;         /* of batch normalization; default 0.001 */
-    bool no_scale;         /* batch normalization without gamma, */
-    bool no_center;        /* without beta */
+    float epsilon;         /* of normalizations; default 0.001, of rms_normalization 1e-6 */
+    bool no_scale;         /* batch and layer normalization without gamma, rms_normalization without scale */
+    bool no_center;        /* batch and layer normalization without beta */
     bool synchronized;     /* batch normalization by the statistics of all replicas' examples */
     bool fused;            /* batch normalization's moving variance as in TensorFlow's fused kernel: of the batch times
                             * n / (n - 1) for n values; Keras 3 takes it as it is */
@@ -91,6 +95,12 @@ typedef struct ls_layer {
  * examples, or with .synchronized = true of the whole batch; the moving ones, which evaluation uses, are averaged over the
  * replicas in each step. */
 #define ls_batch_normalization(...) ((ls_layer){.kind = LS_LAYER_BATCH_NORMALIZATION, __VA_ARGS__})
+/* Over the last axis, of inputs of any rank: each position (x - mean) / sqrt(variance + epsilon) gamma + beta, as Keras'
+ * LayerNormalization of Ba, Kiros and Hinton 2016; gamma and beta have the last axis' shape. ls_rms_normalization: x /
+ * sqrt(mean(x^2) + epsilon) scale, Keras' RMSNormalization of Zhang and Sennrich 2019. torch's LayerNorm has an epsilon of
+ * 1e-5: ls_layer_normalization(.epsilon = 1e-5f). */
+#define ls_layer_normalization(...) ((ls_layer){.kind = LS_LAYER_LAYER_NORMALIZATION, __VA_ARGS__})
+#define ls_rms_normalization(...) ((ls_layer){.kind = LS_LAYER_RMS_NORMALIZATION, __VA_ARGS__})
 /* ls_max_pooling2d(pool_size, strides, padding); averages leave padding out. */
 #define ls_max_pooling2d(...) ((ls_layer){.kind = LS_LAYER_MAX_POOLING2D, .kernel_size = __VA_ARGS__})
 #define ls_average_pooling2d(...) ((ls_layer){.kind = LS_LAYER_AVERAGE_POOLING2D, .kernel_size = __VA_ARGS__})
@@ -117,8 +127,14 @@ typedef struct ls_layer {
  * keras_hub.layers.PositionEmbedding. Its gradient is the sum over the rows in their order. */
 #define ls_position_embedding(...) ((ls_layer){.kind = LS_LAYER_POSITION_EMBEDDING, __VA_ARGS__})
 /* ls_add("name"): the output of the layer before and that of the named one, of the same shape; names of more may follow.
+ * ls_multiply("name"): their product, element by element. So SwiGLU (Shazeer 2020) reads:
+ *
+ *     ls_dense(256, LS_SILU, .per_position = true, .name = "gate", .input = "norm"),
+ *     ls_dense(256, .per_position = true, .input = "norm"), ls_multiply("gate"),
+ *
  * ls_concatenate("name"): side by side along the last axis. */
 #define ls_add(...) ((ls_layer){.kind = LS_LAYER_ADD, .others = {__VA_ARGS__}})
+#define ls_multiply(...) ((ls_layer){.kind = LS_LAYER_MULTIPLY, .others = {__VA_ARGS__}})
 #define ls_concatenate(...) ((ls_layer){.kind = LS_LAYER_CONCATENATE, .others = {__VA_ARGS__}})
 /* ls_zero_padding2d(top, bottom, left, right) */
 #define ls_zero_padding2d(...) ((ls_layer){.kind = LS_LAYER_ZERO_PADDING2D, .zeros = {__VA_ARGS__}})

@@ -168,11 +168,14 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef ls_conv2d
 #undef ls_depthwise_conv2d
 #undef ls_batch_normalization
+#undef ls_layer_normalization
+#undef ls_rms_normalization
 #undef ls_max_pooling2d
 #undef ls_average_pooling2d
 #undef ls_global_max_pooling2d
 #undef ls_global_average_pooling2d
 #undef ls_add
+#undef ls_multiply
 #undef ls_concatenate
 #undef ls_zero_padding2d
 #undef ls_rescaling
@@ -190,11 +193,14 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define ls_conv2d(...) LS_LAYER_(LS_LAYER_CONV2D, (&ls_layer::units, LS_WINDOW_), __VA_ARGS__)
 #define ls_depthwise_conv2d(...) LS_LAYER_(LS_LAYER_DEPTHWISE_CONV2D, (LS_WINDOW_), __VA_ARGS__)
 #define ls_batch_normalization(...) LS_LAYER_(LS_LAYER_BATCH_NORMALIZATION, (), __VA_ARGS__)
+#define ls_layer_normalization(...) LS_LAYER_(LS_LAYER_LAYER_NORMALIZATION, (), __VA_ARGS__)
+#define ls_rms_normalization(...) LS_LAYER_(LS_LAYER_RMS_NORMALIZATION, (), __VA_ARGS__)
 #define ls_max_pooling2d(...) LS_LAYER_(LS_LAYER_MAX_POOLING2D, (LS_WINDOW_), __VA_ARGS__)
 #define ls_average_pooling2d(...) LS_LAYER_(LS_LAYER_AVERAGE_POOLING2D, (LS_WINDOW_), __VA_ARGS__)
 #define ls_global_max_pooling2d() LS_LAYER_(LS_LAYER_GLOBAL_MAX_POOLING2D, (), )
 #define ls_global_average_pooling2d() LS_LAYER_(LS_LAYER_GLOBAL_AVERAGE_POOLING2D, (), )
 #define ls_add(...) lockstep::joined(LS_LAYER_ADD, __VA_ARGS__)
+#define ls_multiply(...) lockstep::joined(LS_LAYER_MULTIPLY, __VA_ARGS__)
 #define ls_concatenate(...) lockstep::joined(LS_LAYER_CONCATENATE, __VA_ARGS__)
 #define ls_zero_padding2d(top, bottom, left, right) lockstep::zero_padding(top, bottom, left, right)
 #define ls_rescaling(...) LS_LAYER_(LS_LAYER_RESCALING, (&ls_layer::scale, &ls_layer::offset), __VA_ARGS__)

@@ -115,7 +115,7 @@ typedef enum ls_precision {
     LS_MIXED_FLOAT16
 } ls_precision;
 
-/* Outputs of batch normalization that backward needs: kept since forward, or made again from its inputs (tf.recompute_grad), which
+/* Outputs of normalizations, and of GELU and SiLU, that backward needs: kept since forward, or made again (tf.recompute_grad), which
  * takes one more pass over memory and half of it or less. The bits are the same. */
 typedef enum ls_recompute {
     LS_RECOMPUTE_AUTO = 0, /* kept on a GPU where all layers then take at most half of its free memory, else made again */

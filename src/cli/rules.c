@@ -166,7 +166,7 @@ const struct ls_option ls_training_rules[] = {
      "without (default: deterministic, as after TensorFlow's enable_op_determinism)",
      AT(compile.nondeterministic_ops), true},
     {"recompute", NULL,
-     "whether backward makes outputs of batch normalization again, or finds them kept since forward: the same bits, "
+     "whether backward makes outputs of normalizations again, or finds them kept since forward: the same bits, "
      "less memory or less time (default auto: kept on a GPU with memory enough)",
      AT(compile.recompute), LS_RECOMPUTE_AUTO, .words = recomputes},
     {0}};

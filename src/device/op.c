@@ -52,7 +52,7 @@ ls_dtype ls_op_type(const struct ls_op *op, int place) {
 }
 
 ls_status ls_op_check_activation(const struct ls_op *op) {
-    if ((unsigned)op->activation <= LS_SOFTMAX) return LS_OK;
+    if ((unsigned)op->activation <= LS_SILU) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "%s: activation %d is no ls_activation", ls_op_name(op->kind),
                    (int)op->activation);
 }
@@ -83,11 +83,14 @@ static ls_status check_activation_forward(const struct ls_op *op) {
 
 static ls_status check_activation_backward(const struct ls_op *op) {
     ls_status status = ls_op_check_activation(op);
-    if (!status) status = ls_op_check_leading(op, LS_ARG_Y, "y", 0);
+    bool takes_x = ls_op_activation_takes_x(op->activation);
+    int from = takes_x ? LS_ARG_X : LS_ARG_Y;
+    const char *name = takes_x ? "x" : "y";
+    if (!status) status = ls_op_check_leading(op, from, name, 0);
     if (status) return status;
-    ls_shape shape = op->tensors[LS_ARG_Y].shape;
-    ls_dtype type = ls_op_type(op, LS_ARG_Y);
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_Y, "y", type, false, shape}, {LS_ARG_DY, "dy", type, false, shape},
+    ls_shape shape = op->tensors[from].shape;
+    ls_dtype type = ls_op_type(op, from);
+    return LS_CHECK_ARGUMENTS(op, {from, name, type, false, shape}, {LS_ARG_DY, "dy", type, false, shape},
                               {LS_ARG_DX, "dx", type, false, shape});
 }
 

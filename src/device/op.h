@@ -49,12 +49,21 @@
     /* dx from x, dy, gamma, beta, saved, shifts; without a residual */                                                \
     ROW(BATCH_NORM_BACKWARD_DATA, "batch norm backward data", ls_op_layers_check_batch_norm,                           \
         ls_cpu_batch_norm_backward_data, ls_cpu_batch_norm_build)                                                      \
+    /* y = (x - mean) inverse gamma + beta over the last axis of x, where mean is 0 unless op->centered. And unless    \
+     * NULL saved(positions,2): mean, inverse = 1 / sqrt(mean((x - mean)^2) + epsilon) */                              \
+    ROW(LAYER_NORM_FORWARD, "layer norm forward", ls_op_layers_check_layer_norm, ls_cpu_layer_norm_forward,            \
+        ls_cpu_layer_norm_build)                                                                                       \
+    /* unless NULL dgamma(C), dbeta(C), dx, from x, dy, gamma, saved. dx may be dy */                                  \
+    ROW(LAYER_NORM_BACKWARD, "layer norm backward", ls_op_layers_check_layer_norm, ls_cpu_layer_norm_backward,         \
+        ls_cpu_layer_norm_build)                                                                                       \
     /* y = activation(x), softmax over the last axis; y may be x */                                                    \
     ROW(ACTIVATION_FORWARD, "activation forward", check_activation_forward, ls_cpu_activation_forward)                 \
-    /* dx from y, dy; dx may be dy */                                                                                  \
+    /* dx from y, dy, or from x, dy: see ls_op_activation_takes_x. dx may be dy */                                     \
     ROW(ACTIVATION_BACKWARD, "activation backward", check_activation_backward, ls_cpu_activation_backward)             \
     /* y = x + w; y may be x */                                                                                        \
     ROW(ADD, "add", ls_op_layers_check_elements, ls_cpu_elements)                                                      \
+    /* y = x w; y may be x, or w */                                                                                    \
+    ROW(MULTIPLY, "multiply", ls_op_layers_check_elements, ls_cpu_elements)                                            \
     /* y = x alpha + beta; y may be x */                                                                               \
     ROW(SCALE, "scale", ls_op_layers_check_elements, ls_cpu_elements)                                                  \
     /* y(R,M)'s columns from op->column on = x(R,N) */                                                                 \
@@ -230,6 +239,7 @@ struct ls_op {
     const float *scale;      /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
                                 losses: of dlogits. 1 / global rows */
     bool fused;              /* BATCH_NORM: the moving variance is that of TensorFlow's fused kernel */
+    bool centered;           /* LAYER_NORM: around the mean; else by the root mean square (RMS normalization) */
     const struct ls_exchange
         *exchange;  /* BATCH_NORM forward, backward: statistics of all replicas; NULL for those of x alone */
     int64_t column; /* PLACE, TAKE */
@@ -299,6 +309,10 @@ const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past
 static inline int64_t ls_op_channels(const struct ls_op *op) {
     const ls_shape *shape = &op->tensors[LS_ARG_X].shape;
     return shape->dims[shape->rank - 1];
+}
+/* The activation's slope follows from what it was applied to, and not from its output. */
+static inline bool ls_op_activation_takes_x(ls_activation activation) {
+    return activation >= LS_GELU;
 }
 static inline bool ls_op_last_part(const struct ls_op *op) {
     return op->part + 1 >= op->parts;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/shape.h"
 #include "base/status.h"
 #include "device/op_private.h"
 
@@ -121,6 +122,20 @@ ls_status ls_op_layers_check_batch_norm(const struct ls_op *op) {
         {LS_ARG_DBETA, "dbeta", LS_FLOAT32, true, c});
 }
 
+ls_status ls_op_layers_check_layer_norm(const struct ls_op *op) {
+    bool forward = op->kind == LS_OP_LAYER_NORM_FORWARD;
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", op->tensors[LS_ARG_X].shape.rank < 1 ? 1 : 0);
+    if (status) return status;
+    const ls_shape x = op->tensors[LS_ARG_X].shape, c = LS_SHAPE(ls_op_channels(op));
+    const ls_shape saved = LS_SHAPE(ls_shape_count(&x) / c.dims[0], 2);
+    ls_dtype type = ls_op_type(op, LS_ARG_X);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, x}, {LS_ARG_GAMMA, "gamma", LS_FLOAT32, true, c},
+                              {LS_ARG_BETA, "beta", LS_FLOAT32, true, c}, {LS_ARG_Y, "y", type, !forward, x},
+                              {LS_ARG_SAVED, "saved", LS_FLOAT32, forward, saved}, {LS_ARG_DY, "dy", type, forward, x},
+                              {LS_ARG_DX, "dx", type, true, x}, {LS_ARG_DGAMMA, "dgamma", LS_FLOAT32, true, c},
+                              {LS_ARG_DBETA, "dbeta", LS_FLOAT32, true, c});
+}
+
 ls_status ls_op_layers_check_elements(const struct ls_op *op) {
     ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 0);
     if (status) return status;
@@ -130,8 +145,9 @@ ls_status ls_op_layers_check_elements(const struct ls_op *op) {
     if (op->kind == LS_OP_DROPOUT && !op->step) return ls_fail(LS_INVALID_ARGUMENT, "dropout: step is missing");
     ls_shape shape = op->tensors[LS_ARG_X].shape;
     ls_dtype type = op->kind == LS_OP_MERGE ? LS_FLOAT32 : ls_op_type(op, LS_ARG_X);
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, shape},
-                              {LS_ARG_W, "w", type, op->kind != LS_OP_ADD, shape}, {LS_ARG_Y, "y", type, false, shape});
+    bool takes_two = op->kind == LS_OP_ADD || op->kind == LS_OP_MULTIPLY;
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, shape}, {LS_ARG_W, "w", type, !takes_two, shape},
+                              {LS_ARG_Y, "y", type, false, shape});
 }
 
 ls_status ls_op_layers_check_columns(const struct ls_op *op) {

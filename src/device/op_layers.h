@@ -11,6 +11,7 @@ ls_status ls_op_layers_check_convolution(const struct ls_op *op);
 ls_status ls_op_layers_check_pool(const struct ls_op *op);
 ls_status ls_op_layers_check_pad(const struct ls_op *op);
 ls_status ls_op_layers_check_batch_norm(const struct ls_op *op);
+ls_status ls_op_layers_check_layer_norm(const struct ls_op *op);
 ls_status ls_op_layers_check_elements(const struct ls_op *op); /* y of x's shape */
 ls_status ls_op_layers_check_embedding(const struct ls_op *op);
 ls_status ls_op_layers_check_columns(const struct ls_op *op);

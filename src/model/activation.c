@@ -4,8 +4,9 @@
 #include "base/status.h"
 
 static const char *const names[] = {
-    [LS_LINEAR] = "linear",   [LS_RELU] = "relu", [LS_RELU6] = "relu6",    [LS_LEAKY_RELU] = "leaky_relu",
-    [LS_SIGMOID] = "sigmoid", [LS_TANH] = "tanh", [LS_SOFTMAX] = "softmax"};
+    [LS_LINEAR] = "linear",       [LS_RELU] = "relu", [LS_RELU6] = "relu6",     [LS_LEAKY_RELU] = "leaky_relu",
+    [LS_SIGMOID] = "sigmoid",     [LS_TANH] = "tanh", [LS_SOFTMAX] = "softmax", [LS_GELU] = "gelu",
+    [LS_GELU_TANH] = "gelu_tanh", [LS_SILU] = "silu"};
 
 const char *ls_activation_name(ls_activation activation) {
     return (size_t)activation < sizeof(names) / sizeof(names[0]) ? names[activation] : NULL;

@@ -65,7 +65,8 @@ struct ls_layer_type {
     ls_status (*forward)(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at);
     /* dy is this layer's to overwrite, and to pass on: at->dx[0] = at->dy. */
     ls_status (*backward)(struct ls_plan_builder *builder, const struct ls_node *node, struct ls_node_tensors *at);
-    /* Computes y from x once more, in backward, so that the plan need not keep y. NULL if not possible. */
+    /* Computes y from x once more, in backward, so that the plan need not keep y. NULL if not possible. Of a kind that
+     * takes an activation: from what that took, where the plan keeps it for backward anyway. */
     ls_status (*again)(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at);
     bool reads_x; /* in backward */
 };
@@ -76,12 +77,15 @@ struct ls_layer_type {
     ROW(activation)                                                                                                    \
     ROW(conv2d)                                                                                                        \
     ROW(depthwise_conv2d)                                                                                              \
+    ROW(layer_normalization)                                                                                           \
+    ROW(rms_normalization)                                                                                             \
     ROW(batch_normalization)                                                                                           \
     ROW(max_pooling2d)                                                                                                 \
     ROW(average_pooling2d)                                                                                             \
     ROW(global_max_pooling2d)                                                                                          \
     ROW(global_average_pooling2d)                                                                                      \
     ROW(add)                                                                                                           \
+    ROW(multiply)                                                                                                      \
     ROW(concatenate)                                                                                                   \
     ROW(zero_padding2d)                                                                                                \
     ROW(rescaling)                                                                                                     \
@@ -118,9 +122,17 @@ ls_status ls_layer_names(struct ls_node *nodes, size_t count);
 
 /* An activation as a layer of its own, and as the end of other layers. */
 
-/* y = activation(y) and dy's way back through it, in place; nothing for LS_LINEAR. */
-ls_status ls_layer_activation_append(struct ls_plan_builder *builder, const ls_layer *layer, const struct ls_tensor *y);
-ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const ls_layer *layer,
+/* The tensor for what the activation takes, which the layer's op writes: y. In a training, where the slope follows from
+ * that value, it is one of its own, which the node keeps as LS_KEPT_BEFORE. */
+struct ls_tensor ls_layer_activation_place(struct ls_plan_builder *builder, const struct ls_node *node,
+                                           const struct ls_tensor *y);
+/* y = activation(what is in that place), and dy's way back through it, in place; nothing for LS_LINEAR. */
+ls_status ls_layer_activation_append(struct ls_plan_builder *builder, const struct ls_node *node,
+                                     const struct ls_tensor *y);
+/* The same as the layer's again, where the activation takes x. */
+ls_status ls_layer_activation_again(struct ls_plan_builder *builder, const struct ls_node *node,
+                                    const struct ls_node_tensors *at);
+ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const struct ls_node *node,
                                           const struct ls_tensor *y, const struct ls_tensor *dy);
 
 /* Windows of convolutions and pools over an image. */

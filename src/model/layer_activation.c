@@ -2,6 +2,7 @@
  * and Activation. */
 #include "model/layer.h"
 
+#include "device/op.h"
 #include "model/plan_builder.h"
 
 #define LAYER_SLOPE 0.3F /* Keras' LeakyReLU */
@@ -14,19 +15,43 @@ static struct ls_op activation_op(const ls_layer *layer, enum ls_op_kind kind) {
                           .alpha = layer->negative_slope > 0 ? layer->negative_slope : usual};
 }
 
-ls_status ls_layer_activation_append(struct ls_plan_builder *builder, const ls_layer *layer,
-                                     const struct ls_tensor *y) {
-    if (layer->activation == LS_LINEAR) return LS_OK;
-    return ls_plan_builder_apply(builder, activation_op(layer, LS_OP_ACTIVATION_FORWARD), y, y);
+static struct ls_tensor *value_before(struct ls_plan_builder *builder, const struct ls_node *node) {
+    return ls_plan_builder_kept(builder, node, LS_KEPT_BEFORE);
 }
 
-ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const ls_layer *layer,
-                                          const struct ls_tensor *y, const struct ls_tensor *dy) {
+struct ls_tensor ls_layer_activation_place(struct ls_plan_builder *builder, const struct ls_node *node,
+                                           const struct ls_tensor *y) {
+    if (!ls_op_activation_takes_x(node->layer.activation) || !ls_plan_builder_config(builder)->training) return *y;
+    return *value_before(builder, node) = ls_plan_builder_tensor(builder, y->dtype, &y->shape);
+}
+
+ls_status ls_layer_activation_append(struct ls_plan_builder *builder, const struct ls_node *node,
+                                     const struct ls_tensor *y) {
+    const struct ls_tensor *before = value_before(builder, node);
+    if (node->layer.activation == LS_LINEAR) return LS_OK;
+    return ls_plan_builder_apply(builder, activation_op(&node->layer, LS_OP_ACTIVATION_FORWARD),
+                                 ls_tensor_exists(before) ? before : y, y);
+}
+
+ls_status ls_layer_activation_again(struct ls_plan_builder *builder, const struct ls_node *node,
+                                    const struct ls_node_tensors *at) {
+    return ls_layer_activation_append(builder, node, &at->y);
+}
+
+/* In place. value is y, or x where the slope follows from it. */
+static ls_status append_slope(struct ls_plan_builder *builder, const ls_layer *layer, const struct ls_tensor *value,
+                              const struct ls_tensor *dy) {
     struct ls_op op = activation_op(layer, LS_OP_ACTIVATION_BACKWARD);
-    if (layer->activation == LS_LINEAR) return LS_OK;
-    op.tensors[LS_ARG_Y] = *y;
+    op.tensors[ls_op_activation_takes_x(layer->activation) ? LS_ARG_X : LS_ARG_Y] = *value;
     op.tensors[LS_ARG_DY] = op.tensors[LS_ARG_DX] = *dy;
     return ls_plan_builder_append(builder, &op);
+}
+
+ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const struct ls_node *node,
+                                          const struct ls_tensor *y, const struct ls_tensor *dy) {
+    const struct ls_tensor *before = value_before(builder, node);
+    if (node->layer.activation == LS_LINEAR) return LS_OK;
+    return append_slope(builder, &node->layer, ls_tensor_exists(before) ? before : y, dy);
 }
 
 /* Keras names the layer after its activation. */
@@ -63,9 +88,10 @@ static ls_status activation_forward(struct ls_plan_builder *builder, const struc
 
 static ls_status activation_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                      struct ls_node_tensors *at) {
+    bool takes_x = ls_op_activation_takes_x(node->layer.activation);
     if (!ls_tensor_exists(&at->dx[0])) return LS_OK;
     at->dx[0] = at->dy;
-    return ls_layer_activation_append_back(builder, &node->layer, &at->y, &at->dy);
+    return append_slope(builder, &node->layer, takes_x ? &at->x[0] : &at->y, &at->dy);
 }
 
 const struct ls_layer_type ls_activation_type = {
@@ -77,4 +103,5 @@ const struct ls_layer_type ls_activation_type = {
     .passes_through = activation_passes_through,
     .forward = activation_forward,
     .backward = activation_backward,
+    .again = activation_forward,
 };

@@ -83,9 +83,9 @@ static ls_status conv2d_forward(struct ls_plan_builder *builder, const struct ls
     op.tensors[LS_ARG_W] = as_kernel(node, ls_plan_builder_kernel(builder, node, KERNEL));
     bool folds = node->folds && ls_plan_builder_config(builder)->training;
     if (!node->layer.no_bias && !folds) op.tensors[LS_ARG_B] = ls_plan_builder_parameter(builder, node, BIAS);
-    op.tensors[LS_ARG_Y] = at->y;
+    op.tensors[LS_ARG_Y] = ls_layer_activation_place(builder, node, &at->y);
     status = ls_plan_builder_append(builder, &op);
-    return status ? status : ls_layer_activation_append(builder, &node->layer, &at->y);
+    return status ? status : ls_layer_activation_append(builder, node, &at->y);
 }
 
 /* A GPU reads x and dy once for both gradients. A CPU goes over a batch in parts, one convolution after the other. */
@@ -101,7 +101,7 @@ static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct l
     struct ls_op weights, data;
     ls_status status = start_layer_conv2d_op(node, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, &weights);
     if (!status) status = start_layer_conv2d_op(node, LS_OP_CONVOLUTION_BACKWARD_DATA, &data);
-    if (!status) status = ls_layer_activation_append_back(builder, &node->layer, &at->y, &at->dy);
+    if (!status) status = ls_layer_activation_append_back(builder, node, &at->y, &at->dy);
     if (status) return status;
     weights.tensors[LS_ARG_X] = at->x[0];
     weights.tensors[LS_ARG_DY] = data.tensors[LS_ARG_DY] = at->dy;
@@ -128,6 +128,7 @@ const struct ls_layer_type ls_conv2d_type = {
     .infer = conv2d_infer,
     .forward = conv2d_forward,
     .backward = conv2d_backward,
+    .again = ls_layer_activation_again,
     .reads_x = true,
 };
 
@@ -140,5 +141,6 @@ const struct ls_layer_type ls_depthwise_conv2d_type = {
     .infer = conv2d_infer,
     .forward = conv2d_forward,
     .backward = conv2d_backward,
+    .again = ls_layer_activation_again,
     .reads_x = true,
 };

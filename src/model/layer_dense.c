@@ -55,8 +55,10 @@ static ls_status dense_forward(struct ls_plan_builder *builder, const struct ls_
                                const struct ls_node_tensors *at) {
     struct ls_op op = start_dense(builder, node, LS_OP_DENSE_FORWARD, at);
     if (!node->layer.no_bias) op.tensors[LS_ARG_B] = ls_plan_builder_parameter(builder, node, BIAS);
+    const struct ls_tensor place = ls_layer_activation_place(builder, node, &at->y);
+    op.tensors[LS_ARG_Y] = as_matrix(place, node->layer.units);
     ls_status status = ls_plan_builder_append(builder, &op);
-    return status || op.activation == LS_RELU ? status : ls_layer_activation_append(builder, &node->layer, &at->y);
+    return status || op.activation == LS_RELU ? status : ls_layer_activation_append(builder, node, &at->y);
 }
 
 static ls_status dense_backward(struct ls_plan_builder *builder, const struct ls_node *node,
@@ -68,7 +70,7 @@ static ls_status dense_backward(struct ls_plan_builder *builder, const struct ls
     op.tensors[LS_ARG_DW] = ls_plan_builder_gradient(builder, node, KERNEL);
     if (!node->layer.no_bias) op.tensors[LS_ARG_DB] = ls_plan_builder_gradient(builder, node, BIAS);
     ls_status status = LS_OK;
-    if (op.activation != LS_RELU) status = ls_layer_activation_append_back(builder, &node->layer, &at->y, &at->dy);
+    if (op.activation != LS_RELU) status = ls_layer_activation_append_back(builder, node, &at->y, &at->dy);
     return status ? status : ls_plan_builder_append(builder, &op);
 }
 
@@ -80,5 +82,6 @@ const struct ls_layer_type ls_dense_type = {
     .infer = dense_infer,
     .forward = dense_forward,
     .backward = dense_backward,
+    .again = ls_layer_activation_again,
     .reads_x = true,
 };

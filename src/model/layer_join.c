@@ -1,5 +1,5 @@
-/* Layers that take several outputs: their sum, or side by side along the last axis. Mirrors tf.keras.layers.Add and
- * Concatenate. */
+/* Layers that take several outputs: their sum, their product, or side by side along the last axis. Mirrors
+ * tf.keras.layers.Add, Multiply and Concatenate. */
 #include "base/shape.h"
 #include "base/status.h"
 #include "model/plan_builder.h"
@@ -16,12 +16,12 @@ static ls_status join_check(const struct ls_node *node, size_t position) {
 static ls_status check_inputs(const struct ls_network *network, const struct ls_node *node, size_t position) {
     const char *kind = node->title.name;
     char text[96], other_text[96];
-    bool sum = node->layer.kind == LS_LAYER_ADD;
+    bool alike = node->layer.kind != LS_LAYER_CONCATENATE;
     for (int i = 1; i < node->input_count; i++) {
         ls_shape first = node->input, other = *ls_network_input_shape(network, node, i);
         ls_shape_text(&first, text, sizeof(text));
         ls_shape_text(&other, other_text, sizeof(other_text));
-        if (!sum && first.rank && other.rank) first.dims[first.rank - 1] = other.dims[other.rank - 1] = 1;
+        if (!alike && first.rank && other.rank) first.dims[first.rank - 1] = other.dims[other.rank - 1] = 1;
         if (!ls_shape_equal(&first, &other) || !first.rank)
             return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): its inputs have shapes %s and %s", position, kind,
                            text, other_text);
@@ -40,14 +40,20 @@ static ls_status join_infer(struct ls_network *network, struct ls_node *node, si
     return LS_OK;
 }
 
-static ls_status add_forward(struct ls_plan_builder *builder, const struct ls_node *node,
-                             const struct ls_node_tensors *at) {
+static ls_status append_of_two(struct ls_plan_builder *builder, enum ls_op_kind kind, const struct ls_tensor *x,
+                               const struct ls_tensor *w, const struct ls_tensor *y) {
+    struct ls_op op = {.kind = kind};
+    op.tensors[LS_ARG_W] = *w;
+    return ls_plan_builder_apply(builder, op, x, y);
+}
+
+/* From the first input to the last. */
+static ls_status join_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                              const struct ls_node_tensors *at) {
+    enum ls_op_kind kind = node->layer.kind == LS_LAYER_ADD ? LS_OP_ADD : LS_OP_MULTIPLY;
     ls_status status = LS_OK;
-    for (int i = 1; !status && i < node->input_count; i++) {
-        struct ls_op op = {.kind = LS_OP_ADD};
-        op.tensors[LS_ARG_W] = at->x[i];
-        status = ls_plan_builder_apply(builder, op, i == 1 ? &at->x[0] : &at->y, &at->y);
-    }
+    for (int i = 1; !status && i < node->input_count; i++)
+        status = append_of_two(builder, kind, i == 1 ? &at->x[0] : &at->y, &at->x[i], &at->y);
     return status;
 }
 
@@ -63,6 +69,21 @@ static ls_status add_backward(struct ls_plan_builder *builder, const struct ls_n
         else
             at->dx[i] = at->dy;
         given = true;
+    }
+    return status;
+}
+
+/* An input's gradient is dy times all others, from the first to the last. */
+static ls_status multiply_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                   struct ls_node_tensors *at) {
+    ls_status status = LS_OK;
+    for (int i = 0; i < node->input_count; i++) {
+        const struct ls_tensor *dx = &at->dx[i], *from = &at->dy;
+        for (int k = 0; !status && ls_tensor_exists(dx) && k < node->input_count; k++) {
+            if (k == i) continue;
+            status = append_of_two(builder, LS_OP_MULTIPLY, from, &at->x[k], dx);
+            from = dx;
+        }
     }
     return status;
 }
@@ -109,8 +130,19 @@ const struct ls_layer_type ls_add_type = {
     .takes = {.others = {"other"}},
     .check = join_check,
     .infer = join_infer,
-    .forward = add_forward,
+    .forward = join_forward,
     .backward = add_backward,
+};
+
+const struct ls_layer_type ls_multiply_type = {
+    .kind = LS_LAYER_MULTIPLY,
+    .title = {"multiply", "Multiply"},
+    .takes = {.others = {"other"}},
+    .check = join_check,
+    .infer = join_infer,
+    .forward = join_forward,
+    .backward = multiply_backward,
+    .reads_x = true,
 };
 
 const struct ls_layer_type ls_concatenate_type = {

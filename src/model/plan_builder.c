@@ -265,20 +265,28 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
 
 /* ---- backward ---- */
 
+/* A node with a residual does not, for the residual would have to live as long; nor one with an activation whose own
+ * backward takes its output. */
+static bool makes_again(const struct ls_node *node) {
+    bool needs_output = node->type->takes.activation && !ls_op_activation_takes_x(node->layer.activation);
+    return node->type->again && node->residual == LS_NO_NODE && !needs_output;
+}
+
 /* The value for a node's backward: where the node that gives it can make it again, it was not kept since forward.
- * Computing again instead of keeping is Chen et al. 2016, "Training deep nets with sublinear memory cost", for batch
- * normalization alone: its output costs one pass to make again, and its input is kept for its own backward anyway. A
- * node with a residual is left out, for the residual would have to live as long. */
+ * Computing again instead of keeping is Chen et al. 2016, "Training deep nets with sublinear memory cost", for
+ * normalizations and smooth activations: the output costs one pass to make again, and what it is made of is kept for
+ * the node's own backward anyway. */
 static ls_status value_again(struct ls_plan_builder *builder, int index, struct ls_tensor *tensor) {
     struct value *value = value_of(builder, index);
     *tensor = value->forward;
     if (index == LS_NETWORK_INPUT || builder->keeps) return LS_OK;
     const struct ls_node *node = node_at(builder, (size_t)node_at(builder, (size_t)index)->owner);
-    if (!node->type->again || node->residual != LS_NO_NODE) return LS_OK;
+    if (!makes_again(node)) return LS_OK;
     ls_status status = LS_OK;
     if (!ls_tensor_exists(&value->again)) {
         struct ls_node_tensors at = {.y = new_values(builder, &value->forward.shape)};
-        status = value_again(builder, node->inputs[0], &at.x[0]);
+        if (!ls_tensor_exists(ls_plan_builder_kept(builder, node, LS_KEPT_BEFORE)))
+            status = value_again(builder, node->inputs[0], &at.x[0]);
         if (!status) status = node->type->again(builder, node, &at);
         value->again = at.y;
     }
@@ -306,6 +314,12 @@ static ls_status settle_gradient(struct ls_plan_builder *builder, int node, cons
     return ls_plan_builder_apply(builder, op, &value->gradient, &value->gradient);
 }
 
+/* In backward. */
+static bool reads_x(const struct ls_node *node) {
+    if (node->layer.kind == LS_LAYER_ACTIVATION) return ls_op_activation_takes_x(node->layer.activation);
+    return node->type->reads_x && !node->layer.frozen;
+}
+
 static ls_status start_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                 struct ls_node_tensors *at) {
     const struct value *value = value_of(builder, node->last);
@@ -314,7 +328,7 @@ static ls_status start_backward(struct ls_plan_builder *builder, const struct ls
     at->dy = value->gradient;
     for (int i = 0; !status && i < node->input_count; i++) {
         at->x[i] = value_of(builder, node->inputs[i])->forward;
-        if (node->type->reads_x && !node->layer.frozen) status = value_again(builder, node->inputs[i], &at->x[i]);
+        if (reads_x(node)) status = value_again(builder, node->inputs[i], &at->x[i]);
         at->dx[i] = new_gradient(builder, node->inputs[i]);
     }
     if (node->residual != LS_NO_NODE) at->dresidual = new_gradient(builder, node->residual);

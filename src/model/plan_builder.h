@@ -3,7 +3,8 @@
 #include "model/layer.h"
 #include "model/plan.h"
 
-#define LS_MOST_KEPT 4
+#define LS_MOST_KEPT   4
+#define LS_KEPT_BEFORE (LS_MOST_KEPT - 1) /* what the layer's activation took, where the slope follows from that */
 
 /* A tensor in the plan's memory, from the first op that has it to the last. */
 struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape);

@@ -239,7 +239,7 @@ static void print_costs(const struct ls_tools_planning *planning, FILE *out) {
     (void)ls_plain_print(out, "its layers          move %.3f MB a step at least", again->moved / 1e6);
     if (again->arena != kept->arena || again->moved > kept->moved || again->moved < kept->moved)
         (void)ls_plain_print(out,
-                             " in %.3f MB where outputs of batch normalization are made again, %.3f MB in %.3f MB "
+                             " in %.3f MB where outputs of normalizations are made again, %.3f MB in %.3f MB "
                              "where they are kept (--recompute)",
                              mega(again->arena), kept->moved / 1e6, mega(kept->arena));
     (void)fputc('\n', out);

@@ -37,22 +37,32 @@ static ls_status add_by_path(struct ls_weights *weights, const char *layer, cons
     return add_array(weights, name, array);
 }
 
-/* What Keras' layers call their variables, in the order in which they keep them; number where that is not known. */
+/* What Keras' layers call their variables, in the order in which they keep them, by their group and where that tells
+ * more the number of them. A normalization of three, or of one that may be either, has names that are not known. */
+static const struct {
+    const char *group;
+    size_t count; /* 0: any */
+    const char *names[4];
+} classes[] = {{"dense", 0, {"kernel", "bias"}},
+               {"conv2d", 0, {"kernel", "bias"}},
+               {"depthwise_conv2d", 0, {"kernel", "bias"}},
+               {"batch_normalization", 4, {"gamma", "beta", "moving_mean", "moving_variance"}},
+               {"batch_normalization", 2, {"moving_mean", "moving_variance"}},
+               {"layer_normalization", 2, {"gamma", "beta"}},
+               {"rms_normalization", 1, {"scale"}}};
+
+/* number where the name is not known. */
 static const char *variable_name(const char *group, const char *number, size_t count) {
-    static const char *const kernels[] = {"kernel", "bias"};
-    static const char *const norms[] = {"gamma", "beta", "moving_mean", "moving_variance"};
-    static const char *const layers[] = {"dense", "conv2d", "depthwise_conv2d"};
-    static const char norm[] = "batch_normalization";
     size_t length = strlen(group), digits = strspn(group, "0123456789");
-    if (number[0] < '0' || number[0] > '9' || number[1]) return number;
-    size_t index = (size_t)(number[0] - '0');
+    if (number[0] < '0' || number[0] > '3' || number[1]) return number;
     while (length > digits && group[length - 1] >= '0' && group[length - 1] <= '9') length--;
     length = length < strlen(group) && length > 1 && group[length - 1] == '_' ? length - 1 : strlen(group);
-    for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++)
-        if (strlen(layers[i]) == length && !strncmp(layers[i], group, length) && index < 2) return kernels[index];
-    if (strlen(norm) != length || strncmp(norm, group, length) != 0) return number;
-    if (count == 4 && index < 4) return norms[index];
-    return count == 2 && index < 2 ? norms[2 + index] : number; /* of three, either of the first two may be missing */
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        const char *name = classes[i].names[number[0] - '0'];
+        bool same = strlen(classes[i].group) == length && !strncmp(classes[i].group, group, length);
+        if (same && name && (!classes[i].count || classes[i].count == count)) return name;
+    }
+    return number;
 }
 
 /* ---- the older way ---- */

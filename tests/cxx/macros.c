@@ -14,8 +14,9 @@ static ls_status make_model(ls_strategy *strategy, ls_model **model) {
                   ls_batch_normalization(.momentum = 0.9F, .no_scale = true), ls_add("stem"), ls_relu6(),
                   ls_zero_padding2d(0, 2, 1, 1), ls_depthwise_conv2d(3, 2, .name = "depthwise"), ls_leaky_relu(0.2F),
                   ls_max_pooling2d(2), ls_average_pooling2d(2, 1, LS_SAME, .name = "pool"), ls_dropout(0.25F),
-                  ls_activation(LS_TANH, .name = "tanh"), ls_concatenate("pool"), ls_flatten(),
-                  ls_dense(16, LS_RELU, .kernel_initializer = LS_HE_NORMAL, .rate_multiplier = 0.5F),
+                  ls_activation(LS_TANH, .name = "tanh"), ls_layer_normalization(.epsilon = 1e-5F, .no_center = true),
+                  ls_multiply("tanh"), ls_rms_normalization(), ls_activation(LS_SILU), ls_concatenate("pool"),
+                  ls_flatten(), ls_dense(16, LS_RELU, .kernel_initializer = LS_HE_NORMAL, .rate_multiplier = 0.5F),
                   ls_dense(8, .no_bias = true, .name = "narrow"), ls_dense(10)),
         model);
 }

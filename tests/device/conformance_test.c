@@ -14,6 +14,7 @@
 
 #define HALF_TOLERANCE 1e-2 /* of the tensor's largest magnitude, as TOLERANCE */
 #define VARIANTS       6
+#define ACTIVATIONS    9 /* variants of their ops */
 #define SHARE          8 /* one in so many is large on an emulated GPU */
 
 static uint64_t seed;
@@ -162,10 +163,25 @@ static void batch_norm(struct sample *s) {
     give(s, LS_ARG_SHIFTS, false, LS_SHAPE(2, channels));
 }
 
+/* Both kinds, with and without gamma and beta; one column, and thousands. */
+static void layer_norm(struct sample *s) {
+    static const int64_t columns[VARIANTS] = {16, 17, 48, 1, 4099, 8192};
+    bool many = s->variant >= 4, plain = s->variant == 2;
+    int64_t rows = sized(s, 9, many ? 70 : 3000) + s->variant;
+    ls_shape x = LS_SHAPE(rows, sized(s, 1 + columns[s->variant] % 20, columns[s->variant]));
+    static const int values[] = {LS_ARG_X, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX};
+    static const int vectors[] = {LS_ARG_GAMMA, LS_ARG_BETA, LS_ARG_DGAMMA, LS_ARG_DBETA};
+    s->op.epsilon = 0.001F, s->op.centered = s->variant % 2 == 0;
+    for (int i = 0; i < 4; i++) give(s, values[i], true, x);
+    for (int i = plain ? 2 : 0; i < 4; i++) give(s, vectors[i], false, LS_SHAPE(x.dims[1]));
+    give_positive(s, LS_ARG_SAVED, LS_SHAPE(rows, 2));
+}
+
 /* ---- elements ---- */
 
 static void activation(struct sample *s) {
-    static const ls_activation kinds[VARIANTS] = {LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX};
+    static const ls_activation kinds[ACTIVATIONS] = {LS_RELU,    LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH,
+                                                     LS_SOFTMAX, LS_GELU,  LS_GELU_TANH,  LS_SILU};
     ls_shape shape = LS_SHAPE(sized(s, 21, 3001), sized(s, 7, 100));
     s->op.activation = kinds[s->variant];
     give(s, LS_ARG_X, true, shape), give(s, LS_ARG_Y, true, shape);
@@ -324,9 +340,12 @@ static make_fn *const makers[LS_OP_KIND_COUNT] = {
     [LS_OP_BATCH_NORM_AGAIN] = batch_norm,
     [LS_OP_BATCH_NORM_BACKWARD] = batch_norm,
     [LS_OP_BATCH_NORM_BACKWARD_DATA] = batch_norm,
+    [LS_OP_LAYER_NORM_FORWARD] = layer_norm,
+    [LS_OP_LAYER_NORM_BACKWARD] = layer_norm,
     [LS_OP_ACTIVATION_FORWARD] = activation,
     [LS_OP_ACTIVATION_BACKWARD] = activation,
     [LS_OP_ADD] = elements,
+    [LS_OP_MULTIPLY] = elements,
     [LS_OP_SCALE] = elements,
     [LS_OP_DROPOUT] = elements,
     [LS_OP_PLACE] = columns,
@@ -432,7 +451,7 @@ static bool emulated(void) {
 
 /* An emulated GPU is slow: with everything large it takes half a minute. */
 static bool is_large(const struct ls_device *device, enum ls_op_kind kind, int variant, ls_dtype type) {
-    uint64_t number = ((uint64_t)kind * VARIANTS + (uint64_t)variant) * (LS_BOOL + 1) + (uint64_t)type;
+    uint64_t number = ((uint64_t)kind * ACTIVATIONS + (uint64_t)variant) * (LS_BOOL + 1) + (uint64_t)type;
     if (device->host_memory) return false;
     if (!emulated() || (is_full() && !SANITIZED)) return true;
     return ls_random_bits(seed, 0, number) % SHARE == 0;
@@ -453,6 +472,10 @@ static void check(struct ls_device *cpu, struct ls_device *device, enum ls_op_ki
     release(&must), release(&is);
 }
 
+static int variants_of(enum ls_op_kind kind) {
+    return kind == LS_OP_ACTIVATION_FORWARD || kind == LS_OP_ACTIVATION_BACKWARD ? ACTIVATIONS : VARIANTS;
+}
+
 TEST_EACH(every_type_of_the_kind_equals_the_cpu, LS_OP_KIND_COUNT) {
     static const ls_dtype types[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
     enum ls_op_kind kind = (enum ls_op_kind)_i;
@@ -464,7 +487,7 @@ TEST_EACH(every_type_of_the_kind_equals_the_cpu, LS_OP_KIND_COUNT) {
     for (int t = 0; t < LS_OP_TENSORS; t++) stores |= s.stored[t];
     release(&s);
     for (int t = 0; t < (stores && !device->host_memory ? 3 : 1); t++)
-        for (int variant = 0; variant < VARIANTS; variant++) check(cpu, device, kind, variant, types[t]);
+        for (int variant = 0; variant < variants_of(kind); variant++) check(cpu, device, kind, variant, types[t]);
     ls_device_close(device);
     ls_device_close(cpu);
 }

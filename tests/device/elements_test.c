@@ -5,7 +5,8 @@
 
 extern void omp_set_num_threads(int count);
 
-static const ls_activation activations[] = {LS_LINEAR, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH};
+static const ls_activation activations[] = {LS_LINEAR, LS_RELU, LS_RELU6,     LS_LEAKY_RELU, LS_SIGMOID,
+                                            LS_TANH,   LS_GELU, LS_GELU_TANH, LS_SILU};
 #define ACTIVATION_COUNT ((int)(sizeof(activations) / sizeof(activations[0])))
 #define COUNT            501
 
@@ -41,6 +42,58 @@ TEST_EACH(activations_equal_the_oracle, ACTIVATION_COUNT) {
     ls_device_close(device);
 }
 
+/* Each value has its own tolerance: the error is small where the function is small. */
+TEST_EACH(tails_of_smooth_activations_are_exact, 3) {
+    static const ls_activation smooth[] = {LS_GELU, LS_GELU_TANH, LS_SILU};
+    static const double least[] = {-12, -4.5, -80}; /* beyond, tanh's argument, a float32, decides */
+    struct ls_device *device = open_device();
+    struct pair x = make_pair(COUNT), y = make_pair(COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        x.device[i] = (float)(least[_i] + i * (10 - least[_i]) / COUNT);
+        y.oracle[i] = reference_activation(smooth[_i], (double)x.device[i]);
+    }
+    struct ls_op op = on_elements(LS_OP_ACTIVATION_FORWARD, &x, &y);
+    op.activation = smooth[_i];
+    assert_ok(run_op(device, &op));
+    for (int i = 0; i < COUNT; i++)
+        if (!(fabs((double)y.device[i] - y.oracle[i]) <= 2e-5 * fabs(y.oracle[i])))
+            ck_abort_msg("at %g is %.9g, but must be %.9g", (double)x.device[i], (double)y.device[i], y.oracle[i]);
+    free_pair(&x), free_pair(&y);
+    ls_device_close(device);
+}
+
+/* The formulas decide about values far out, the infinite and no number. */
+TEST_EACH(smooth_activations_of_extremes, 3) {
+    static const ls_activation smooth[] = {LS_GELU, LS_GELU_TANH, LS_SILU};
+    static const float far[] = {-0.0F, 0, 1e-30F, -200, 200, -1e10F, 1e10F, INFINITY, NAN};
+    static const float wanted[] = {0, 0, 0.5e-30F, 0, 200, 0, 1e10F, INFINITY, NAN};
+    struct ls_device *device = open_device();
+    struct pair x = make_pair(COUNT_OF(far)), y = make_pair(x.count);
+    memcpy(x.device, far, sizeof(far));
+    struct ls_op op = on_elements(LS_OP_ACTIVATION_FORWARD, &x, &y);
+    op.activation = smooth[_i];
+    assert_ok(run_op(device, &op));
+    for (int64_t i = 0; i < x.count; i++)
+        ck_assert_msg(isnan(wanted[i]) ? isnan(y.device[i])
+                                       : y.device[i] == wanted[i] || fabsf(y.device[i] - wanted[i]) <= 1e-36F,
+                      "of %g it is %g", (double)far[i], (double)y.device[i]);
+    free_pair(&x), free_pair(&y);
+    ls_device_close(device);
+}
+
+TEST(an_activation_without_its_value_is_refused) {
+    struct ls_device *device = open_device();
+    struct pair x = make_random(1, COUNT), dx = make_pair(COUNT);
+    struct ls_op op = {.kind = LS_OP_ACTIVATION_BACKWARD, .activation = LS_GELU};
+    op.tensors[LS_ARG_DY] = tensor(&x, LS_SHAPE(COUNT)), op.tensors[LS_ARG_DX] = tensor(&dx, LS_SHAPE(COUNT));
+    op.tensors[LS_ARG_X].shape = LS_SHAPE(COUNT);
+    assert_refused(device->ops->build(device, &op), "activation backward: argument x is missing");
+    op.activation = (ls_activation)(LS_SILU + 1);
+    assert_refused(device->ops->build(device, &op), "is no ls_activation");
+    free_pair(&x), free_pair(&dx);
+    ls_device_close(device);
+}
+
 TEST(softmax_equals_the_oracle) {
     struct ls_device *device = open_device();
     const int64_t columns = 7, rows = 3;
@@ -70,13 +123,16 @@ TEST(softmax_equals_the_oracle) {
     ls_device_close(device);
 }
 
-TEST(sums_and_scaling_are_exact) {
+TEST(sums_products_and_scaling_are_exact) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, COUNT), w = make_random(2, COUNT), y = make_pair(COUNT);
     struct ls_op add = on_elements(LS_OP_ADD, &x, &y), scale = on_elements(LS_OP_SCALE, &x, &x);
     add.tensors[LS_ARG_W] = tensor(&w, LS_SHAPE(COUNT));
     assert_ok(run_op(device, &add));
     for (int i = 0; i < COUNT; i++) ck_assert(y.device[i] == x.device[i] + w.device[i]);
+    add.kind = LS_OP_MULTIPLY;
+    assert_ok(run_op(device, &add));
+    for (int i = 0; i < COUNT; i++) ck_assert(y.device[i] == x.device[i] * w.device[i]);
     scale.alpha = 0.5F, scale.beta = -1;
     assert_ok(run_op(device, &scale));
     for (int i = 0; i < COUNT; i++) ck_assert(x.device[i] == (float)x.oracle[i] * 0.5F - 1);

@@ -175,6 +175,12 @@ double reference_activation(ls_activation activation, double x) {
         return 1 / (1 + exp(-x));
     case LS_TANH:
         return tanh(x);
+    case LS_GELU:
+        return x * erfc(-x / sqrt(2)) / 2;
+    case LS_GELU_TANH:
+        return x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))) / 2;
+    case LS_SILU:
+        return x / (1 + exp(-x));
     default:
         return x;
     }

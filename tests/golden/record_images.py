@@ -101,6 +101,22 @@ def residual(x):
     return layers.Conv2D(3, 2, name="e")(y)
 
 
+def gelu_tanh(x):
+    return keras.activations.gelu(x, approximate=True)
+
+
+def multiply_three(x):
+    y = layers.Conv2D(4, 1, name="a")(x)
+    return layers.Multiply()([layers.Conv2D(4, 1, name="b")(y), x, y])
+
+
+def swiglu(x):
+    y = layers.RMSNormalization(name="a")(x)
+    gate = layers.Dense(5, "silu", use_bias=False, name="b")(y)
+    y = layers.Multiply()([layers.Dense(5, use_bias=False, name="c")(y), gate])
+    return layers.Add()([layers.Dense(4, use_bias=False, name="d")(y), x])
+
+
 CASES = {
     "valid": lambda x: layers.Conv2D(5, 3, name="a")(x),
     "same": lambda x: layers.Conv2D(5, 3, 2, "same", name="a")(x),
@@ -113,6 +129,12 @@ CASES = {
     "norm_plain": lambda x: norm("a", center=False, scale=False, momentum=0.9, epsilon=0.01)(x),
     "norm_relu": lambda x: layers.ReLU()(norm("a")(x)),
     "norm_relu6": lambda x: layers.ReLU(6.0)(norm("a")(x)),
+    "layer_norm": lambda x: layers.LayerNormalization(name="a")(x),
+    "layer_norm_plain": lambda x: layers.LayerNormalization(center=False, scale=False, epsilon=0.01, name="a")(x),
+    "layer_norm_scale": lambda x: layers.LayerNormalization(center=False, name="a")(x),
+    "layer_norm_center": lambda x: layers.LayerNormalization(scale=False, name="a")(layers.Flatten()(x)),
+    "rms_norm": lambda x: layers.RMSNormalization(name="a")(layers.Rescaling(1.0, 2.0)(x)),
+    "rms_norm_epsilon": lambda x: layers.RMSNormalization(epsilon=0.1, name="a")(x),
     "max": lambda x: layers.MaxPooling2D(3, 2, "same")(x),
     "max_valid": lambda x: layers.MaxPooling2D(2)(x),
     "average": lambda x: layers.AveragePooling2D(3, 2, "same")(x),
@@ -121,11 +143,21 @@ CASES = {
     "leaky": lambda x: layers.LeakyReLU()(x),
     "relu6": lambda x: layers.ReLU(6.0)(layers.Rescaling(4.0, 1.0)(x)),
     "sigmoid": lambda x: layers.Activation("sigmoid")(x),
+    "gelu": lambda x: layers.Activation("gelu")(layers.Rescaling(3.0)(x)),
+    "gelu_tanh": lambda x: layers.Activation(gelu_tanh)(layers.Rescaling(3.0)(x)),
+    "silu": lambda x: layers.Activation("silu")(layers.Rescaling(3.0)(x)),
     "softmax": lambda x: layers.Softmax()(x),
     "padding": lambda x: layers.Conv2D(3, 3, name="a")(layers.ZeroPadding2D(((0, 2), (1, 0)))(x)),
     "add": lambda x: layers.Add()([layers.Conv2D(4, 1, name="a")(x), x]),
+    "multiply": lambda x: layers.Multiply()([layers.Conv2D(4, 1, name="a")(x), x]),
+    "multiply_three": multiply_three,
+    "swiglu": swiglu,
     "concatenate": lambda x: layers.Concatenate()([layers.Conv2D(3, 1, name="a")(x), x]),
     "dense": lambda x: layers.Dense(6, activation="sigmoid", name="a")(layers.Flatten()(x)),
+    "dense_gelu": lambda x: layers.Dense(6, activation="gelu", name="a")(layers.Flatten()(x)),
+    "dense_gelu_tanh": lambda x: layers.Dense(6, activation=gelu_tanh, name="a")(layers.Flatten()(x)),
+    "conv_silu": lambda x: layers.Conv2D(5, 3, activation="silu", name="a")(x),
+    "depthwise_gelu": lambda x: layers.DepthwiseConv2D(3, 2, "same", activation="gelu", name="a")(x),
     "bottleneck": bottleneck,
     "residual": residual,
 }

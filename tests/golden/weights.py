@@ -38,6 +38,16 @@ def make_model():
     return model
 
 
+def write_norms(path):
+    """Normalizations of each position, whose variables Keras 3 numbers too."""
+    layers = keras.layers
+    model = keras.Sequential([keras.Input((3,)), layers.LayerNormalization(), layers.RMSNormalization(name="rms"),
+                              layers.LayerNormalization(center=False, scale=False), layers.RMSNormalization(),
+                              layers.LayerNormalization(name="last")])
+    model.set_weights([k + np.arange(3, dtype=np.float32) / 16 for k in range(6)])
+    model.save_weights(path)
+
+
 def write_keras2(model, path):
     """As Keras 2 wrote it: names of fixed length with ":0", a depthwise kernel's own name, the list in pieces."""
     with h5py.File(path, "w") as file:
@@ -88,4 +98,5 @@ arrays = {"/".join(w.path.split("/")[-2:]): w.numpy() for w in made.weights}
 np.savez(FOLDER / "weights.npz", **arrays)
 np.savez_compressed(FOLDER / "surplus.npz", **arrays, **{"surplus/bias": np.zeros(4, np.float32)})
 np.savez(FOLDER / "other.npz", **{"other/kernel": np.zeros((2, 3), np.float32)})
+write_norms(FOLDER / "norms.weights.h5")
 write_refused()

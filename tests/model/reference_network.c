@@ -5,7 +5,10 @@
 
 #include "base/shape.h"
 #include "device/reference.h"
+#include "device/reference_image.h"
+#include "device/reference_position.h"
 #include "harness.h"
+#include "model/layer.h"
 
 #define MAX_LAYERS 16
 
@@ -16,6 +19,7 @@ struct walk {
     int64_t widths[MAX_LAYERS + 1];
     int first_variable[MAX_LAYERS];
     double *values[MAX_LAYERS + 1], *slopes[MAX_LAYERS + 1];
+    double *before[MAX_LAYERS]; /* the activation of a dense layer */
 };
 
 static double *new_array(int64_t count) {
@@ -33,11 +37,12 @@ static void start(struct walk *walk) {
         bool dense = run->layers[i].kind == LS_LAYER_DENSE;
         walk->widths[i + 1] = dense ? run->layers[i].units : walk->widths[i];
         walk->first_variable[i] = variables;
-        variables += !dense ? 0 : run->layers[i].no_bias ? 1 : 2;
+        variables += ls_network_node(run->network, i)->variable_count;
     }
     for (size_t i = 0; i <= run->count; i++) {
         walk->values[i] = new_array(run->rows * walk->widths[i]);
         walk->slopes[i] = new_array(run->rows * walk->widths[i]);
+        if (i) walk->before[i - 1] = new_array(run->rows * walk->widths[i]);
     }
     for (int64_t i = 0; i < run->rows * walk->widths[0]; i++) walk->values[0][i] = run->features[i];
 }
@@ -46,7 +51,12 @@ static void finish(struct walk *walk) {
     for (size_t i = 0; i <= walk->run->count; i++) {
         free(walk->values[i]);
         free(walk->slopes[i]);
+        if (i) free(walk->before[i - 1]);
     }
+}
+
+static bool is_smooth(const ls_layer *layer) {
+    return layer->activation != LS_LINEAR && layer->activation != LS_RELU;
 }
 
 static struct reference_dense dense_at(const struct walk *walk, size_t i) {
@@ -60,38 +70,85 @@ static struct reference_dense dense_at(const struct walk *walk, size_t i) {
                                     .x = walk->values[i],
                                     .w = walk->parameters + kernel,
                                     .b = biased ? walk->parameters + bias : NULL,
-                                    .y = walk->values[i + 1],
+                                    .y = is_smooth(&walk->run->layers[i]) ? walk->before[i] : walk->values[i + 1],
                                     .dy = walk->slopes[i + 1],
                                     .dx = walk->slopes[i],
                                     .dw = walk->gradients ? walk->gradients + kernel : NULL,
                                     .db = walk->gradients && biased ? walk->gradients + bias : NULL};
 }
 
-static bool is_relu(const ls_layer *layer) {
-    return layer->kind == LS_LAYER_ACTIVATION && layer->activation == LS_RELU;
+static bool is_norm(const ls_layer *layer) {
+    return layer->kind == LS_LAYER_LAYER_NORMALIZATION || layer->kind == LS_LAYER_RMS_NORMALIZATION;
+}
+
+/* Of the model's input, or of what a dense layer gives. */
+static struct reference_layer_norm norm_at(const struct walk *walk, size_t i) {
+    const struct ls_node *node = ls_network_node(walk->run->network, i);
+    const ls_layer *layer = &walk->run->layers[i];
+    bool centered = layer->kind == LS_LAYER_LAYER_NORMALIZATION;
+    int64_t columns = i ? walk->widths[i] : walk->run->input.dims[walk->run->input.rank - 1];
+    size_t offsets[2] = {0};
+    bool has[2] = {!layer->no_scale, centered && !layer->no_center};
+    for (int k = 0; k < node->variable_count; k++)
+        offsets[has[0] ? k : 1] = ls_network_variable(walk->run->network, walk->first_variable[i] + k)->offset;
+    return (struct reference_layer_norm){.rows = walk->run->rows * walk->widths[i] / columns,
+                                         .columns = columns,
+                                         .centered = centered,
+                                         .epsilon = layer->epsilon > 0 ? (double)layer->epsilon
+                                                    : centered         ? 1e-3
+                                                                       : 1e-6,
+                                         .x = walk->values[i],
+                                         .gamma = has[0] ? walk->parameters + offsets[0] : NULL,
+                                         .beta = has[1] ? walk->parameters + offsets[1] : NULL,
+                                         .y = walk->values[i + 1],
+                                         .dy = walk->slopes[i + 1],
+                                         .dx = walk->slopes[i],
+                                         .dgamma = walk->gradients && has[0] ? walk->gradients + offsets[0] : NULL,
+                                         .dbeta = walk->gradients && has[1] ? walk->gradients + offsets[1] : NULL};
+}
+
+static void dense_forward(struct walk *walk, size_t i) {
+    struct reference_dense dense = dense_at(walk, i);
+    const ls_layer *layer = &walk->run->layers[i];
+    reference_dense_forward(&dense);
+    for (int64_t k = 0; is_smooth(layer) && k < dense.rows * dense.out; k++)
+        walk->values[i + 1][k] = reference_activation(layer->activation, walk->before[i][k]);
+}
+
+static void dense_backward(struct walk *walk, size_t i) {
+    struct reference_dense dense = dense_at(walk, i);
+    const ls_layer *layer = &walk->run->layers[i];
+    for (int64_t k = 0; is_smooth(layer) && k < dense.rows * dense.out; k++)
+        walk->slopes[i + 1][k] *= reference_activation_slope(layer->activation, walk->before[i][k]);
+    reference_dense_backward(&dense);
 }
 
 static void forward(struct walk *walk, size_t i) {
     int64_t count = walk->run->rows * walk->widths[i];
-    if (walk->run->layers[i].kind == LS_LAYER_DENSE) {
-        struct reference_dense dense = dense_at(walk, i);
-        reference_dense_forward(&dense);
-    } else if (is_relu(&walk->run->layers[i])) {
-        reference_relu_forward(walk->values[i], walk->values[i + 1], count);
+    const ls_layer *layer = &walk->run->layers[i];
+    if (layer->kind == LS_LAYER_DENSE) {
+        dense_forward(walk, i);
+    } else if (is_norm(layer)) {
+        struct reference_layer_norm norm = norm_at(walk, i);
+        reference_layer_norm_forward(&norm);
     } else {
-        for (int64_t k = 0; k < count; k++) walk->values[i + 1][k] = walk->values[i][k];
+        for (int64_t k = 0; k < count; k++)
+            walk->values[i + 1][k] = reference_activation(layer->activation, walk->values[i][k]);
     }
 }
 
 static void backward(struct walk *walk, size_t i) {
     int64_t count = walk->run->rows * walk->widths[i];
-    if (walk->run->layers[i].kind == LS_LAYER_DENSE) {
-        struct reference_dense dense = dense_at(walk, i);
-        reference_dense_backward(&dense);
-    } else if (is_relu(&walk->run->layers[i])) {
-        reference_relu_backward(walk->values[i + 1], walk->slopes[i + 1], walk->slopes[i], count);
+    const ls_layer *layer = &walk->run->layers[i];
+    if (layer->kind == LS_LAYER_DENSE) {
+        dense_backward(walk, i);
+    } else if (is_norm(layer)) {
+        struct reference_layer_norm norm = norm_at(walk, i);
+        reference_layer_norm_backward(&norm);
     } else {
-        for (int64_t k = 0; k < count; k++) walk->slopes[i][k] = walk->slopes[i + 1][k];
+        for (int64_t k = 0; k < count; k++)
+            walk->slopes[i][k] =
+                walk->slopes[i + 1][k] * reference_activation_slope(layer->activation, walk->values[i][k]);
     }
 }
 

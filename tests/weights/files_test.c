@@ -70,6 +70,28 @@ TEST_EACH(every_form_is_read, WHOLE) {
     ls_weights_free(&weights);
 }
 
+/* Their file numbers the variables, so the names follow from the layers' classes. */
+TEST(normalizations_of_positions_have_names) {
+    static const char *const names[] = {"layer_normalization/gamma",
+                                        "layer_normalization/beta",
+                                        "rms/scale",
+                                        "rms_normalization/scale",
+                                        "last/gamma",
+                                        "last/beta"};
+    struct ls_weights weights;
+    assert_ok(ls_weights_read(FILE_NAME("norms.weights.h5"), &weights));
+    ck_assert_uint_eq(weights.count, sizeof(names) / sizeof(names[0]));
+    for (size_t k = 0; k < weights.count; k++) {
+        const struct ls_weight *weight = ls_weights_find(&weights, names[k]);
+        float values[3];
+        ck_assert_msg(weight != NULL, "no '%s'", names[k]);
+        ck_assert(ls_shape_equal(&weight->shape, &LS_SHAPE(3)));
+        memcpy(values, weight->values, sizeof(values));
+        for (int i = 0; i < 3; i++) ck_assert(values[i] == (float)k + (float)i / 16);
+    }
+    ls_weights_free(&weights);
+}
+
 /* What Keras wrote, as safetensors, as npz and as safetensors again: the same bytes at both ends. */
 TEST_EACH(a_file_converts_there_and_back, WHOLE) {
     struct ls_weights weights;

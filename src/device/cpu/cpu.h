@@ -43,6 +43,7 @@ ls_status ls_cpu_depthwise_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_depthwise_discard(struct ls_op *op);
 ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op);
+ls_status ls_cpu_layer_norm_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_batch_norm_discard(struct ls_op *op);
 ls_status ls_cpu_attention_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_attention_discard(struct ls_op *op);

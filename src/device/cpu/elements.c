@@ -1,4 +1,4 @@
-/* Sums, scaling and dropout, element by element. y may be x. */
+/* Sums, products, scaling and dropout, element by element. y may be x. */
 #include <stddef.h>
 
 #include "base/clones.h"
@@ -10,6 +10,10 @@
 
 LS_CLONES static void elements_add(float *y, const float *a, const float *b, int64_t count) {
     for (int64_t i = 0; i < count; i++) y[i] = a[i] + b[i];
+}
+
+LS_CLONES static void elements_multiply(float *y, const float *a, const float *b, int64_t count) {
+    for (int64_t i = 0; i < count; i++) y[i] = a[i] * b[i];
 }
 
 LS_CLONES static void elements_scale(float *y, const float *x, float factor, float offset, int64_t count) {
@@ -37,10 +41,12 @@ static void drop_out(const struct ls_op *op, int64_t begin, int64_t end) {
 
 static void change_part(void *context, int64_t begin, int64_t end) {
     const struct ls_op *op = context;
-    const float *x = (const float *)op->tensors[LS_ARG_X].data + begin;
+    const float *x = (const float *)op->tensors[LS_ARG_X].data + begin, *w = op->tensors[LS_ARG_W].data;
     float *y = (float *)op->tensors[LS_ARG_Y].data + begin;
     if (op->kind == LS_OP_ADD)
-        elements_add(y, x, (const float *)op->tensors[LS_ARG_W].data + begin, end - begin);
+        elements_add(y, x, w + begin, end - begin);
+    else if (op->kind == LS_OP_MULTIPLY)
+        elements_multiply(y, x, w + begin, end - begin);
     else if (op->kind == LS_OP_SCALE)
         elements_scale(y, x, op->alpha, op->beta, end - begin);
     else if (op->kind == LS_OP_MERGE)

@@ -1,12 +1,28 @@
-/* Activations as ops of their own, each element once through memory; gradients follow from the output. Softmax: a warp
+/* Activations as ops of their own, each element once through memory; gradients follow from the output, of GELU
+ * and SiLU from the input. Softmax: a warp
  * has a row, which it reads three times, of which memory should see the first. */
 #include "device/cuda/image.cuh"
 #include "device/cuda/kernels_image.h"
+#include "device/cuda/reduce.cuh"
 
 namespace {
 
 constexpr int WARP = 32, WARPS = LS_CUDA_THREADS / WARP;
 constexpr int64_t MOST_BLOCKS = 4096; /* threads go on where there are more elements */
+
+constexpr float ROOT_HALF = 0.707106781F, DENSITY = 0.398942280F; /* sqrt(1 / 2), 1 / sqrt(2 pi) */
+constexpr float ROOT_2_OVER_PI = 0.797884561F, CUBIC = 0.044715F; /* of GELU by tanh */
+
+__device__ inline float logistic(float x) {
+    return 1 / (1 + expf(-x));
+}
+/* Phi(x) of the normal distribution, and its form by tanh: (1 + tanh(u)) / 2 = logistic(2 u). */
+__device__ inline float normal_share(float x) {
+    return 0.5F * erfcf(-x * ROOT_HALF);
+}
+__device__ inline float tanh_share(float x) {
+    return logistic(2 * ROOT_2_OVER_PI * (x + CUBIC * (x * x * x)));
+}
 
 __device__ inline float activate(const ls_cuda_activation &a, float x) {
     switch (a.kind) {
@@ -20,11 +36,27 @@ __device__ inline float activate(const ls_cuda_activation &a, float x) {
         return 1 / (1 + expf(-x));
     case LS_TANH:
         return tanhf(x);
+    case LS_GELU:
+        return x * normal_share(x);
+    case LS_GELU_TANH:
+        return x * tanh_share(x);
+    case LS_SILU:
+        return x * logistic(x);
     default:
         return x;
     }
 }
 
+__device__ inline float gelu_tanh_slope(float x) {
+    float share = tanh_share(x), inner = 2 * ROOT_2_OVER_PI * (1 + 3 * CUBIC * (x * x));
+    return share + x * (share * (1 - share) * inner);
+}
+__device__ inline float silu_slope(float x) {
+    float share = logistic(x);
+    return share * (1 + x * (1 - share));
+}
+
+/* y: x, where the slope follows from it. */
 __device__ inline float slope_at(const ls_cuda_activation &a, float y, float dy) {
     switch (a.kind) {
     case LS_RELU:
@@ -37,6 +69,12 @@ __device__ inline float slope_at(const ls_cuda_activation &a, float y, float dy)
         return dy * (y * (1 - y));
     case LS_TANH:
         return dy * (1 - y * y);
+    case LS_GELU:
+        return dy * (normal_share(y) + y * (DENSITY * expf(y * y * -0.5F)));
+    case LS_GELU_TANH:
+        return dy * gelu_tanh_slope(y);
+    case LS_SILU:
+        return dy * silu_slope(y);
     default:
         return dy;
     }
@@ -63,11 +101,6 @@ __global__ void __launch_bounds__(LS_CUDA_THREADS) activation(ls_cuda_activation
 
 /* ---- softmax ---- */
 
-__device__ inline float warp_sum(float value) {
-    for (int lanes = WARP / 2; lanes; lanes /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, lanes);
-    return value;
-}
-
 __device__ inline float warp_greatest(float value) {
     for (int lanes = WARP / 2; lanes; lanes /= 2) value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFU, value, lanes));
     return value;
@@ -84,7 +117,7 @@ template <typename T> __global__ void __launch_bounds__(LS_CUDA_THREADS) softmax
     greatest = warp_greatest(greatest);
     LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) sum += expf(ls_load(x[i]) - greatest);
-    sum = warp_sum(sum);
+    sum = ls_warp_sum(sum);
     LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) y[i] = ls_store<T>(expf(ls_load(x[i]) - greatest) / sum);
 }
@@ -97,7 +130,7 @@ template <typename T> __global__ void __launch_bounds__(LS_CUDA_THREADS) softmax
     float sum = 0;
     LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) sum += ls_load(dy[i]) * ls_load(y[i]);
-    sum = warp_sum(sum);
+    sum = ls_warp_sum(sum);
     LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) dx[i] = ls_store<T>(ls_load(y[i]) * (ls_load(dy[i]) - sum));
 }

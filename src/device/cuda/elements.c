@@ -17,7 +17,7 @@ void ls_cuda_let_go(struct ls_op *op) {
     handle->own = NULL;
 }
 
-/* ---- sums, scaling, dropout, casts ---- */
+/* ---- sums, products, scaling, dropout, casts ---- */
 
 static struct ls_cuda_elements elements_of(const struct ls_op *op, int x, int w) {
     return (struct ls_cuda_elements){.y = op->tensors[LS_ARG_Y].data,
@@ -30,6 +30,11 @@ static struct ls_cuda_elements elements_of(const struct ls_op *op, int x, int w)
 static ls_status add_run(const struct ls_op *op) {
     const struct ls_cuda_elements elements = elements_of(op, LS_ARG_X, LS_ARG_W);
     return ls_cuda_launched(op, ls_cuda_add(&elements, ls_cuda_stream(op)));
+}
+
+static ls_status multiply_run(const struct ls_op *op) {
+    const struct ls_cuda_elements elements = elements_of(op, LS_ARG_X, LS_ARG_W);
+    return ls_cuda_launched(op, ls_cuda_multiply(&elements, ls_cuda_stream(op)));
 }
 
 static ls_status scale_run(const struct ls_op *op) {
@@ -147,6 +152,7 @@ static ls_status report_run(const struct ls_op *op) {
     { ls_cuda_optimizer_run, ls_cuda_optimizer_build, ls_cuda_optimizer_discard }
 const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_ADD] = {.run = add_run},
+    [LS_OP_MULTIPLY] = {.run = multiply_run},
     [LS_OP_SCALE] = {.run = scale_run},
     [LS_OP_PLACE] = {.run = copy_columns},
     [LS_OP_TAKE] = {.run = copy_columns},

@@ -1,5 +1,5 @@
-/* Sums, scaling, casts, copies of columns, and the report of a step. Every byte is read and written once, 16 at a time
- * where the memory's alignment allows. */
+/* Sums, products, scaling, casts, copies of columns, and the report of a step. Every byte is read and written once, 16
+ * at a time where the memory's alignment allows. */
 #include <float.h>
 
 #include "device/cuda/kernels_elements.h"
@@ -13,6 +13,11 @@ namespace {
 struct adding {
     __device__ float operator()(float x, float w) const {
         return x + w;
+    }
+};
+struct multiplying {
+    __device__ float operator()(float x, float w) const {
+        return x * w;
     }
 };
 struct scaling {
@@ -186,6 +191,10 @@ __global__ void write_report(struct ls_cuda_report report) {
 
 cudaError_t ls_cuda_add(const struct ls_cuda_elements *elements, cudaStream_t stream) {
     LS_WITH_TYPE(elements->dtype, return (launch_map<T, true, adding>(elements, adding(), stream)));
+}
+
+cudaError_t ls_cuda_multiply(const struct ls_cuda_elements *elements, cudaStream_t stream) {
+    LS_WITH_TYPE(elements->dtype, return (launch_map<T, true, multiplying>(elements, multiplying(), stream)));
 }
 
 cudaError_t ls_cuda_scale(const struct ls_cuda_elements *elements, float factor, float offset, cudaStream_t stream) {

@@ -63,13 +63,14 @@ static ls_status place_pixels(const struct ls_op *op) {
 static ls_status launch_activation(const struct ls_op *op) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, -1};
     bool back = op->kind == LS_OP_ACTIVATION_BACKWARD;
-    const struct ls_tensor *t = op->tensors, *like = &t[back ? LS_ARG_Y : LS_ARG_X];
+    int from = back && !ls_op_activation_takes_x(op->activation) ? LS_ARG_Y : LS_ARG_X;
+    const struct ls_tensor *t = op->tensors, *like = &t[from];
     struct ls_cuda_activation a = {.kind = op->activation, .dtype = like->dtype, .slope = op->alpha};
     a.count = ls_shape_count(&like->shape);
     a.columns = like->shape.rank ? like->shape.dims[like->shape.rank - 1] : 1;
     a.vector = ls_cuda_vector(op, 0, a.dtype, places); /* the elements that are left over are done one by one */
     a.x = t[LS_ARG_X].data;
-    a.y = t[LS_ARG_Y].data;
+    a.y = like->data;
     a.dy = t[LS_ARG_DY].data;
     a.out = t[back ? LS_ARG_DX : LS_ARG_Y].data;
     return ls_cuda_launched(op, (back ? ls_cuda_activation_dx : ls_cuda_activation_y)(&a, ls_cuda_stream(op)));
@@ -83,6 +84,8 @@ const struct ls_cuda_kind ls_cuda_image_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_BATCH_NORM_AGAIN] = {ls_cuda_batch_norm_again, ls_cuda_batch_norm_build, NULL},
     [LS_OP_BATCH_NORM_BACKWARD] = {ls_cuda_batch_norm_backward, ls_cuda_batch_norm_build, ls_cuda_batch_norm_discard},
     [LS_OP_BATCH_NORM_BACKWARD_DATA] = {ls_cuda_batch_norm_backward_data, ls_cuda_batch_norm_build, NULL},
+    [LS_OP_LAYER_NORM_FORWARD] = {ls_cuda_layer_norm_forward, ls_cuda_layer_norm_build, NULL},
+    [LS_OP_LAYER_NORM_BACKWARD] = {ls_cuda_layer_norm_backward, ls_cuda_layer_norm_build, NULL},
     [LS_OP_ACTIVATION_FORWARD] = {.run = launch_activation},
     [LS_OP_ACTIVATION_BACKWARD] = {.run = launch_activation},
     [LS_OP_PAD] = {.run = place_pixels},

@@ -51,7 +51,8 @@ struct ls_cuda_elements {
     ls_dtype dtype; /* of all */
     int64_t count;
 };
-cudaError_t ls_cuda_add(const struct ls_cuda_elements *elements, cudaStream_t stream); /* y = x + w */
+cudaError_t ls_cuda_add(const struct ls_cuda_elements *elements, cudaStream_t stream);      /* y = x + w */
+cudaError_t ls_cuda_multiply(const struct ls_cuda_elements *elements, cudaStream_t stream); /* y = x w */
 cudaError_t ls_cuda_scale(const struct ls_cuda_elements *elements, float factor, float offset, cudaStream_t stream);
 /* y = (x + w factor) scale */
 cudaError_t ls_cuda_merge(const struct ls_cuda_elements *elements, float factor, float scale, cudaStream_t stream);

@@ -1,5 +1,5 @@
-/* Launchers of the kernels on images: batch norm, depthwise convolutions, pools, padding, activations. Plain sizes and
- * device pointers; each queues on stream. Tensors of images are of dtype, all others float. */
+/* Launchers of the kernels on images: batch norm, layer norm, depthwise convolutions, pools, padding, activations.
+ * Plain sizes and device pointers; each queues on stream. Tensors of images are of dtype, all others float. */
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -56,6 +56,27 @@ struct ls_cuda_norm_sums {
 };
 cudaError_t ls_cuda_norm_statistics(const struct ls_cuda_norm_sums *s, cudaStream_t stream);
 cudaError_t ls_cuda_norm_shifts(const struct ls_cuda_norm_sums *s, cudaStream_t stream);
+
+/* ---- layer norm: x(rows, channels), each row by itself ---- */
+
+struct ls_cuda_layer_norm {
+    int64_t rows, channels;
+    int vector; /* channels of a thread */
+    bool centered;
+    float epsilon;
+    ls_dtype dtype;
+    const void *x, *dy;
+    void *out;                 /* y forward, dx backward: may be dy, and NULL */
+    const float *gamma, *beta; /* may be NULL */
+    float *saved;              /* (rows, 2): mean, inverse; forward may have none */
+    float *dgamma, *dbeta;     /* may be NULL */
+    struct ls_cuda_rows sums;  /* of dgamma and dbeta */
+    float *partials;           /* [chunks][2][channels] */
+};
+cudaError_t ls_cuda_layer_norm_y(const struct ls_cuda_layer_norm *n, cudaStream_t stream);
+cudaError_t ls_cuda_layer_norm_dx(const struct ls_cuda_layer_norm *n, cudaStream_t stream);
+/* dgamma and dbeta. It reads dy, so it runs before a dx that is dy. */
+cudaError_t ls_cuda_layer_norm_gradients(const struct ls_cuda_layer_norm *n, cudaStream_t stream);
 
 /* ---- windows over images: depthwise convolutions, pools ---- */
 
@@ -126,8 +147,8 @@ struct ls_cuda_activation {
     float slope;
     int vector;
     int64_t count, columns;
-    const void *x, *y, *dy;
-    void *out; /* may be x, dy */
+    const void *x, *y, *dy; /* y: backward x, where the slope follows from it */
+    void *out;              /* may be x, dy */
 };
 cudaError_t ls_cuda_activation_y(const struct ls_cuda_activation *a, cudaStream_t stream);
 cudaError_t ls_cuda_activation_dx(const struct ls_cuda_activation *a, cudaStream_t stream);

@@ -10,6 +10,11 @@
 /* A butterfly of shuffles adds a warp in five steps, and all its lanes get the same bits: both lanes of a pair add the
  * same two numbers, and addition commutes. Then every thread adds the sums of the warps in order. No atomic addition is
  * used, whose order would differ from run to run. */
+__device__ inline float ls_warp_sum(float value) {
+    for (int distance = LS_WARP / 2; distance; distance /= 2) value += __shfl_xor_sync(LS_ALL_LANES, value, distance);
+    return value;
+}
+
 __device__ inline double ls_block_sum(double value) {
     __shared__ double sums[LS_MAX_WARPS];
     for (int distance = LS_WARP / 2; distance; distance /= 2) value += __shfl_xor_sync(LS_ALL_LANES, value, distance);
