@@ -9,7 +9,7 @@ from run import say
 from .machine import Bad, need
 
 DEVICE = ["attention", "ranks", "device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half",
-          "against_cpu", "image", "group", "peer", "conformance"]
+          "layer_norm", "against_cpu", "image", "group", "peer", "conformance"]
 PROGRAMS = [*(f"device/device_{subject}_test" for subject in DEVICE), "model/model_gradient_test", "model/model_keras_test",
             "model/model_attention_test", "model/model_embedding_test", "model/model_frozen_test", "model/model_tied_dense_test",
             "train/train_precision_test", "train/train_recompute_test"]
@@ -19,8 +19,8 @@ LEAST = {"device/device_ranks_test": 24, "device/device_conformance_test": 40}
 # One process a program, with one context on the GPU; queue sets its own environment and ends processes on purpose.
 FORKED = {"device/device_queue_test"}
 AT_ONCE = 4  # programs, which compute with the CPU most of the time
-MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm", "image"]
-RACECHECK = ["loss", "optimizer", "batch_norm", "image"]
+MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm", "layer_norm", "image"]
+RACECHECK = ["loss", "optimizer", "batch_norm", "layer_norm", "image"]
 
 
 def limit_of(name, left):

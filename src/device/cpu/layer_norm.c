@@ -52,15 +52,6 @@ static inline float block_squares(const float *x, float mean, int64_t count) {
     return joined_lanes(lanes);
 }
 
-static inline float block_products(const float *a, const float *b, int64_t count) {
-    float lanes[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (int k = 0; k < LANES; k++) lanes[k] += a[i + k] * b[i + k];
-    for (int k = 0; i + k < count; k++) lanes[k] += a[i + k] * b[i + k];
-    return joined_lanes(lanes);
-}
-
 static inline int64_t block_at(const struct layer_norm *n, int64_t begin) {
     return n->columns - begin < BLOCK ? n->columns - begin : BLOCK;
 }
@@ -94,46 +85,61 @@ static void layer_norm_part(void *context, int64_t begin, int64_t end) {
 
 /* ---- backward ---- */
 
-/* Of one position: with x^ = (x - mean) inverse and h = dy gamma, dx = inverse (h - mean(h) - x^ mean(h x^)), where
- * RMS normalization has no mean(h). A block's h and x^ are made before they are added up. dx may be dy. */
-static inline void position_dx(const struct layer_norm *n, int64_t p, const float *restrict gamma) {
-    const float *x = n->x + p * n->columns, *dy = n->dy + p * n->columns;
-    float *dx = n->dx + p * n->columns, mean = n->saved[2 * p], inverse = n->saved[2 * p + 1];
-    float h[BLOCK], normal[BLOCK];
+/* Sums of h = dy gamma, and of h (x - mean). */
+static inline float block_h(const float *dy, const float *gamma, int64_t count) {
+    float lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) lanes[k] += dy[i + k] * gamma[i + k];
+    for (int k = 0; i + k < count; k++) lanes[k] += dy[i + k] * gamma[i + k];
+    return joined_lanes(lanes);
+}
+
+static inline float block_products(const float *dy, const float *gamma, const float *x, float mean, int64_t count) {
+    float lanes[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++) lanes[k] += dy[i + k] * gamma[i + k] * (x[i + k] - mean);
+    for (int k = 0; i + k < count; k++) lanes[k] += dy[i + k] * gamma[i + k] * (x[i + k] - mean);
+    return joined_lanes(lanes);
+}
+
+/* Of one position: with x^ = (x - mean) inverse and h = dy gamma, dx = inverse (h - mean(h) - x^ mean(h x^)), where RMS
+ * normalization has no mean(h). dx may be dy. */
+LS_CLONES static void layer_norm_dx(const struct layer_norm *n, int64_t position) {
+    int64_t columns = n->columns, at = position * columns;
+    const float *x = n->x + at, *dy = n->dy + at, *gamma = n->gamma;
+    float *dx = n->dx + at, mean = n->saved[2 * position], inverse = n->saved[2 * position + 1];
     double sum = 0, product = 0;
-    for (int64_t i = 0; i < n->columns; i += BLOCK) {
-        int64_t count = block_at(n, i);
-        for (int64_t k = 0; k < count; k++) {
-            h[k] = dy[i + k] * gamma[i + k];
-            normal[k] = (x[i + k] - mean) * inverse;
-        }
-        if (n->centered) sum += (double)block_sum(h, count);
-        product += (double)block_products(h, normal, count);
-    }
-    float shift = (float)(sum / (double)n->columns), slope = (float)(product / (double)n->columns);
-    for (int64_t i = 0; i < n->columns; i++)
-        dx[i] = inverse * (dy[i] * gamma[i] - shift - (x[i] - mean) * inverse * slope);
+    for (int64_t i = 0; n->centered && i < columns; i += BLOCK)
+        sum += (double)block_h(dy + i, gamma + i, block_at(n, i));
+    for (int64_t i = 0; i < columns; i += BLOCK)
+        product += (double)block_products(dy + i, gamma + i, x + i, mean, block_at(n, i));
+    float shift = (float)(sum / (double)columns);
+    float slope = (float)(product * (double)inverse * (double)inverse / (double)columns);
+    for (int64_t i = 0; i < columns; i++) dx[i] = inverse * (dy[i] * gamma[i] - shift - (x[i] - mean) * slope);
 }
 
 /* Adds a position's part of the gradients of gamma and beta. */
-static inline void position_gradients(const struct layer_norm *n, int64_t p, float *restrict dgamma,
-                                      float *restrict dbeta) {
-    const float *restrict x = n->x + p * n->columns, *restrict dy = n->dy + p * n->columns;
-    float mean = n->saved[2 * p], inverse = n->saved[2 * p + 1];
-    for (int64_t i = 0; i < n->columns; i++) {
+LS_CLONES static void layer_norm_add(const struct layer_norm *n, int64_t position, float *restrict dgamma,
+                                     float *restrict dbeta) {
+    int64_t columns = n->columns, at = position * columns;
+    const float *restrict x = n->x + at, *restrict dy = n->dy + at;
+    float mean = n->saved[2 * position], inverse = n->saved[2 * position + 1];
+    for (int64_t i = 0; i < columns; i++) {
         dgamma[i] += dy[i] * ((x[i] - mean) * inverse);
         dbeta[i] += dy[i];
     }
 }
 
-LS_CLONES static void layer_norm_chunk(const struct layer_norm *n, int64_t chunk) {
+static void layer_norm_chunk(const struct layer_norm *n, int64_t chunk) {
     float *dgamma = n->partials + chunk * 2 * n->columns, *dbeta = dgamma + n->columns;
     int64_t begin = chunk * CHUNK, end = begin + CHUNK < n->positions ? begin + CHUNK : n->positions;
     bool adds = n->dgamma || n->dbeta;
     for (int64_t i = 0; adds && i < 2 * n->columns; i++) dgamma[i] = 0;
-    for (int64_t p = begin; p < end; p++) {
-        if (adds) position_gradients(n, p, dgamma, dbeta);
-        if (n->dx) position_dx(n, p, n->gamma);
+    for (int64_t position = begin; position < end; position++) {
+        if (adds) layer_norm_add(n, position, dgamma, dbeta);
+        if (n->dx) layer_norm_dx(n, position);
     }
 }
 
