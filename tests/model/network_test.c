@@ -103,6 +103,22 @@ TEST(a_description_has_the_fields_of_image_layers) {
     ls_free(text);
 }
 
+TEST(a_description_has_the_fields_of_positions) {
+    char *text = describe(LS_LAYERS(ls_layer_normalization(.epsilon = 0.5F, .no_center = true),
+                                    ls_dense(2, LS_SILU, .per_position = true), ls_rms_normalization(),
+                                    ls_activation(LS_GELU_TANH), ls_multiply("dense"), ls_activation(LS_GELU)),
+                          LS_SHAPE(4, 3));
+    ck_assert_str_eq(text,
+                     "input (4, 3); layer_normalization layer_normalization(linear epsilon=0.5 no_center=1) -> "
+                     "(4, 3); layer_normalization/gamma float32 (3) ones; "
+                     "dense dense(silu per_position=1) -> (4, 2); dense/kernel float32 (3, 2) glorot_uniform; "
+                     "dense/bias float32 (2) zeros; rms_normalization rms_normalization(linear) -> (4, 2); "
+                     "rms_normalization/scale float32 (2) ones; "
+                     "activation activation(gelu_tanh) -> (4, 2); multiply multiply(linear) of activation + dense "
+                     "-> (4, 2); activation_1 activation(gelu) -> (4, 2)");
+    ls_free(text);
+}
+
 /* Trained variables come first. Variables that are only moved come after all of them. */
 TEST(statistics_come_last) {
     struct ls_network *network = new_network(
@@ -223,6 +239,22 @@ static const struct {
     {{ls_batch_normalization(.momentum = 1)}, 1, {1, {4}}, "momentum 1 must be at least 0 and below 1"},
     {{ls_batch_normalization(.epsilon = -1)}, 1, {1, {4}}, "epsilon -1 must be above 0"},
     {{ls_dropout(1)}, 1, {1, {4}}, "layer 0 (dropout): rate 1 must be at least 0 and below 1"},
+    {{ls_layer_normalization(.epsilon = -1)}, 1, {1, {4}}, "layer 0 (layer_normalization): epsilon -1 must be above 0"},
+    {{ls_rms_normalization(.epsilon = INFINITY)}, 1, {1, {4}}, "layer 0 (rms_normalization): epsilon inf must be"},
+    {{ls_rms_normalization(.no_center = true)},
+     1,
+     {1, {4}},
+     "layer 0 (rms_normalization): this kind of layer has no no_center; leave the field out"},
+    {{ls_layer_normalization(.momentum = 0.5F)}, 1, {1, {4}}, "this kind of layer has no momentum"},
+    {{ls_dense(3), ls_dense(4), ls_multiply("dense")},
+     3,
+     {1, {4}},
+     "layer 2 (multiply): its inputs have shapes (4) and (3)"},
+    {{ls_dense(3), ls_multiply()},
+     2,
+     {1, {4}},
+     "layer 1 (multiply): name at least one more input, as in ls_multiply(\"conv2d\")"},
+    {{ls_dense(3, (ls_activation)(LS_SILU + 1))}, 1, {1, {4}}, "layer 0: activation 10 is no ls_activation"},
     {{ls_zero_padding2d(0, -1)}, 1, {3, {4, 4, 3}}, "layer 0 (zero_padding2d): -1 zeros are not possible"},
     {{ls_flatten()}, 1, {1, {4}}, "the network has nothing to train"},
 };

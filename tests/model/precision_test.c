@@ -28,6 +28,18 @@ static const ls_layer image_layers[] = {ls_rescaling(0.5F, 0.1F),
                                         ls_dense(5, LS_SIGMOID),
                                         ls_dense(4)};
 
+/* What transformers have: activations whose slope follows from x, normalizations of positions, a product. */
+static const ls_layer position_layers[] = {ls_dense(12, LS_GELU, .per_position = true, .name = "first"),
+                                           ls_layer_normalization(.name = "norm"),
+                                           ls_dense(12, LS_SILU, .per_position = true, .name = "gate"),
+                                           ls_dense(12, .per_position = true, .input = "norm"),
+                                           ls_multiply("gate"),
+                                           ls_add("first"),
+                                           ls_rms_normalization(),
+                                           ls_dense(9, LS_GELU_TANH),
+                                           ls_activation(LS_SILU),
+                                           ls_dense(4)};
+
 static const struct network {
     const ls_layer *layers;
     size_t count;
@@ -35,6 +47,7 @@ static const struct network {
 } networks[] = {
     {dense_layers, COUNT_OF(dense_layers), LS_SHAPE(6, 5)},
     {image_layers, COUNT_OF(image_layers), LS_SHAPE(8, 8, 3)},
+    {position_layers, COUNT_OF(position_layers), LS_SHAPE(6, 5)},
 };
 
 struct subject {
@@ -81,7 +94,7 @@ static ls_dtype wanted_type(const struct ls_op *op, int place, ls_dtype type) {
     case LS_ARG_DR:
         return type;
     case LS_ARG_W:
-        return product || op->kind == LS_OP_ADD ? type : LS_FLOAT32;
+        return product || op->kind == LS_OP_ADD || op->kind == LS_OP_MULTIPLY ? type : LS_FLOAT32;
     default:
         return LS_FLOAT32;
     }
@@ -117,12 +130,12 @@ static void check_casts(const struct subject *subject, ls_dtype type, bool train
     if (!training) ck_assert_int_eq(loss, subject->rounding.count - 1);
 }
 
-TEST_EACH(tensors_have_the_type_of_the_precision, 8) {
-    ls_precision precision = mixed[_i / 4];
+TEST_EACH(tensors_have_the_type_of_the_precision, 12) {
+    ls_precision precision = mixed[_i / 6];
     ls_dtype type = ls_option_names_precision_dtype(precision);
     bool training = _i % 2;
     struct subject subject = {0};
-    make_plan(&subject, &networks[_i / 2 % 2], precision, training);
+    make_plan(&subject, &networks[_i / 2 % 3], precision, training);
     for (int i = 0; i < subject.rounding.count; i++) check_types(&subject.rounding.built[i], type);
     check_casts(&subject, type, training);
     free_subject(&subject);
@@ -187,7 +200,7 @@ static double relative_error(const float *values, const float *wanted, size_t co
 }
 
 /* Of single gradients more is lost, where a maximum or a mask is decided otherwise. */
-TEST_EACH(gradients_are_near_those_of_float32, 4) {
+TEST_EACH(gradients_are_near_those_of_float32, 6) {
     const struct network *network = &networks[_i / 2];
     const double tolerance = _i % 2 ? 0.01 : 0.08; /* 11 bits, 8 bits */
     struct subject wide = {0}, half = {0};
