@@ -106,9 +106,7 @@ static void check_variable(const struct replica *replica, const struct oracle *o
     ls_free(wanted);
 }
 
-TEST_EACH(gradients_agree_with_finite_differences, (int)(2 * COUNT_OF(nets))) {
-    const struct net *net = &nets[_i / 2];
-    ls_loss loss = losses[_i % 2];
+static void check_net(const struct net *net, ls_loss loss) {
     struct replica replica = new_replica(net->layers, net->count, net->input, net->rows);
     struct oracle oracle = new_oracle(&replica, net, loss);
     double wanted = reference_network_run(&oracle.run, oracle.parameters, oracle.gradients);
@@ -120,6 +118,36 @@ TEST_EACH(gradients_agree_with_finite_differences, (int)(2 * COUNT_OF(nets))) {
     }
     free_oracle(&oracle);
     free_replica(&replica);
+}
+
+TEST_EACH(gradients_agree_with_finite_differences, (int)(2 * COUNT_OF(nets))) {
+    check_net(&nets[_i / 2], losses[_i % 2]);
+}
+
+/* Without kinks, which differences may straddle, and with epsilons that float32 can do with. */
+static ls_layer draw_layer(uint64_t seed, uint64_t stream, bool *dense) {
+    static const ls_activation smooth[] = {LS_LINEAR, LS_SIGMOID, LS_TANH, LS_GELU, LS_GELU_TANH, LS_SILU};
+    uint64_t bits = ls_random_bits(seed, stream, 0);
+    ls_activation activation = smooth[bits / 8 % COUNT_OF(smooth)];
+    bool first = bits / 64 % 2, second = bits / 128 % 2;
+    *dense = bits % 8 < 4;
+    if (*dense) return (ls_layer)ls_dense(1 + (int)(bits / 256 % 9), activation, .no_bias = first);
+    if (bits % 8 < 6) return (ls_layer)ls_activation(activation);
+    if (bits % 8 < 7) return (ls_layer)ls_rms_normalization(.epsilon = 0.5F, .no_scale = first);
+    return (ls_layer)ls_layer_normalization(.epsilon = 0.5F, .no_scale = first, .no_center = second);
+}
+
+TEST(gradients_of_drawn_networks_agree_with_differences) {
+    uint64_t seed = first_seed();
+    for (uint64_t round = 0; round < 40; round++) {
+        uint64_t bits = ls_random_bits(seed, 1, round);
+        bool dense;
+        struct net net = {.count = 2 + bits % 4, .input = LS_SHAPE(1 + (int64_t)(bits / 8 % 12))};
+        net.rows = 1 + (int64_t)(bits / 256 % 20);
+        for (size_t i = 0; i < net.count; i++) net.layers[i] = draw_layer(seed, 2 + round * 8 + i, &dense);
+        net.layers[net.count++] = (ls_layer)ls_dense(3);
+        check_net(&net, losses[round % 2]);
+    }
 }
 
 static const ls_layer mlp[] = {ls_flatten(), ls_dense(9, LS_RELU), ls_dense(7, LS_RELU), ls_dense(5)};
