@@ -28,7 +28,7 @@ typedef enum ls_layer_kind {
  * GPT-2's. LS_SILU, or swish: x sigmoid(x). The gradient of these three needs what they were applied to, so a training
  * keeps that beside their outputs. */
 typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX, LS_GELU, LS_GELU_TANH, LS_SILU } ls_activation;
-typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM } ls_initializer;
+typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM, LS_RANDOM_NORMAL } ls_initializer;
 /* SAME: as many outputs as inputs, divided by the stride and rounded up; where the zeros that this needs are odd in
  * number, the one more is at the bottom and the right. */
 typedef enum ls_padding { LS_VALID = 0, LS_SAME } ls_padding;
@@ -69,6 +69,7 @@ typedef struct ls_layer {
     bool rope;             /* of attention: rotary positions of queries and keys */
     bool no_causal_mask;   /* attention in which each position sees all: Keras' use_causal_mask = False */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
+    float stddev;          /* of LS_RANDOM_NORMAL as kernel_initializer, which is not cut; default 0.05 */
     bool frozen;           /* Keras' trainable = False: its variables stay, and batch normalization takes its moving
                             * statistics */
     float rate_multiplier; /* of the learning rate, for its variables; default 1 */

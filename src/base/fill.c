@@ -20,9 +20,19 @@ static double draw_normal(const struct ls_fill *fill, uint64_t element) {
     }
 }
 
+static double draw(const struct ls_fill *fill, uint64_t element) {
+    switch (fill->kind) {
+    case LS_FILL_UNIFORM:
+        return draw_uniform(fill, element);
+    case LS_FILL_NORMAL:
+        return draw_normal(fill, element);
+    case LS_FILL_WHOLE_NORMAL:
+        return ls_random_normal(fill->seed, fill->stream, element) * fill->reach;
+    default:
+        return fill->reach;
+    }
+}
+
 void ls_fill(const struct ls_fill *fill, uint64_t first, float *values, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        values[i] = (float)(fill->kind == LS_FILL_UNIFORM  ? draw_uniform(fill, first + i)
-                            : fill->kind == LS_FILL_NORMAL ? draw_normal(fill, first + i)
-                                                           : fill->reach);
+    for (size_t i = 0; i < count; i++) values[i] = (float)draw(fill, first + i);
 }

@@ -4,9 +4,10 @@
 #include <stdint.h>
 
 enum ls_fill_kind {
-    LS_FILL_CONSTANT, /* reach */
-    LS_FILL_UNIFORM,  /* in [-reach, reach) */
-    LS_FILL_NORMAL,   /* cut at two deviations, which makes the deviation reach times 0.88 */
+    LS_FILL_CONSTANT,     /* reach */
+    LS_FILL_UNIFORM,      /* in [-reach, reach) */
+    LS_FILL_NORMAL,       /* cut at two deviations, which makes the deviation reach times 0.88 */
+    LS_FILL_WHOLE_NORMAL, /* not cut; reach is the deviation */
     LS_FILL_KINDS
 };
 struct ls_fill {

@@ -8,6 +8,7 @@
 #include "base/random.h"
 
 #define UNIFORM_REACH 0.05                /* Keras' RandomUniform */
+#define NORMAL_STDDEV 0.05                /* Keras' RandomNormal */
 #define CUT_DEVIATION 0.87962566103423978 /* of a standard normal cut at two deviations */
 
 static const char *const names[] = {[LS_GLOROT_UNIFORM] = "glorot_uniform",
@@ -16,7 +17,8 @@ static const char *const names[] = {[LS_GLOROT_UNIFORM] = "glorot_uniform",
                                     [LS_HE_NORMAL] = "he_normal",
                                     [LS_ZEROS] = "zeros",
                                     [LS_ONES] = "ones",
-                                    [LS_RANDOM_UNIFORM] = "random_uniform"};
+                                    [LS_RANDOM_UNIFORM] = "random_uniform",
+                                    [LS_RANDOM_NORMAL] = "random_normal"};
 
 const char *ls_initializer_name(ls_initializer initializer) {
     return (size_t)initializer < sizeof(names) / sizeof(names[0]) ? names[initializer] : NULL;
@@ -46,6 +48,10 @@ struct ls_fill ls_initializer_fill(const struct ls_network_variable *variable, u
         break;
     case LS_RANDOM_UNIFORM:
         fill.reach = UNIFORM_REACH;
+        break;
+    case LS_RANDOM_NORMAL:
+        fill.kind = LS_FILL_WHOLE_NORMAL;
+        fill.reach = variable->stddev > 0 ? (double)variable->stddev : NORMAL_STDDEV;
         break;
     default:
         fill.kind = LS_FILL_CONSTANT;

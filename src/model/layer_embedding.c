@@ -74,7 +74,12 @@ static ls_status embedding_backward(struct ls_plan_builder *builder, const struc
 const struct ls_layer_type ls_embedding_type = {
     .kind = LS_LAYER_EMBEDDING,
     .title = {"embedding", "Embedding"},
-    .takes = {.units = 1, .input_dim = 1, .sparse = true, .kernel_initializer = LS_ONES, LS_LAYER_VARIABLE_FIELDS},
+    .takes = {.units = 1,
+              .input_dim = 1,
+              .sparse = true,
+              .kernel_initializer = LS_ONES,
+              .stddev = 1,
+              LS_LAYER_VARIABLE_FIELDS},
     .check = embedding_check,
     .infer = embedding_infer,
     .forward = embedding_forward,

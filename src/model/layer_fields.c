@@ -57,6 +57,7 @@ const struct ls_layer_field ls_layer_fields[] = {
     FIELD(no_causal_mask),
     FIELD(kernel_l1),
     FIELD(kernel_l2),
+    FIELD(stddev),
     FIELD(frozen),
     FIELD(rate_multiplier),
     {0},

@@ -13,7 +13,7 @@ extern const struct ls_layer_field ls_layer_fields[]; /* ends with a row without
 #define LS_LAYER_VARIABLE_FIELDS .frozen = true, .rate_multiplier = 1
 #define LS_LAYER_KERNEL_FIELDS                                                                                         \
     .units = 1, .activation = LS_RELU, .kernel_initializer = LS_ONES, .no_bias = true, .negative_slope = 1,            \
-    .kernel_l1 = 1, .kernel_l2 = 1, LS_LAYER_VARIABLE_FIELDS
+    .kernel_l1 = 1, .kernel_l2 = 1, .stddev = 1, LS_LAYER_VARIABLE_FIELDS
 
 /* Of a field that has a word. */
 double ls_layer_fields_value(const struct ls_layer_field *field, const ls_layer *layer);

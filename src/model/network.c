@@ -92,6 +92,7 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .initializer = spec->initializer,
                                            .fan_in = spec->fan_in,
                                            .fan_out = spec->fan_out,
+                                           .stddev = node->layer.stddev,
                                            .trained = !spec->moved && !node->layer.frozen,
                                            .moved = spec->moved && !node->layer.frozen,
                                            .rate = node->layer.rate_multiplier > 0 ? node->layer.rate_multiplier : 1,
@@ -167,10 +168,21 @@ static ls_status check_rate(const struct ls_node *node) {
     return LS_OK;
 }
 
+static ls_status check_stddev(const struct ls_node *node) {
+    const ls_layer *layer = &node->layer;
+    if (!(layer->stddev >= 0) || isinf(layer->stddev))
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): stddev %g must be above 0", node->index, node->title.name,
+                       (double)layer->stddev);
+    if (layer->stddev == 0 || layer->kernel_initializer == LS_RANDOM_NORMAL) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): stddev is for LS_RANDOM_NORMAL, and its initializer is %s",
+                   node->index, node->title.name, ls_initializer_name(layer->kernel_initializer));
+}
+
 static ls_status check_node(const struct ls_node *node, size_t position) {
     ls_status status = ls_layer_fields_check(node, position);
     if (!status && node->type->check) status = node->type->check(node, position);
     if (!status) status = check_rate(node);
+    if (!status) status = check_stddev(node);
     return status ? status : check_regularizer(node);
 }
 

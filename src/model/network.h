@@ -17,6 +17,7 @@ struct ls_network_variable {
     size_t offset, count; /* elements in the blob; offsets are multiples of 16 (64 bytes), gaps stay zero */
     ls_initializer initializer;
     int64_t fan_in, fan_out;
+    float stddev;   /* of LS_RANDOM_NORMAL; 0: the default */
     bool trained;   /* by gradients and the optimizer's rule */
     bool moved;     /* by the sum of all replicas' changes */
     float rate;     /* of a trained one: what multiplies the learning rate */

@@ -192,6 +192,8 @@ static const struct {
      {1, {4}},
      "layer 1: activation -1"},
     {{ls_dense(3, .kernel_initializer = (ls_initializer)77)}, 1, {1, {4}}, "layer 0 (dense): kernel_initializer 77"},
+    {{ls_dense(3, .kernel_initializer = LS_RANDOM_NORMAL, .stddev = -1)}, 1, {1, {4}}, "stddev -1 must be above 0"},
+    {{ls_dense(3, .stddev = 1)}, 1, {1, {4}}, "stddev is for LS_RANDOM_NORMAL, and its initializer is glorot_uniform"},
     {{ls_dense(3, .name = "")}, 1, {1, {4}}, "layer 0: name is empty"},
     {{ls_dense(3, .name = "a/b")}, 1, {1, {4}}, "layer 0: name 'a/b' must consist of"},
     {{ls_dense(3, .name = "a; b")}, 1, {1, {4}}, "layer 0: name 'a; b' must consist of"},
@@ -305,6 +307,26 @@ TEST_EACH(initial_values_have_the_limits_of_keras, COUNT_OF(initializers)) {
     ck_assert_msg(fabs(deviation / initializers[_i].deviation - 1) < 0.01, "deviation %g", deviation);
     ck_assert_double_le(fabs(sum / 60000), 4 * deviation / sqrt(60000));
     for (int i = 60000; i < 60200; i++) ck_assert(blob[i] == 0); /* the bias */
+    ls_free(blob);
+    ls_network_free(network);
+}
+
+/* keras.initializers.RandomNormal and torch.nn.init.normal_. */
+TEST_EACH(a_normal_is_not_cut, 2) {
+    const float stddev = _i ? 0.02F : 0;
+    const double wanted = _i ? 0.02 : 0.05;
+    struct ls_network *network =
+        new_network(LS_LAYERS(ls_dense(200, .kernel_initializer = LS_RANDOM_NORMAL, .stddev = stddev)), LS_SHAPE(300));
+    float *blob = new_floats((int64_t)ls_network_blob_count(network));
+    double squares = 0;
+    int far = 0;
+    ls_network_initialize(network, 3, blob);
+    for (int i = 0; i < 60000; i++) {
+        squares += (double)blob[i] * (double)blob[i];
+        far += fabs((double)blob[i]) > 2 * wanted;
+    }
+    ck_assert_double_le(fabs(sqrt(squares / 60000) / wanted - 1), 0.01);
+    ck_assert_msg(far > 2500 && far < 2960, "%d of 60000 are further than two deviations, and 2730 should be", far);
     ls_free(blob);
     ls_network_free(network);
 }

@@ -75,6 +75,7 @@ static const struct change layer_changes[] = {
     CHANGE(ls_layer, no_causal_mask, true),
     CHANGE(ls_layer, kernel_l1, 0.1F),
     CHANGE(ls_layer, kernel_l2, 0.1F),
+    CHANGE(ls_layer, stddev, 0.5F),
     CHANGE(ls_layer, frozen, true),
     CHANGE(ls_layer, rate_multiplier, 0.5F),
 };
