@@ -6,7 +6,7 @@
 
 #include "base/clones.h"
 #include "device/cpu/attention.h"
-#include "device/cpu/lanes_math.h"
+#include "device/cpu/lanes.h"
 
 #define LANES LS_ATTENTION_LANES
 #define BLOCK LS_ATTENTION_BLOCK
