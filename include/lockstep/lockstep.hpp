@@ -108,6 +108,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_FIT
 #undef LS_APPLICATION
 #undef LS_LOAD
+#undef LS_GENERATE
 #undef LS_VARIABLE
 #undef LS_COMPILE
 #undef LS_EARLY_STOPPING
@@ -127,6 +128,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define LS_FIT(...) LS_OPTIONS_(ls_fit_options, __VA_ARGS__)
 #define LS_APPLICATION(...) LS_OPTIONS_(ls_application_options, __VA_ARGS__)
 #define LS_LOAD(...) LS_OPTIONS_(ls_load_options, __VA_ARGS__)
+#define LS_GENERATE(...) LS_OPTIONS_(ls_generate_options, __VA_ARGS__)
 #define LS_VARIABLE(...) LS_OPTIONS_(ls_variable_options, __VA_ARGS__)
 #define LS_COMPILE(...) LS_OPTIONS_(ls_compile_options, __VA_ARGS__)
 #define LS_EARLY_STOPPING(...) LS_OPTIONS_(ls_early_stopping_options, __VA_ARGS__)

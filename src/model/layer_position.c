@@ -42,7 +42,7 @@ static ls_status position_backward(struct ls_plan_builder *builder, const struct
 const struct ls_layer_type ls_position_embedding_type = {
     .kind = LS_LAYER_POSITION_EMBEDDING,
     .title = {"position_embedding", "PositionEmbedding"},
-    .takes = {.kernel_initializer = LS_ONES, LS_LAYER_VARIABLE_FIELDS},
+    .takes = {.kernel_initializer = LS_ONES, .stddev = 1, LS_LAYER_VARIABLE_FIELDS},
     .check = position_check,
     .infer = position_infer,
     .forward = position_forward,

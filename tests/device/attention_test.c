@@ -1,6 +1,6 @@
 /* Attention and positions: against the oracle, which agrees with finite differences; and bits that follow from a row
  * alone. */
-#include "device/cpu/lanes_math.h"
+#include "device/cpu/lanes.h"
 #include "device/op_fixture.h"
 #include "device/reference_attention.h"
 #include "harness.h"

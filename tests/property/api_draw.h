@@ -199,6 +199,11 @@ static inline const ls_tools_tokens_options *draw_const_ls_tools_tokens_options_
     return &options;
 }
 DRAW_OPTIONS(ls_application_options, .classes = draw_once_in(draw, 4) ? -1 : 3, .alpha = draw_float(draw))
+static const int32_t draw_prompt[4];
+DRAW_OPTIONS(ls_generate_options, .prompt = draw_once_in(draw, 4) ? NULL : draw_prompt,
+             .prompt_count = draw_below(draw, 4), .count = (int64_t)draw_below(draw, 4) - 1,
+             .temperature = draw_float(draw), .top_k = draw_int(draw), .top_p = draw_float(draw),
+             .context = (int64_t)draw_below(draw, 6) - 1)
 DRAW_OPTIONS(ls_load_options, .skip_mismatch = draw_bool(draw))
 DRAW_OPTIONS(ls_fit_options, .verbose = -1, .epochs = (int)draw_below(draw, 4) - 1,
              .steps_per_epoch = (int64_t)draw_below(draw, 4) - 1)
