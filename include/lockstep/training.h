@@ -9,11 +9,16 @@ extern "C" {
 #endif
 
 /* tf.keras.applications: the layers of "lenet", "mobilenet_v2" or "resnet50" with Keras' names, which give logits; for images
- * of any size that fits. *layers is for ls_model_new, and freed with ls_memory_free. */
+ * of any size that fits. And transformers, for inputs of T ids, with logits (T, classes): "gpt" (nanoGPT's model), "gpt2" (the
+ * same with GELU by tanh, and GPT-2's sizes) and "llama" (RMSNormalization, rotary positions, SwiGLU). *layers is for
+ * ls_model_new, and freed with ls_memory_free. */
 typedef struct ls_application_options {
     size_t size;
     int classes;
     float alpha; /* multiplier of mobilenet_v2's widths; default 1 */
+    int layers, heads, width; /* of a transformer: defaults 4, 4 and 128, and 12, 12 and 768 of gpt2. Heads divide the width */
+    int kv_heads;             /* of llama: heads of keys and values, which divide heads; default as many */
+    float dropout;            /* of a transformer, after each projection into the residual stream; default 0 */
 } ls_application_options;
 #define LS_APPLICATION(...) (&(ls_application_options){.size = sizeof(ls_application_options), __VA_ARGS__})
 LS_API ls_status ls_application(const char *name, const ls_application_options *options, ls_layer **layers, size_t *count);

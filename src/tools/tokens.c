@@ -24,8 +24,8 @@ struct token_job {
     int count;
     ls_tokenizer *tokenizer; /* owns */
     enum ls_tokens_format format;
-    struct ls_tokens tokens; /* of all files */
-    char *text;              /* owns: of all files, decoded */
+    struct ls_token_ids tokens; /* of all files */
+    char *text;                 /* owns: of all files, decoded */
     size_t text_size, text_room;
 };
 
@@ -213,7 +213,7 @@ ls_status ls_tools_tokens(const ls_tools_tokens_options *options, const char *co
     LS_CLEANUP(free_token_job) struct token_job job = {.options = options, .count = count};
     ls_status status = check_tokens_options(options);
     if (!status) status = ls_tokens_file_named(options->format, options->decode ? NULL : options->output, &job.format);
-    if (!status && !options->decode && !options->output && job.format != LS_TOKENS_TEXT)
+    if (!status && !options->decode && !options->output && job.format != LS_TOKENS_FILE_TEXT)
         status = ls_fail(LS_INVALID_ARGUMENT, "format '%s' needs --out FILE", options->format);
     if (status) return status;
     job.files = ls_alloc_array((size_t)count, sizeof(*job.files));

@@ -1,5 +1,5 @@
-/* Text from a model that predicts the next token: the last tokens that fit into its context go in, the logits behind the
- * last of them choose one more. The places behind it hold zeros, which a causal model does not look at. Mirrors
+/* Text from a model that predicts the next token: the last tokens that fit into its context go in, the logits behind
+ * the last of them choose one more. The places behind it hold zeros, which a causal model does not look at. Mirrors
  * keras_hub.models.CausalLM.generate. */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Sampling: the logits by the temperature, the likeliest k, of these the likeliest whose probabilities sum to p, and one
- * of them by a random number that is a function of seed and position. Mirrors keras_hub.samplers (GreedySampler,
+/* Sampling: the logits by the temperature, the likeliest k, of these the likeliest whose probabilities sum to p, and
+ * one of them by a random number that is a function of seed and position. Mirrors keras_hub.samplers (GreedySampler,
  * TopKSampler, TopPSampler) and transformers' generate; top p is Holtzman et al. 2019, "The curious case of neural text
  * degeneration". */
 #include "train/sampling.h"

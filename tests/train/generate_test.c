@@ -54,10 +54,10 @@ TEST(tokens_follow_the_prompt_past_the_context) {
     ls_strategy *strategy = NULL;
     ls_model *model = new_model(&strategy, LS_LAYERS(ls_embedding(TOKENS, TOKENS)));
     count_up(model);
-    assert_ok(ls_generate(model,
-                          LS_GENERATE(.prompt = prompt, .prompt_count = 2, .count = 8, .greedy = true, .on_token = hear,
-                                      .user = &heard),
-                          &tokens, &count));
+    assert_ok(ls_generate(
+        model,
+        LS_GENERATE(.prompt = prompt, .prompt_count = 2, .count = 8, .greedy = true, .on_token = hear, .user = &heard),
+        &tokens, &count));
     ck_assert_uint_eq(count, 8);
     ck_assert_mem_eq(tokens, wanted, sizeof(wanted));
     ck_assert_mem_eq(heard.tokens, wanted, sizeof(wanted));
@@ -68,11 +68,11 @@ TEST(tokens_follow_the_prompt_past_the_context) {
     ck_assert_uint_eq(count, 2);
     ck_assert_mem_eq(tokens, wanted, 2 * sizeof(*wanted));
     ls_memory_free(tokens);
-    ck_assert_int_eq(ls_generate(model,
-                                 LS_GENERATE(.prompt = prompt, .prompt_count = 2, .greedy = true, .on_token = hear,
-                                             .user = &cut),
-                                 &tokens, &count),
-                     LS_CANCELLED);
+    ck_assert_int_eq(
+        ls_generate(model,
+                    LS_GENERATE(.prompt = prompt, .prompt_count = 2, .greedy = true, .on_token = hear, .user = &cut),
+                    &tokens, &count),
+        LS_CANCELLED);
     ck_assert_int_eq(cut.count, 3);
     free_model(strategy, model);
 }
@@ -84,9 +84,9 @@ TEST(a_seed_fixes_the_text) {
     ls_strategy *strategy = NULL;
     ls_model *model = new_model(&strategy, LS_LAYERS(ls_embedding(TOKENS, TOKENS)));
     for (int i = 0; i < 3; i++)
-        assert_ok(ls_generate(
-            model, LS_GENERATE(.prompt = prompt, .prompt_count = 1, .count = 40, .seed = (uint64_t)(i / 2)), &texts[i],
-            &count));
+        assert_ok(ls_generate(model,
+                              LS_GENERATE(.prompt = prompt, .prompt_count = 1, .count = 40, .seed = (uint64_t)(i / 2)),
+                              &texts[i], &count));
     ck_assert_mem_eq(texts[0], texts[1], 40 * sizeof(int32_t));
     ck_assert_int_ne(memcmp(texts[0], texts[2], 40 * sizeof(int32_t)), 0);
     for (int i = 0; i < 3; i++) ls_memory_free(texts[i]);
