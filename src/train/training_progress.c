@@ -42,7 +42,7 @@ static const struct ls_manifest_field fields[] = {
     {"loss_scale", LS_MANIFEST_FLOAT, LS_MANIFEST_UNLESS_ZERO, MODEL, AT(scaler.scale)},
     {"loss_scale_good_steps", LS_MANIFEST_COUNT, LS_MANIFEST_UNLESS_ZERO, MODEL, AT(scaler.good_steps)},
     {"skipped_steps", LS_MANIFEST_COUNT, LS_MANIFEST_UNLESS_ZERO, MODEL, AT(scaler.skipped)},
-    {"epoch_uncounted", LS_MANIFEST_INTEGER, LS_MANIFEST_UNLESS_ZERO, FIT, AT(fit.sums.uncounted)},
+    {"epoch_uncounted", LS_MANIFEST_COUNT, LS_MANIFEST_UNLESS_ZERO, FIT, AT(fit.sums.uncounted)},
     {"run", LS_MANIFEST_UNSIGNED, LS_MANIFEST_UNLESS_ZERO, FIT, AT(fit.run)},
     /* recovery's alone */
     {"epoch_rate", LS_MANIFEST_FLOAT, LS_MANIFEST_NEVER, MODEL, AT(epoch_rate)},

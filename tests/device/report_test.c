@@ -133,7 +133,8 @@ TEST_EACH(numbers_that_are_not_finite_are_counted, COUNTS) {
 /* A report tells the values and sums of the moment at which it runs. */
 TEST(a_report_tells_sums_and_others) {
     struct ls_device *device = open_device();
-    struct ls_loss_sums sums = {.loss = 2.5, .correct = 3, .rows = 4, .weight = 1.5, .penalty = 9}, gathered = sums;
+    struct ls_loss_sums sums = {.loss = 2.5, .correct = 3, .rows = 4, .uncounted = 5000, .weight = 1.5, .penalty = 9},
+                        gathered = sums;
     float told[LS_REPORT_OTHERS + 2];
     struct pair y = make_pair(LS_REPORT_OTHERS + 2);
     struct ls_op op = {.kind = LS_OP_REPORT, .sums = &sums, .report = told};
@@ -149,6 +150,10 @@ TEST(a_report_tells_sums_and_others) {
         ck_assert(y.device[LS_REPORT_CORRECT_UNITS] == told[LS_REPORT_CORRECT_UNITS]);
         ck_assert(y.device[LS_REPORT_ROWS] == told[LS_REPORT_ROWS] + 4 * (float)(1 + more));
         ck_assert(y.device[LS_REPORT_ROWS_UNITS] == told[LS_REPORT_ROWS_UNITS]);
+        ck_assert(y.device[LS_REPORT_UNCOUNTED] ==
+                  told[LS_REPORT_UNCOUNTED] + (float)(5000 * (1 + more) % LS_REPORT_UNIT));
+        ck_assert(y.device[LS_REPORT_UNCOUNTED_UNITS] ==
+                  told[LS_REPORT_UNCOUNTED_UNITS] + (float)(5000 * (1 + more) / LS_REPORT_UNIT));
         ck_assert(y.device[LS_REPORT_WEIGHT] == told[LS_REPORT_WEIGHT] + 1.5F * (float)(1 + more));
         for (int i = 0; i < LS_MAX_METRICS; i++)
             ck_assert(y.device[LS_REPORT_METRICS + i] ==
@@ -157,7 +162,7 @@ TEST(a_report_tells_sums_and_others) {
     }
     op.tensors[LS_ARG_Y].shape = LS_SHAPE(LS_REPORT_OTHERS - 1);
     assert_refused(device->ops->build(device, &op),
-                   "report: sums or report is missing, or y has fewer than 14 elements");
+                   "report: sums or report is missing, or y has fewer than 16 elements");
     free_pair(&y);
     ls_device_close(device);
 }
