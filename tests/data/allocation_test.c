@@ -35,7 +35,7 @@ static ls_status use(ls_dataset *dataset) {
     struct ls_pipeline *pipeline = NULL;
     const struct ls_pipeline_config config = {dataset, 2, 0, 2, 0, 1};
     float features[3072];
-    int32_t labels[1];
+    int32_t labels[16];
     ls_status status = ls_dataset_describe(dataset, &lines);
     if (!status) status = ls_pipeline_new(&config, &pipeline);
     if (!status) status = ls_pipeline_read(pipeline, 0, features, LS_LABELS(labels));
@@ -80,9 +80,16 @@ static ls_status open_trained_table(ls_dataset **dataset) {
                           dataset);
 }
 
-static ls_status (*const openers[])(ls_dataset **) = {open_numbers, open_digits, open_folder,
-                                                      open_folder,  open_folder, open_images,
-                                                      open_images,  open_table,  open_trained_table};
+static ls_status open_text(ls_dataset **dataset) {
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/text", folder_path());
+    return ls_dataset_open(
+        path, LS_DATASET(.batch_size = 2, .tokens = LS_TOKENS_CHARS, .context = 4, .validation_split = 0.5), dataset);
+}
+
+static ls_status (*const openers[])(ls_dataset **) = {open_numbers,       open_digits, open_folder, open_folder,
+                                                      open_folder,        open_images, open_images, open_table,
+                                                      open_trained_table, open_text};
 
 static void write_table(void) {
     static const char text[] = "size,colour,kind\n1,red,a\n2,blue,b\n3,red,a\n4,red,b\n";
@@ -97,7 +104,7 @@ static void write_shapes(ls_file_format format) {
     ls_dataset_free(shapes);
 }
 
-TEST_EACH(every_failing_allocation_is_survived, 9) {
+TEST_EACH(every_failing_allocation_is_survived, 10) {
     folder_clear();
     if (_i == 2) idx_write_split("train", 3000, 5, 5, true);
     for (int i = 1; i <= 5 && _i == 3; i++) {
@@ -108,7 +115,8 @@ TEST_EACH(every_failing_allocation_is_survived, 9) {
     if (_i == 4) write_shapes(LS_FORMAT_NPZ);
     if (_i == 5) write_shapes(LS_FORMAT_JPEG);
     if (_i == 6) write_shapes(LS_FORMAT_TFRECORD);
-    if (_i >= 7) write_table();
+    if (_i == 7 || _i == 8) write_table();
+    if (_i == 9) folder_write("text", "to be, or not to be", 19, false);
     long failures = 0;
     for (long k = 1;; k++) {
         ls_dataset *dataset = NULL;
