@@ -129,11 +129,11 @@ struct ls_tensor ls_layer_activation_place(struct ls_plan_builder *builder, cons
 /* y = activation(what is in that place), and dy's way back through it, in place; nothing for LS_LINEAR. */
 ls_status ls_layer_activation_append(struct ls_plan_builder *builder, const struct ls_node *node,
                                      const struct ls_tensor *y);
+ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const struct ls_node *node,
+                                          const struct ls_tensor *y, const struct ls_tensor *dy);
 /* The same as the layer's again, where the activation takes x. */
 ls_status ls_layer_activation_again(struct ls_plan_builder *builder, const struct ls_node *node,
                                     const struct ls_node_tensors *at);
-ls_status ls_layer_activation_append_back(struct ls_plan_builder *builder, const struct ls_node *node,
-                                          const struct ls_tensor *y, const struct ls_tensor *dy);
 
 /* Windows of convolutions and pools over an image. */
 
