@@ -14,9 +14,14 @@ static bool is_convolution(const struct ls_op *op) {
            op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
 }
 
+/* Of values, which have rows and something in them: a sum of variables has one axis (layer_batch_norm.c). */
+static bool adds_values(const struct ls_op *op) {
+    return op->kind == LS_OP_ADD && op->tensors[LS_ARG_X].shape.rank > 1;
+}
+
 static bool divides(const struct ls_op *op) {
     return is_convolution(op) || op->kind == LS_OP_BATCH_NORM_FORWARD || op->kind == LS_OP_BATCH_NORM_AGAIN ||
-           op->kind == LS_OP_BATCH_NORM_BACKWARD || op->kind == LS_OP_BATCH_NORM_BACKWARD_DATA || op->kind == LS_OP_ADD;
+           op->kind == LS_OP_BATCH_NORM_BACKWARD || op->kind == LS_OP_BATCH_NORM_BACKWARD_DATA || adds_values(op);
 }
 
 /* The tensor is one over the rows of the batch. */
