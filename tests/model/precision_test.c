@@ -28,7 +28,7 @@ static const ls_layer image_layers[] = {ls_rescaling(0.5F, 0.1F),
                                         ls_dense(5, LS_SIGMOID),
                                         ls_dense(4)};
 
-/* What transformers have: activations whose slope follows from x, normalizations of positions, a product. */
+/* A transformer's: activations whose slope follows from x, normalizations of positions, a product. */
 static const ls_layer position_layers[] = {ls_dense(12, LS_GELU, .per_position = true, .name = "first"),
                                            ls_layer_normalization(.name = "norm"),
                                            ls_dense(12, LS_SILU, .per_position = true, .name = "gate"),
