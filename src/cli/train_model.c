@@ -7,6 +7,14 @@
 
 enum { WORDS = 10000, WIDTH = 16 };
 
+static bool is_embedding(const struct ls_train_model *choice) {
+    return !strcmp(choice->name, "embedding");
+}
+
+bool ls_train_model_is_transformer(const struct ls_train_model *choice) {
+    return !strcmp(choice->name, "gpt") || !strcmp(choice->name, "gpt2") || !strcmp(choice->name, "llama");
+}
+
 /* A depthwise convolution has its own kind of kernel, which Keras' kernel_regularizer is not for. */
 static void set_regularizers(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -23,7 +31,7 @@ static ls_status make_dense(const struct ls_train_model *choice, ls_strategy *st
     ls_layer layers[LS_MAX_HIDDEN + 3];
     bool each = choice->tokens != LS_TOKENS_NONE;
     int words = choice->words ? choice->words : each ? classes : WORDS, width = choice->width ? choice->width : WIDTH;
-    if (ls_train_model_takes_ids(choice)) {
+    if (is_embedding(choice)) {
         layers[count++] = ls_embedding(words, width, .sparse = true);
         if (!each) layers[count++] = ls_global_average_pooling1d();
     }
@@ -47,8 +55,11 @@ static ls_status make_application(const struct ls_train_model *choice, ls_strate
                                   ls_model **model) {
     ls_layer *layers = NULL;
     size_t count = 0;
-    ls_status status =
-        ls_application(choice->name, LS_APPLICATION(.classes = classes, .alpha = choice->alpha), &layers, &count);
+    ls_application_options options = choice->sizes;
+    options.size = sizeof(options);
+    options.classes = classes;
+    options.alpha = choice->alpha;
+    ls_status status = ls_application(choice->name, &options, &layers, &count);
     if (!status) set_batch_norm(choice, layers, count);
     if (!status) set_regularizers(choice, layers, count);
     if (!status) status = ls_model_new(strategy, layers, count, model);
@@ -103,7 +114,7 @@ void ls_train_model_suit(struct ls_train_model *choice, const ls_dataset *data) 
 
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model) {
-    bool dense = !strcmp(choice->name, "mlp") || ls_train_model_takes_ids(choice);
+    bool dense = !strcmp(choice->name, "mlp") || is_embedding(choice);
     ls_status status = (dense ? make_dense : make_application)(choice, strategy, count_outputs(choice, data), model);
     if (ls_is_chief(strategy)) tell_of_classes(choice, data);
     if (!status) status = ls_model_seed(*model, choice->seed);
@@ -115,7 +126,21 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
     return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
 }
 
-/* Returns how many characters there are. */
+/* Both return how many characters there are. */
+static int say_sizes(const ls_application_options *sizes, char *text, size_t size) {
+    const struct {
+        const char *name;
+        int value;
+    } rows[] = {{"layers", sizes->layers}, {"heads", sizes->heads}, {"kv-heads", sizes->kv_heads}, {"width", sizes->width}};
+    int used = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].value)
+            used += snprintf(text + used, size - (size_t)used, " --%s %d", rows[i].name, rows[i].value);
+    if (sizes->dropout > 0)
+        used += snprintf(text + used, size - (size_t)used, " --dropout %g", (double)sizes->dropout);
+    return used;
+}
+
 static int say_tokens(const struct ls_train_model *choice, char *text, size_t size) {
     static const char *const formats[] = {[LS_TOKENS_BYTES] = "bytes",
                                           [LS_TOKENS_CHARS] = "chars",
@@ -128,7 +153,7 @@ static int say_tokens(const struct ls_train_model *choice, char *text, size_t si
 }
 
 void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, char *text, size_t size) {
-    bool embeds = ls_train_model_takes_ids(choice), dense = embeds || !strcmp(choice->name, "mlp");
+    bool embeds = is_embedding(choice), dense = embeds || !strcmp(choice->name, "mlp");
     int used = snprintf(text, size, "--model %s --loss %s", choice->name, ls_rules_loss(&choice->rules));
     if (dense) used += snprintf(text + used, size - (size_t)used, " --hidden %s", choice->hidden_count ? "" : "none");
     for (int i = 0; dense && i < choice->hidden_count; i++)
@@ -136,13 +161,14 @@ void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, c
     if (embeds && (choice->words || !choice->tokens))
         used += snprintf(text + used, size - (size_t)used, " --embedding %dx%d", choice->words ? choice->words : WORDS,
                          choice->width ? choice->width : WIDTH);
+    used += say_sizes(&choice->sizes, text + used, size - (size_t)used);
     used += say_tokens(choice, text + used, size - (size_t)used);
     if (choice->alpha > 0) used += snprintf(text + used, size - (size_t)used, " --alpha %g", (double)choice->alpha);
     if (symmetric) (void)snprintf(text + used, size - (size_t)used, " --symmetric");
 }
 
 bool ls_train_model_takes_ids(const struct ls_train_model *choice) {
-    return !strcmp(choice->name, "embedding");
+    return is_embedding(choice) || ls_train_model_is_transformer(choice);
 }
 
 const char *ls_train_model_dataset(const struct ls_train_model *choice) {
@@ -180,16 +206,23 @@ static bool read_hidden(const struct ls_command_line *line, const struct ls_opti
     return true;
 }
 
-static const char *const models[] = {"mlp", "embedding", "lenet", "mobilenet_v2", "resnet50", NULL};
+static const char *const models[] = {"mlp", "embedding", "lenet", "mobilenet_v2", "resnet50", "gpt", "gpt2", "llama", NULL};
 
+#define SIZE(field) LS_OPTION_AT(struct ls_train_model, sizes.field)
 const struct ls_option ls_model_options[] = {
     {"model", NULL,
      "(default mlp: layers of --hidden units with ReLU, then one unit a class); embedding: the mean of the rows of an "
-     "example's integers in a table, then as mlp; the others are for images of any size",
+     "example's integers in a table, then as mlp; gpt, gpt2 and llama predict the next of a file's --tokens; the others "
+     "are for images of any size",
      LS_OPTION_AT(struct ls_train_model, name), .words = models},
     {"hidden", "A,B,...", "units of mlp's and embedding's hidden layers; 'none' for a linear model (default 128,64)", 0,
      LS_OPTION_READ, .read = read_hidden},
     {"embedding", "ROWSxWIDTH", "embedding's table (default 10000x16)", 0, LS_OPTION_READ, .read = read_table},
     {"alpha", "X", "multiplier of mobilenet_v2's widths (default 1)", LS_OPTION_AT(struct ls_train_model, alpha), 0.01,
      16},
+    {"layers", "N", "blocks of a transformer (default 4; gpt2 12)", SIZE(layers), 1, 512},
+    {"heads", "N", "of its attention (default 4; gpt2 12)", SIZE(heads), 1, 1 << 16},
+    {"kv-heads", "N", "of keys and values (default as many as --heads)", SIZE(kv_heads), 1, 1 << 16},
+    {"width", "N", "of its layers, which --heads divides (default 128; gpt2 768)", SIZE(width), 1, 1 << 20},
+    {"dropout", "RATE", "of what its blocks add (default 0)", SIZE(dropout), 1e-6, 0.999999},
     {0}};

@@ -13,6 +13,7 @@ struct ls_train_model {
     int hidden_count;
     int words, width;    /* of embedding's table */
     float alpha;         /* 0 if not given */
+    ls_application_options sizes; /* of a transformer, as they are given */
     float norm_momentum; /* of batch normalizations; 0 keeps the model's own */
     uint64_t seed;
     struct ls_rules rules;
@@ -30,6 +31,8 @@ struct ls_train_model {
 extern const struct ls_option ls_model_options[]; /* of the model: its layers */
 /* Its features are integers. */
 bool ls_train_model_takes_ids(const struct ls_train_model *choice);
+/* It predicts the next token. */
+bool ls_train_model_is_transformer(const struct ls_train_model *choice);
 /* The dataset where none is given. */
 const char *ls_train_model_dataset(const struct ls_train_model *choice);
 /* The options that make it again, and say what it is fed with: "--model mlp --hidden 128,64 --loss ..." */

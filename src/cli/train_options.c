@@ -241,6 +241,11 @@ static bool check_needs(const struct ls_command_line *line) {
     static const char *const needs[][2] = {{"hidden", "model mlp|embedding"},
                                            {"embedding", "model embedding"},
                                            {"alpha", "model mobilenet_v2"},
+                                           {"layers", "model gpt|gpt2|llama"},
+                                           {"heads", "model gpt|gpt2|llama"},
+                                           {"width", "model gpt|gpt2|llama"},
+                                           {"dropout", "model gpt|gpt2|llama"},
+                                           {"kv-heads", "model llama"},
                                            {"norm-momentum", "model mobilenet_v2|resnet50"},
                                            {"huber-delta", "loss huber"}};
     const char *schedule = ls_option_text(line, "schedule");
@@ -264,6 +269,8 @@ static bool check_training(const struct ls_command_line *line, const struct ls_t
     if ((model->synchronized || model->fused) &&
         (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet") || ls_train_model_takes_ids(model)))
         return LS_REFUSE(line, "model '%s' has no batch normalization", model->name);
+    if (ls_train_model_is_transformer(model) && !training->data.tokens)
+        return LS_REFUSE(line, "model '%s' predicts the next token: give --tokens and --context", model->name);
     if (!training->local.sync_every && !strcmp(training->strategy_name, "local-sgd"))
         return LS_REFUSE(line, "'--strategy local-sgd' needs '--sync-every STEPS'");
     return true;

@@ -50,6 +50,8 @@ def row(says, mine=(), both=(), other=(), index=None):
 
 TABLE = ("--dataset", FOLDER + "/table.csv", "--validation-split", "0.25")
 TOKENS = ("--dataset", FOLDER + "/table.csv", "--tokens", "bytes", "--model", "embedding", "--no-validation", "--context")
+GPT = (*TOKENS, "4", "--model", "gpt", "--layers", "1", "--width", "8")
+LLAMA = (*TOKENS, "4", "--model", "llama", "--layers", "1", "--width", "8")
 LOCAL = ("--strategy", "local-sgd", "--sync-every", "2")
 OPTIONS = {
     "--model": row("model", ["lenet"]),
@@ -65,6 +67,11 @@ OPTIONS = {
     "--fused-batch-norm": row("model", [], SHAPES),
     "--hidden": row("model", ["16"]),
     "--embedding": row("model", ["20000x8"], ["--model", "embedding"]),
+    "--layers": row("model", ["2"], GPT),
+    "--heads": row("model", ["2"], GPT),
+    "--kv-heads": row("model", ["2"], LLAMA),
+    "--width": row("model", ["4"], GPT),
+    "--dropout": row("model", ["0.5"], GPT),
     "--dataset": row("dataset", ["shapes"]),
     "--limit": row("examples", ["64"]),
     "--no-validation": row("validation_data"),
