@@ -24,6 +24,7 @@ int top_main(int argc, char **argv);
 int convert_main(int argc, char **argv);
 int data_main(int argc, char **argv);
 int tokens_main(int argc, char **argv);
+int generate_main(int argc, char **argv);
 int certs_main(int argc, char **argv);
 int evaluate_main(int argc, char **argv);
 int predict_main(int argc, char **argv);

@@ -60,7 +60,7 @@ const struct ls_option ls_dataset_option[] = {
      "embedding words)",
      0, LS_OPTION_TEXT},
     {0}};
-static const char *const token_formats[] = {"bytes", "chars", "uint16", "llmc", NULL};
+const char *const ls_token_formats[] = {"bytes", "chars", "uint16", "llmc", NULL};
 #define TOKENS "tokens bytes|chars|uint16|llmc"
 const struct ls_option ls_data_options[] = {
     {"limit", "N", "use only the first N examples, in training of the training split; of drawn data: draw N", AT(limit),
@@ -82,7 +82,7 @@ const struct ls_option ls_data_options[] = {
     {"tokens", NULL,
      "the data are a file of tokens, of which the next is predicted: a text's bytes or characters, nanoGPT's .bin "
      "(uint16) or llm.c's",
-     AT(tokens), LS_TOKENS_BYTES, .words = token_formats},
+     AT(tokens), LS_TOKENS_BYTES, .words = ls_token_formats},
     {"context", "N", "tokens in an example", AT(context), 1, INT64_C(1) << 31, .needs = TOKENS},
     {"stride", "N", "tokens from one example's begin to the next one's (default: --context)", AT(stride), 1,
      INT64_C(1) << 40, .needs = TOKENS},

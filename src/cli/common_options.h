@@ -7,6 +7,7 @@
 extern const struct ls_option ls_dataset_option[];   /* of a const char * */
 extern const struct ls_option ls_data_options[];     /* of ls_dataset_options */
 extern const struct ls_option ls_batch_option[];     /* likewise */
+extern const char *const ls_token_formats[];         /* words of ls_tokens, from LS_TOKENS_BYTES on */
 extern const struct ls_option ls_devices_option[];   /* of a const char * */
 extern const struct ls_option ls_transport_option[]; /* likewise */
 

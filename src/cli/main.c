@@ -27,6 +27,7 @@ static const struct command {
     {"data", "say what a data source holds, and what a training would stumble over", data_main},
     {"convert", "write a dataset in another format", convert_main},
     {"tokens", "turn texts into the tokens of a language model, and back", tokens_main},
+    {"generate", "let a saved language model go on with a text", generate_main},
     {"certs", "make certificates for TLS between the tasks", certs_main},
     {"settings", "print every setting and every deadline, as in force", settings_main},
     {"top", "show what the workers of a running training are doing", top_main},

@@ -193,11 +193,15 @@ static ls_status tell_outputs(const struct ls_saved_model *saved) {
                          saved->model.weights, saved->path_count ? saved->paths[0] : saved->dataset);
 }
 
+ls_status ls_saved_model_ask(struct ls_saved_model *saved, ls_strategy *strategy) {
+    find_weights(saved);
+    return ask_weights(saved, strategy);
+}
+
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model,
                               ls_dataset **data) {
-    find_weights(saved);
     ls_shape shape;
-    ls_status status = ask_weights(saved, strategy);
+    ls_status status = ls_saved_model_ask(saved, strategy);
     if (status) return status;
     if (!saved->dataset) saved->dataset = ls_train_model_dataset(&saved->model);
     ls_dataset_options options = saved->data;

@@ -38,6 +38,8 @@ bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_
 /* The newest checkpoint in a folder, its path of size bytes and its step. Returns 1; 0 if there is no checkpoint, or no
  * folder; -1 if the folder cannot be read, as errno tells. */
 int ls_newest_checkpoint(const char *folder, char *path, size_t size, long long *step);
+/* Takes from the weights what they say, where the command line does not. */
+ls_status ls_saved_model_ask(struct ls_saved_model *saved, ls_strategy *strategy);
 /* Opens both on a strategy that is there, as the weights say where the command line does not. */
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model, ls_dataset **data);
 void ls_saved_model_end(struct ls_saved_model *saved);

@@ -131,13 +131,12 @@ static int say_sizes(const ls_application_options *sizes, char *text, size_t siz
     const struct {
         const char *name;
         int value;
-    } rows[] = {{"layers", sizes->layers}, {"heads", sizes->heads}, {"kv-heads", sizes->kv_heads}, {"width", sizes->width}};
+    } rows[] = {
+        {"layers", sizes->layers}, {"heads", sizes->heads}, {"kv-heads", sizes->kv_heads}, {"width", sizes->width}};
     int used = 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (rows[i].value)
-            used += snprintf(text + used, size - (size_t)used, " --%s %d", rows[i].name, rows[i].value);
-    if (sizes->dropout > 0)
-        used += snprintf(text + used, size - (size_t)used, " --dropout %g", (double)sizes->dropout);
+        if (rows[i].value) used += snprintf(text + used, size - (size_t)used, " --%s %d", rows[i].name, rows[i].value);
+    if (sizes->dropout > 0) used += snprintf(text + used, size - (size_t)used, " --dropout %g", (double)sizes->dropout);
     return used;
 }
 
@@ -206,13 +205,15 @@ static bool read_hidden(const struct ls_command_line *line, const struct ls_opti
     return true;
 }
 
-static const char *const models[] = {"mlp", "embedding", "lenet", "mobilenet_v2", "resnet50", "gpt", "gpt2", "llama", NULL};
+static const char *const models[] = {"mlp",  "embedding", "lenet", "mobilenet_v2", "resnet50", "gpt",
+                                     "gpt2", "llama",     NULL};
 
 #define SIZE(field) LS_OPTION_AT(struct ls_train_model, sizes.field)
 const struct ls_option ls_model_options[] = {
     {"model", NULL,
      "(default mlp: layers of --hidden units with ReLU, then one unit a class); embedding: the mean of the rows of an "
-     "example's integers in a table, then as mlp; gpt, gpt2 and llama predict the next of a file's --tokens; the others "
+     "example's integers in a table, then as mlp; gpt, gpt2 and llama predict the next of a file's --tokens; the "
+     "others "
      "are for images of any size",
      LS_OPTION_AT(struct ls_train_model, name), .words = models},
     {"hidden", "A,B,...", "units of mlp's and embedding's hidden layers; 'none' for a linear model (default 128,64)", 0,

@@ -11,10 +11,10 @@ struct ls_train_model {
     const char *name;          /* "mlp", "embedding", or one of ls_application's */
     int hidden[LS_MAX_HIDDEN]; /* units of hidden layers, but for those of ls_application's */
     int hidden_count;
-    int words, width;    /* of embedding's table */
-    float alpha;         /* 0 if not given */
+    int words, width;             /* of embedding's table */
+    float alpha;                  /* 0 if not given */
     ls_application_options sizes; /* of a transformer, as they are given */
-    float norm_momentum; /* of batch normalizations; 0 keeps the model's own */
+    float norm_momentum;          /* of batch normalizations; 0 keeps the model's own */
     uint64_t seed;
     struct ls_rules rules;
     const char *weights; /* a file; NULL if the weights are drawn */
