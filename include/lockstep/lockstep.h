@@ -272,26 +272,6 @@ LS_API ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result 
 /* Model.predict. Collective: the model's outputs for all of data, (examples, outputs), in their order: of a dataset that is not
  * shuffled and is divided LAYOUT_INVARIANT. *outputs is freed with ls_memory_free. */
 LS_API ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, ls_shape *shape);
-/* Tokens behind a prompt, of a model whose input is T ids and whose output are logits (T, vocabulary), as gpt's. One is drawn after
- * the other, by probabilities of the last T tokens. keras_hub's CausalLM.generate. */
-typedef struct ls_generate_options {
-    size_t size;
-    const int32_t *prompt;     /* borrowed [prompt_count]: what goes before, one token at least */
-    size_t prompt_count;
-    int64_t count;             /* tokens to make; default 100 */
-    bool greedy;               /* always the likeliest; the three below say nothing then */
-    float temperature;         /* logits are divided by it; default 1 */
-    int top_k;                 /* drawn from so many likeliest; default all */
-    float top_p;               /* of those, the likeliest whose probabilities reach this sum; default 1 */
-    uint64_t seed;             /* with a token's place, its random number */
-    int64_t context;           /* T, where the model is not built yet: its weights are loaded, and nothing was trained */
-    const int32_t *stop_token; /* borrowed: the end, which is not among the tokens; default none */
-    ls_status (*on_token)(void *user, int32_t token); /* hears each one as it is made; its error ends the call */
-    void *user;
-} ls_generate_options;
-#define LS_GENERATE(...) (&(ls_generate_options){.size = sizeof(ls_generate_options), __VA_ARGS__})
-/* *tokens, freed with ls_memory_free, receives *count tokens without the prompt's. Runs as ls_model_predict_on_batch does. */
-LS_API ls_status ls_generate(ls_model *model, const ls_generate_options *options, int32_t **tokens, size_t *count);
 /* Digest over all variables' names, shapes and float32 bytes, as 64 hex digits. The model must be built. */
 LS_API ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]);
 /* Variables in order ("dense/kernel", ...). *data is replica 0's copy, borrowed, valid until the next call with model. */

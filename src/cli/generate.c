@@ -132,7 +132,7 @@ static ls_status generate(struct generation *generation, ls_strategy *strategy) 
     return status;
 }
 
-static int run(struct generation *generation) {
+static int run_generation(struct generation *generation) {
     ls_strategy *strategy = NULL;
     ls_signals_install(false);
     ls_status status = ls_mirrored_strategy_new(&generation->saved.strategy, &strategy);
@@ -183,5 +183,5 @@ int generate_main(int argc, char **argv) {
     if (!ls_no_arguments(&line) || !ls_check_saved_options(&line, &generation.saved)) return LS_EXIT_USAGE;
     if (!*generation.prompt) return ls_usage_error(&line, "--prompt is empty: give one character at least");
     if (!ls_check_weights(&line, generation.saved.weights)) return LS_EXIT_USAGE;
-    return run(&generation);
+    return run_generation(&generation);
 }

@@ -56,7 +56,7 @@ static ls_status read_characters(const struct tokens *tokens, int64_t first, int
                    tokens->file.path, (long long)(first + count));
 }
 
-static ls_status read_tokens(const struct tokens *tokens, int64_t first, int64_t count, int32_t *ids) {
+static ls_status read_token_windows(const struct tokens *tokens, int64_t first, int64_t count, int32_t *ids) {
     return (tokens->format == LS_TOKENS_CHARS ? read_characters : read_numbers)(tokens, first, count, ids);
 }
 
@@ -67,8 +67,8 @@ static ls_status read_window(const struct ls_source *source, int64_t index, floa
     int64_t context = source->shape.dims[0], first = index * tokens->stride;
     int32_t *ids = (int32_t *)(void *)features;
     ls_status status = ls_token_file_check(&tokens->file);
-    if (!status) status = read_tokens(tokens, first, 1, ids);
-    if (!status) status = read_tokens(tokens, first + 1, context, targets->labels);
+    if (!status) status = read_token_windows(tokens, first, 1, ids);
+    if (!status) status = read_token_windows(tokens, first + 1, context, targets->labels);
     if (!status) memcpy(ids + 1, targets->labels, (size_t)(context - 1) * sizeof(*ids));
     return status;
 }

@@ -12,7 +12,7 @@
 #define LLAMA_NORM   ls_rms_normalization(.epsilon = NORM_EPSILON)
 #define PARTS        256 /* of llama's inner width */
 
-/* What goes into the residual stream: GPT-2 divides its deviation by the root of the number of such layers. */
+/* A layer whose output goes into the residual stream. GPT-2 divides the deviation by the root of their number. */
 static ls_layer projection(const ls_application_options *options, bool no_bias) {
     return (ls_layer)ls_dense(options->width, .per_position = true, .no_bias = no_bias,
                               .kernel_initializer = LS_RANDOM_NORMAL,

@@ -24,8 +24,8 @@ struct token_job {
     int count;
     ls_tokenizer *tokenizer; /* owns */
     enum ls_tokens_format format;
-    struct ls_token_ids tokens; /* of all files */
-    char *text;                 /* owns: of all files, decoded */
+    struct ls_tokens_list tokens; /* of all files */
+    char *text;                   /* owns: of all files, decoded */
     size_t text_size, text_room;
 };
 

@@ -9,7 +9,7 @@
 enum { HEADER = 256, SMALL_MAGIC = 20240520, SMALL_VERSION = 1, LARGE_MAGIC = 20240801, LARGE_VERSION = 7 };
 #define SMALL_IDS 65536 /* that uint16 holds */
 
-ls_status ls_tokens_file_add(struct ls_token_ids *tokens, const int32_t *ids, size_t count) {
+ls_status ls_tokens_file_add(struct ls_tokens_list *tokens, const int32_t *ids, size_t count) {
     size_t needed = tokens->count + count + 1; /* of no token, too, there is a list */
     ls_status status = LS_GROW(tokens->ids, tokens->room, needed, 1024, "tokens");
     if (status || !count) return status;
@@ -56,7 +56,7 @@ enum ls_tokens_format ls_tokens_file_format(const char *path, const char *bytes,
 /* ---- reading ---- */
 
 static ls_status read_ids(const char *path, const char *bytes, size_t count, size_t width,
-                          struct ls_token_ids *tokens) {
+                          struct ls_tokens_list *tokens) {
     ls_status status = LS_OK;
     for (size_t i = 0; i < count && !status; i++) {
         uint32_t id = number_at(bytes + i * width, width);
@@ -66,7 +66,7 @@ static ls_status read_ids(const char *path, const char *bytes, size_t count, siz
     return status;
 }
 
-static ls_status read_llmc(const char *path, const char *bytes, size_t size, struct ls_token_ids *tokens) {
+static ls_status read_llmc(const char *path, const char *bytes, size_t size, struct ls_tokens_list *tokens) {
     size_t begun = HEADER * sizeof(int32_t);
     if (!has_magic(bytes, size))
         return ls_fail(LS_DATA_LOSS, "'%s' is no file of llm.c: its %zu bytes do not begin with %d or %d at byte 0",
@@ -83,12 +83,12 @@ static ls_status read_llmc(const char *path, const char *bytes, size_t size, str
     return read_ids(path, bytes + begun, count, width, tokens);
 }
 
-static ls_status read_uint16(const char *path, const char *bytes, size_t size, struct ls_token_ids *tokens) {
+static ls_status read_uint16(const char *path, const char *bytes, size_t size, struct ls_tokens_list *tokens) {
     if (size % 2) return ls_fail(LS_DATA_LOSS, "'%s' ends at byte %zu, within a token of 2 bytes", path, size);
     return read_ids(path, bytes, size / 2, 2, tokens);
 }
 
-static ls_status read_text(const char *path, const char *bytes, size_t size, struct ls_token_ids *tokens) {
+static ls_status read_text(const char *path, const char *bytes, size_t size, struct ls_tokens_list *tokens) {
     ls_status status = LS_OK;
     for (size_t at = 0; at < size && !status; at++) {
         int64_t number = 0;
@@ -104,7 +104,7 @@ static ls_status read_text(const char *path, const char *bytes, size_t size, str
 }
 
 ls_status ls_tokens_file_read(const char *path, const char *bytes, size_t size, enum ls_tokens_format format,
-                              struct ls_token_ids *tokens) {
+                              struct ls_tokens_list *tokens) {
     if (format == LS_TOKENS_FILE_LLMC) return read_llmc(path, bytes, size, tokens);
     return format == LS_TOKENS_FILE_UINT16 ? read_uint16(path, bytes, size, tokens)
                                            : read_text(path, bytes, size, tokens);
@@ -133,7 +133,7 @@ static void put_header(size_t count, bool large, FILE *out) {
     for (int i = 3; i < HEADER; i++) put_number(0, 4, out);
 }
 
-void ls_tokens_file_put(const struct ls_token_ids *tokens, enum ls_tokens_format format, int64_t vocabulary,
+void ls_tokens_file_put(const struct ls_tokens_list *tokens, enum ls_tokens_format format, int64_t vocabulary,
                         FILE *out) {
     bool large = vocabulary > SMALL_IDS;
     if (format == LS_TOKENS_FILE_LLMC) put_header(tokens->count, large, out);

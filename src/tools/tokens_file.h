@@ -3,7 +3,7 @@
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 
-struct ls_token_ids {
+struct ls_tokens_list {
     int32_t *ids; /* owns */
     size_t count, room;
 };
@@ -18,9 +18,10 @@ ls_status ls_tokens_file_named(const char *name, const char *path, enum ls_token
 enum ls_tokens_format ls_tokens_file_format(const char *path, const char *bytes, size_t size);
 /* Appends the ids of a file's bytes. DATA_LOSS with path and byte. */
 ls_status ls_tokens_file_read(const char *path, const char *bytes, size_t size, enum ls_tokens_format format,
-                              struct ls_token_ids *tokens);
+                              struct ls_tokens_list *tokens);
 /* INVALID_ARGUMENT where the format cannot hold so many ids, or those of such a vocabulary. */
 ls_status ls_tokens_file_check(enum ls_tokens_format format, size_t count, int64_t vocabulary);
 /* After that check. Text becomes one line. */
-void ls_tokens_file_put(const struct ls_token_ids *tokens, enum ls_tokens_format format, int64_t vocabulary, FILE *out);
-ls_status ls_tokens_file_add(struct ls_token_ids *tokens, const int32_t *ids, size_t count);
+void ls_tokens_file_put(const struct ls_tokens_list *tokens, enum ls_tokens_format format, int64_t vocabulary,
+                        FILE *out);
+ls_status ls_tokens_file_add(struct ls_tokens_list *tokens, const int32_t *ids, size_t count);

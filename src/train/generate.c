@@ -20,7 +20,7 @@ struct text {
     int32_t *window; /* owns [context] */
 };
 
-static ls_status check_numbers(const ls_generate_options *options) {
+static ls_status check_generation(const ls_generate_options *options) {
     if (!options->prompt || !options->prompt_count)
         return ls_fail(LS_INVALID_ARGUMENT, "ls_generate: the prompt has no tokens; give one at least");
     if (options->count < 1)
@@ -58,7 +58,7 @@ static ls_status read_options(const ls_model *model, const ls_generate_options *
     if (!options->count) options->count = COUNT;
     if (options->temperature == 0) options->temperature = 1;
     if (options->top_p == 0) options->top_p = 1;
-    status = check_numbers(options);
+    status = check_generation(options);
     return status ? status : find_context(model, options);
 }
 
@@ -87,9 +87,9 @@ static ls_status run_model(struct text *text, float **logits, int *vocabulary) {
 
 static ls_status choose_token(const struct text *text, const float *logits, int vocabulary, int32_t *token) {
     struct ls_sampler sampler;
-    ls_status status = ls_sampler_init(&sampler, &text->options, vocabulary);
-    if (!status) status = ls_sampler_choose(&sampler, logits, text->count, token);
-    ls_sampler_release(&sampler);
+    ls_status status = ls_sampling_begin(&sampler, &text->options, vocabulary);
+    if (!status) status = ls_sampling_choose(&sampler, logits, text->count, token);
+    ls_sampling_end(&sampler);
     return status;
 }
 
@@ -115,7 +115,7 @@ static ls_status make_tokens(struct text *text) {
     return status;
 }
 
-static ls_status reserve(struct text *text) {
+static ls_status reserve_text(struct text *text) {
     size_t count = text->options.prompt_count, room = count + (size_t)text->options.count;
     text->tokens = ls_alloc_array(room, sizeof(*text->tokens));
     text->window = ls_alloc_array((size_t)text->options.context, sizeof(*text->window));
@@ -129,7 +129,7 @@ ls_status ls_generate(ls_model *model, const ls_generate_options *options, int32
     LS_NEED(model, tokens, count);
     struct text text = {.model = model};
     ls_status status = read_options(model, options, &text.options);
-    if (!status) status = reserve(&text);
+    if (!status) status = reserve_text(&text);
     if (!status) status = make_tokens(&text);
     if (!status) {
         *count = (size_t)(text.count - text.prompt);

@@ -16,12 +16,12 @@ struct ls_candidate {
     int32_t token;
 };
 
-ls_status ls_sampler_init(struct ls_sampler *sampler, const ls_generate_options *options, int count) {
+ls_status ls_sampling_begin(struct ls_sampler *sampler, const ls_generate_options *options, int count) {
     *sampler = (struct ls_sampler){options, count, ls_alloc_array((size_t)count, sizeof(*sampler->candidates))};
     return sampler->candidates ? LS_OK : ls_fail_memory("tokens to choose from", (size_t)count);
 }
 
-void ls_sampler_release(struct ls_sampler *sampler) {
+void ls_sampling_end(struct ls_sampler *sampler) {
     ls_free(sampler->candidates);
     sampler->candidates = NULL;
 }
@@ -53,7 +53,7 @@ static double weight_of(const struct ls_sampler *sampler, int i) {
     return exp(((double)sampler->candidates[i].logit - top) / (double)sampler->options->temperature);
 }
 
-/* How many of the sorted candidates are drawn from, and the sum of their weights. */
+/* Returns the number of sorted candidates that are drawn from; *sum is that of their weights. */
 static int cut_candidates(const struct ls_sampler *sampler, int count, double *sum) {
     const ls_generate_options *options = sampler->options;
     double all = 0;
@@ -73,7 +73,7 @@ static int32_t draw_candidate(const struct ls_sampler *sampler, int count, doubl
     return sampler->candidates[i].token;
 }
 
-ls_status ls_sampler_choose(const struct ls_sampler *sampler, const float *logits, int64_t position, int32_t *token) {
+ls_status ls_sampling_choose(const struct ls_sampler *sampler, const float *logits, int64_t position, int32_t *token) {
     int count = list_candidates(sampler, logits);
     double sum;
     if (!count) return ls_fail(LS_DATA_LOSS, "no logit of the token at position %lld is a number", (long long)position);

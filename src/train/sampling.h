@@ -7,8 +7,8 @@ struct ls_sampler {
     int count;                          /* of tokens */
     struct ls_candidate *candidates;    /* owns [count] */
 };
-ls_status ls_sampler_init(struct ls_sampler *sampler, const ls_generate_options *options, int count);
-void ls_sampler_release(struct ls_sampler *sampler);
+ls_status ls_sampling_begin(struct ls_sampler *sampler, const ls_generate_options *options, int count);
+void ls_sampling_end(struct ls_sampler *sampler);
 /* logits [count]; position: of the token in the text, which draws by its own random number. DATA_LOSS where no logit is
  * a number. */
-ls_status ls_sampler_choose(const struct ls_sampler *sampler, const float *logits, int64_t position, int32_t *token);
+ls_status ls_sampling_choose(const struct ls_sampler *sampler, const float *logits, int64_t position, int32_t *token);

@@ -12,9 +12,9 @@ static void require(bool condition) {
     if (!condition) abort();
 }
 
-static void write_again(const struct ls_token_ids *tokens, enum ls_tokens_format format) {
+static void write_again(const struct ls_tokens_list *tokens, enum ls_tokens_format format) {
     int64_t vocabulary = format == LS_TOKENS_FILE_UINT16 ? 65536 : INT64_C(1) << 31;
-    struct ls_token_ids again = {0};
+    struct ls_tokens_list again = {0};
     char *bytes = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&bytes, &size);
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *bytes = ls_alloc(size);
     if (size) memcpy(bytes, data, size);
     for (int format = LS_TOKENS_FILE_TEXT; format <= LS_TOKENS_FILE_UINT16; format++) {
-        struct ls_token_ids tokens = {0};
+        struct ls_tokens_list tokens = {0};
         ls_status status = ls_tokens_file_read("input", bytes, size, (enum ls_tokens_format)format, &tokens);
         require(!status || (status == LS_DATA_LOSS && strstr(ls_error(), "'input'")));
         if (!status) write_again(&tokens, (enum ls_tokens_format)format);

@@ -30,6 +30,7 @@ def block(page, language):
 SAID = {
     "own-data": r"accuracy 0\.[89]\d(?s:.*)\[0\] accuracy 0\.[89]\d",
     "fine-tune": r"accuracy",
+    "gpt": r"Epoch 12/12\n.*val_perplexity: (?:[7-9]|1[0-3])\.(?s:.*)\nThe licensee (?s:.*)Epoch 3/3",
     "keras-script": r"Epoch 3/3\n.*val_accuracy: 0\.[6-9](?s:.*)\[0\] Epoch 3/3(?s:.*)\[0\] 16/16",
     "pictures": r"train: 480 examples(?s:.*)Epoch 6/6(?s:.*)120 examples(?s:.*)mean +0\.[6-9](?s:.*)"
                 r"\nexample,file,class,name,probability\n0,new/000001.jpg,\d,0000\d,0\.\d+",

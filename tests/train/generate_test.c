@@ -137,14 +137,14 @@ static const float logits[] = {1, 0, 3, NAN, 2, -INFINITY};
 static void draw_all(const ls_generate_options *options, int *counts) {
     struct ls_sampler sampler;
     memset(counts, 0, COUNT_OF(logits) * sizeof(*counts));
-    assert_ok(ls_sampler_init(&sampler, options, COUNT_OF(logits)));
+    assert_ok(ls_sampling_begin(&sampler, options, COUNT_OF(logits)));
     for (int64_t i = 0; i < DRAWS; i++) {
         int32_t token;
-        assert_ok(ls_sampler_choose(&sampler, logits, i, &token));
+        assert_ok(ls_sampling_choose(&sampler, logits, i, &token));
         ck_assert(token >= 0 && token < (int32_t)COUNT_OF(logits));
         counts[token]++;
     }
-    ls_sampler_release(&sampler);
+    ls_sampling_end(&sampler);
 }
 
 /* The probabilities of the logits that stay: each count is within five deviations. */
@@ -180,10 +180,10 @@ TEST(logits_that_are_no_numbers_are_an_error) {
     const ls_generate_options greedy = {.greedy = true};
     struct ls_sampler sampler;
     int32_t token;
-    assert_ok(ls_sampler_init(&sampler, &greedy, 2));
-    ck_assert_int_eq(ls_sampler_choose(&sampler, none, 7, &token), LS_DATA_LOSS);
+    assert_ok(ls_sampling_begin(&sampler, &greedy, 2));
+    ck_assert_int_eq(ls_sampling_choose(&sampler, none, 7, &token), LS_DATA_LOSS);
     ck_assert_ptr_nonnull(strstr(ls_error(), "no logit of the token at position 7 is a number"));
-    ls_sampler_release(&sampler);
+    ls_sampling_end(&sampler);
 }
 
 TESTS("generate")
