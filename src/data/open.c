@@ -69,6 +69,12 @@ ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, l
     if (!status && name && ends_with(name, ".npz")) status = ls_file_is(name, LS_NAMES_FILES, &archive);
     if (archive) return ls_dataset_numpy(name, &filled, dataset);
     if (!status) status = ls_reader_folder_check(name);
+    bool file = false;
+    if (status == LS_NOT_FOUND && name && !ls_file_is(name, LS_NAMES_FILES, &file) && file)
+        return ls_fail(status,
+                       "'%s' is a file, and neither .csv nor .npz: set tokens (--tokens) for one of tokens, or "
+                       "name a folder of data",
+                       name);
     if (status == LS_NOT_FOUND)
         return ls_fail_context(status, "no dataset '%s' is built in (digits, shapes and words are)", name);
     return status ? status : open_folder(name, &filled, dataset);
