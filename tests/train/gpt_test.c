@@ -10,11 +10,11 @@
 #include "train/model.h"
 
 #define TEXT "/usr/share/common-licenses/GPL-3"
-enum { STEPS = 11, LAYERS = 4, WIDTH = 128, CONTEXT = 64, BATCH = 12, BYTES = 256 };
+enum { STEPS = SANITIZED ? 3 : 11, LAYERS = 4, WIDTH = 128, CONTEXT = 64, BATCH = 12, BYTES = 256 };
 
 /* Of tests/golden/gpt.py, which torch has added in float64 too: they agree to 1e-6. */
-static const double losses[STEPS] = {5.563522, 5.175644, 4.853966, 4.701124, 4.571270, 4.481842,
-                                     4.321206, 4.187083, 4.079176, 3.940327, 3.829519};
+static const double losses[] = {5.563522, 5.175644, 4.853966, 4.701124, 4.571270, 4.481842,
+                                4.321206, 4.187083, 4.079176, 3.940327, 3.829519};
 #define NORM 6.014140 /* of the first gradient, over all variables */
 
 /* A hash of 32 bits (Ellis 2018's multipliers), as a number in [-1, 1). */
@@ -83,6 +83,7 @@ static double first_norm(const ls_model *model) {
 static ls_status keep_loss(void *context, const ls_callback_call *call) {
     struct training *training = context;
     double mean = 0;
+    if (!call->writes) return LS_OK; /* all are told the same, and one keeps it */
     (void)ls_callback_value(call, "loss", &mean);
     if (call->step == 1) training->norm = first_norm(call->model);
     if (call->step >= 1 && call->step <= STEPS) training->means[call->step - 1] = mean;

@@ -93,6 +93,7 @@ TEST_EACH(auto_looks_at_the_memory, NETWORKS) {
     (void)snprintf(text, sizeof(text), "%lld", (long long)most);
     ck_assert_int_eq(setenv("LOCKSTEP_EMULATED_MEMORY", text, 1), 0);
     ck_assert_int_eq(trained_so(_i, LS_RECOMPUTE_AUTO, sha256).arena_bytes, made.arena_bytes);
+    ck_assert_int_eq(unsetenv("LOCKSTEP_EMULATED_MEMORY"), 0); /* the next one may be of this process */
 }
 
 TEST(another_value_is_refused) {
