@@ -16,7 +16,7 @@ struct text {
     ls_model *model;
     ls_generate_options options; /* complete */
     int32_t *tokens;             /* owns [room]: the prompt, and what is made */
-    int64_t count, prompt;
+    int64_t count;
     int32_t *window; /* owns [context] */
 };
 
@@ -121,7 +121,7 @@ static ls_status reserve_text(struct text *text) {
     text->window = ls_alloc_array((size_t)text->options.context, sizeof(*text->window));
     if (!text->tokens || !text->window) return ls_fail_memory("tokens", room * sizeof(*text->tokens));
     memcpy(text->tokens, text->options.prompt, count * sizeof(*text->tokens));
-    text->count = text->prompt = (int64_t)count;
+    text->count = (int64_t)count;
     return LS_OK;
 }
 
@@ -132,8 +132,8 @@ ls_status ls_generate(ls_model *model, const ls_generate_options *options, int32
     if (!status) status = reserve_text(&text);
     if (!status) status = make_tokens(&text);
     if (!status) {
-        *count = (size_t)(text.count - text.prompt);
-        memmove(text.tokens, text.tokens + text.prompt, *count * sizeof(*text.tokens));
+        *count = (size_t)text.count - text.options.prompt_count;
+        memmove(text.tokens, text.tokens + text.options.prompt_count, *count * sizeof(*text.tokens));
         *tokens = ls_steal(text.tokens);
     }
     ls_free(text.tokens);

@@ -14,6 +14,7 @@
 struct ls_candidate {
     float logit;
     int32_t token;
+    double weight; /* its probability but for a factor, once it is known that it may be drawn */
 };
 
 ls_status ls_sampling_begin(struct ls_sampler *sampler, const ls_generate_options *options, int count) {
@@ -36,7 +37,7 @@ static int compare_candidates(const void *a, const void *b) {
 static int list_candidates(const struct ls_sampler *sampler, const float *logits) {
     int count = 0;
     for (int i = 0; i < sampler->count; i++)
-        if (!isnan(logits[i])) sampler->candidates[count++] = (struct ls_candidate){logits[i], i};
+        if (!isnan(logits[i])) sampler->candidates[count++] = (struct ls_candidate){.logit = logits[i], .token = i};
     return count;
 }
 
@@ -59,9 +60,9 @@ static int cut_candidates(const struct ls_sampler *sampler, int count, double *s
     double all = 0;
     int kept = 0;
     if (options->top_k && options->top_k < count) count = options->top_k;
-    for (int i = 0; i < count; i++) all += weight_of(sampler, i);
+    for (int i = 0; i < count; i++) all += sampler->candidates[i].weight = weight_of(sampler, i);
     for (*sum = 0; kept < count && (kept == 0 || *sum < (double)options->top_p * all); kept++)
-        *sum += weight_of(sampler, kept);
+        *sum += sampler->candidates[kept].weight;
     return kept;
 }
 
@@ -69,7 +70,7 @@ static int32_t draw_candidate(const struct ls_sampler *sampler, int count, doubl
     uint64_t bits = ls_random_bits(sampler->options->seed, ls_random_stream("generate"), (uint64_t)position);
     double left = (double)(bits >> 11) * 0x1p-53 * sum;
     int i = 0;
-    while (i + 1 < count && left >= weight_of(sampler, i)) left -= weight_of(sampler, i++);
+    while (i + 1 < count && left >= sampler->candidates[i].weight) left -= sampler->candidates[i++].weight;
     return sampler->candidates[i].token;
 }
 
