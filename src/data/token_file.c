@@ -11,19 +11,25 @@
 #include "base/read_file.h"
 #include "base/status.h"
 
-enum { HEADER = 256 * 4, AT_VERSION = 4, AT_COUNT = 8 };
+enum { HEADER = LS_TOKEN_HEADER, AT_VERSION = 4, AT_COUNT = 8 };
 
-/* The headers that there are: GPT-2's tokens, and Llama 3's. */
-static const struct header {
-    int64_t magic, version;
-    int width;
-} headers[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+static const struct ls_token_header headers[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 enum { HEADERS = sizeof(headers) / sizeof(headers[0]) };
 
 static int64_t little_endian(const uint8_t *bytes, int width) {
     int64_t value = 0;
     for (int i = width; i-- > 0;) value = value << 8 | bytes[i];
     return value;
+}
+
+const struct ls_token_header *ls_token_file_header(int width) {
+    return &headers[width == headers[1].width];
+}
+
+const struct ls_token_header *ls_token_file_find_header(const uint8_t *bytes, size_t size) {
+    for (int i = 0; size >= HEADER && i < HEADERS; i++)
+        if (little_endian(bytes, 4) == headers[i].magic) return &headers[i];
+    return NULL;
 }
 
 int64_t ls_token_file_at(const struct ls_token_layout *layout, const uint8_t *bytes, int64_t index) {
@@ -46,9 +52,8 @@ static ls_status parse_llmc(const char *name, const uint8_t *bytes, size_t size,
                        size, HEADER);
     int64_t magic = little_endian(bytes, 4), version = little_endian(bytes + AT_VERSION, 4),
             count = little_endian(bytes + AT_COUNT, 4);
-    const struct header *found = headers;
-    while (found < headers + HEADERS && found->magic != magic) found++;
-    if (found == headers + HEADERS)
+    const struct ls_token_header *found = ls_token_file_find_header(bytes, size);
+    if (!found)
         return ls_fail(LS_DATA_LOSS,
                        "'%s' has magic %lld at offset 0: llm.c's files have %lld (uint16) or %lld (uint32); tokens "
                        "uint16 are for files without a header",

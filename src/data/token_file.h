@@ -8,6 +8,16 @@ struct ls_token_layout {
     int width;     /* 1, 2 or 4; 0: characters, whose bytes differ */
     int64_t count; /* 1 or more; 0 for characters, which are counted when they are read */
 };
+/* The first bytes of llm.c's files: a magic and a version, int32, which tell the width of a token. */
+enum { LS_TOKEN_HEADER = 256 * 4 };
+struct ls_token_header {
+    int64_t magic, version;
+    int width;
+};
+/* The header of GPT-2's tokens, of 2 bytes, or of Llama 3's, of 4. */
+const struct ls_token_header *ls_token_file_header(int width);
+/* The one whose magic a file begins with; NULL: it has none. */
+const struct ls_token_header *ls_token_file_find_header(const uint8_t *bytes, size_t size);
 /* Reads the layout from a file's whole contents; name is for messages. DATA_LOSS names the offset of what is wrong. */
 ls_status ls_token_file_parse(const char *name, ls_tokens format, const uint8_t *bytes, size_t size,
                               struct ls_token_layout *layout);

@@ -4,9 +4,9 @@
 #include "base/grow.h"
 #include "base/plain.h"
 #include "base/status.h"
+#include "data/token_file.h"
 #include "tools/tokens_file.h"
 
-enum { HEADER = 256, SMALL_MAGIC = 20240520, SMALL_VERSION = 1, LARGE_MAGIC = 20240801, LARGE_VERSION = 7 };
 #define SMALL_IDS 65536 /* that uint16 holds */
 
 ls_status ls_tokens_file_add(struct ls_tokens_list *tokens, const int32_t *ids, size_t count) {
@@ -43,13 +43,12 @@ static uint32_t number_at(const char *bytes, size_t width) {
     return number;
 }
 
-static bool has_magic(const char *bytes, size_t size) {
-    uint32_t magic = size >= HEADER * sizeof(int32_t) ? number_at(bytes, 4) : 0;
-    return magic == SMALL_MAGIC || magic == LARGE_MAGIC;
+static const struct ls_token_header *header_of(const char *bytes, size_t size) {
+    return ls_token_file_find_header((const uint8_t *)bytes, size);
 }
 
 enum ls_tokens_format ls_tokens_file_format(const char *path, const char *bytes, size_t size) {
-    if (has_magic(bytes, size)) return LS_TOKENS_FILE_LLMC;
+    if (header_of(bytes, size)) return LS_TOKENS_FILE_LLMC;
     return is_binary(path) ? LS_TOKENS_FILE_UINT16 : LS_TOKENS_FILE_TEXT;
 }
 
@@ -67,16 +66,17 @@ static ls_status read_ids(const char *path, const char *bytes, size_t count, siz
 }
 
 static ls_status read_llmc(const char *path, const char *bytes, size_t size, struct ls_tokens_list *tokens) {
-    size_t begun = HEADER * sizeof(int32_t);
-    if (!has_magic(bytes, size))
-        return ls_fail(LS_DATA_LOSS, "'%s' is no file of llm.c: its %zu bytes do not begin with %d or %d at byte 0",
-                       path, size, SMALL_MAGIC, LARGE_MAGIC);
-    bool large = number_at(bytes, 4) == LARGE_MAGIC;
+    const struct ls_token_header *header = header_of(bytes, size);
+    size_t begun = LS_TOKEN_HEADER;
+    if (!header)
+        return ls_fail(LS_DATA_LOSS, "'%s' is no file of llm.c: its %zu bytes do not begin with %lld or %lld at byte 0",
+                       path, size, (long long)ls_token_file_header(2)->magic,
+                       (long long)ls_token_file_header(4)->magic);
     uint32_t version = number_at(bytes + 4, 4), count = number_at(bytes + 8, 4);
-    size_t width = large ? 4 : 2;
-    if (version != (large ? LARGE_VERSION : SMALL_VERSION))
-        return ls_fail(LS_DATA_LOSS, "'%s' has version %u at byte 4, and %d is read", path, version,
-                       large ? LARGE_VERSION : SMALL_VERSION);
+    size_t width = (size_t)header->width;
+    if (version != header->version)
+        return ls_fail(LS_DATA_LOSS, "'%s' has version %u at byte 4, and %lld is read", path, version,
+                       (long long)header->version);
     if (size - begun != count * width)
         return ls_fail(LS_DATA_LOSS, "'%s' has %u tokens at byte 8, which end at byte %zu, and the file at byte %zu",
                        path, count, begun + count * width, size);
@@ -127,10 +127,11 @@ static void put_number(uint32_t number, size_t width, FILE *out) {
 }
 
 static void put_header(size_t count, bool large, FILE *out) {
-    put_number(large ? LARGE_MAGIC : SMALL_MAGIC, 4, out);
-    put_number(large ? LARGE_VERSION : SMALL_VERSION, 4, out);
+    const struct ls_token_header *header = ls_token_file_header(large ? 4 : 2);
+    put_number((uint32_t)header->magic, 4, out);
+    put_number((uint32_t)header->version, 4, out);
     put_number((uint32_t)count, 4, out);
-    for (int i = 3; i < HEADER; i++) put_number(0, 4, out);
+    for (size_t i = 3; i < LS_TOKEN_HEADER / sizeof(int32_t); i++) put_number(0, 4, out);
 }
 
 void ls_tokens_file_put(const struct ls_tokens_list *tokens, enum ls_tokens_format format, int64_t vocabulary,
