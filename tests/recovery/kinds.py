@@ -136,8 +136,11 @@ def slow(turn):
 
 
 def fenced(turn):
+    """Another one, and so all, take their time until they went on without it and, where its task is free, also without its
+    replacement: the training must not end before."""
     rank = turn.draw.randrange(turn.workers)
-    return {rank: ["sums:%d:STOP" % turn.draw.randint(1, STEPS)]}, [network.Fencer(rank, taken=turn.number % 2 == 1)]
+    at = {rank: ["sums:%d:STOP" % turn.draw.randint(1, STEPS)], (rank + 1) % turn.workers: ["committed:1:PACE:3"]}
+    return at, [network.Fencer(rank, taken=turn.number % 2 == 1)]
 
 
 def elastic(turn):
@@ -235,7 +238,7 @@ KINDS = {
     "lossy": Kind(lossy, link=network.LOSSY, options=("--units", "4", "--epochs", "2"), expect=nobody_lost),
     "slow": Kind(slow, options=("--units", "128", "--batch", "960", "--limit", "3840", "--epochs", "12"),
                  expect=told_who_is_slow),
-    "fenced": Kind(fenced, IMPATIENT, ("--epochs", "500"), network.PLAIN, True,
+    "fenced": Kind(fenced, IMPATIENT, ("--epochs", "100"), network.PLAIN, True,
                    expect=lambda job, hooks: hooks[0].faults()),
 }
 EVERYWHERE = ["point", "moment", "undo", "two", "point", "recovery", "undo", "several", "end", "undo", "stopped", "frozen"]

@@ -102,13 +102,15 @@ class Slow(Base):
 class Fenced(Hosts):
     """A worker is frozen past the limit, replaced, and wakes when the group has gone on without it."""
     SPARE = True
-    OPTIONS = ("--epochs", "250")
+    OPTIONS = ("--epochs", "60")
     LIMITS = {"LOCKSTEP_HEARTBEAT_LIMIT": "0.6", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.05", "LOCKSTEP_REJOIN_TIMEOUT": "20"}
 
     def fence(self, taken):
+        """Worker 0, and so all, take their time until they went on without it and, where its task is free, also without its
+        replacement: the training must not end before."""
         fencer = Fencer(1, taken)
-        job = self.run_job({1: ["sums:5:STOP"]}, options=self.OPTIONS, hooks=[fencer], environment=self.LIMITS,
-                           network=self.network)
+        job = self.run_job({0: ["committed:5:PACE:3"], 1: ["sums:5:STOP"]}, options=self.OPTIONS, hooks=[fencer],
+                           environment=self.LIMITS, network=self.network)
         self.check(job, self.OPTIONS)
         self.expect_none(fencer.faults(), job)
         return fencer
