@@ -76,6 +76,7 @@ typedef struct ls_optimizer {
     float momentum; /* of SGD and RMSprop */
     bool nesterov;
     float beta_1, beta_2, epsilon;
+    bool torch_epsilon; /* of Adam and AdamW: beside the corrected root of the mean square, as torch.optim's eps */
     float rho; /* of RMSprop */
     bool centered;
     /* of any kind */

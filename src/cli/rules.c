@@ -123,6 +123,8 @@ const struct ls_option ls_optimizer_options[] = {
     {"beta-2", "X", "for adam, adamw and lamb: of the mean of their squares; above 0 and below 1 (default 0.999)",
      AT(optimizer.beta_2), 1e-6, 0.999999},
     {"epsilon", "X", "added to what is divided by, not for sgd (default 1e-7)", AT(optimizer.epsilon), 1e-30, 1e3},
+    {"torch-epsilon", NULL, "for adam and adamw: add it behind the correction of the mean of squares, as torch does",
+     AT(optimizer.torch_epsilon), true},
     {"rho", "X", "for rmsprop: of the mean of squared gradients; above 0 and below 1 (default 0.9)", AT(optimizer.rho),
      1e-6, 0.999999},
     {"weight-decay", "X", "decoupled, of any optimizer (default 0.004 for adamw, else 0)", AT(optimizer.weight_decay),
@@ -213,7 +215,7 @@ bool ls_rules_compare_numbers(const struct ls_rules *rules) {
 /* Options that not all optimizers have, as the library would refuse them under its own names. */
 static bool check_optimizer(const struct ls_command_line *line, const ls_optimizer *optimizer) {
     const unsigned sgd = KIND(LS_OPTIMIZER_SGD), rmsprop = KIND(LS_OPTIMIZER_RMSPROP),
-                   betas = KIND(LS_OPTIMIZER_ADAM) | KIND(LS_OPTIMIZER_ADAMW) | KIND(LS_OPTIMIZER_LAMB);
+                   adam = KIND(LS_OPTIMIZER_ADAM) | KIND(LS_OPTIMIZER_ADAMW), betas = adam | KIND(LS_OPTIMIZER_LAMB);
     const struct {
         const char *name;
         bool given;
@@ -224,6 +226,7 @@ static bool check_optimizer(const struct ls_command_line *line, const ls_optimiz
         {"--beta-1", optimizer->beta_1 > 0, betas},
         {"--beta-2", optimizer->beta_2 > 0, betas},
         {"--epsilon", optimizer->epsilon > 0, betas | rmsprop},
+        {"--torch-epsilon", optimizer->torch_epsilon, adam},
         {"--rho", optimizer->rho > 0, rmsprop},
         {"--centered", optimizer->centered, rmsprop},
     };

@@ -22,6 +22,11 @@ static inline float ls_rule_correction(float beta, int64_t iteration) {
     return 1 - powf(beta, (float)iteration);
 }
 
+/* What Adam adds to the root of the mean square. Keras adds it before the correction of that, torch behind it. */
+static inline float ls_rule_epsilon(const ls_optimizer *rule, int64_t iteration) {
+    return rule->torch_epsilon ? rule->epsilon * sqrtf(ls_rule_correction(rule->beta_2, iteration)) : rule->epsilon;
+}
+
 /* The part of the velocity that stays. */
 static inline float ls_rule_momentum(const struct ls_optimizer_step *step) {
     const ls_optimizer *rule = &step->rule;

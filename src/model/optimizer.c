@@ -17,12 +17,13 @@
 static const struct kind {
     const char *name;
     enum ls_op_kind op;
-    bool momentum, nesterov, betas, epsilon, rho;
+    bool momentum, nesterov, betas, epsilon, torch_epsilon, rho;
     float weight_decay; /* default */
 } kinds[] = {
     [LS_OPTIMIZER_SGD] = {"sgd", LS_OP_SGD, .momentum = true, .nesterov = true},
-    [LS_OPTIMIZER_ADAM] = {"adam", LS_OP_ADAM, .betas = true, .epsilon = true},
-    [LS_OPTIMIZER_ADAMW] = {"adamw", LS_OP_ADAM, .betas = true, .epsilon = true, .weight_decay = 0.004F},
+    [LS_OPTIMIZER_ADAM] = {"adam", LS_OP_ADAM, .betas = true, .epsilon = true, .torch_epsilon = true},
+    [LS_OPTIMIZER_ADAMW] = {"adamw", LS_OP_ADAM, .betas = true, .epsilon = true, .torch_epsilon = true,
+                            .weight_decay = 0.004F},
     [LS_OPTIMIZER_RMSPROP] = {"rmsprop", LS_OP_RMSPROP, .momentum = true, .epsilon = true, .rho = true},
     [LS_OPTIMIZER_LAMB] = {"lamb", LS_OP_LAMB, .betas = true, .epsilon = true},
 };
@@ -52,7 +53,7 @@ static ls_status resolve_field(const struct kind *kind, const struct field *fiel
 
 static ls_status resolve_fields(const struct kind *kind, ls_optimizer *rule) {
     float nesterov = rule->nesterov ? 1 : 0, centered = rule->centered ? 1 : 0, steps = 0;
-    float correction = rule->momentum_correction ? 1 : 0;
+    float correction = rule->momentum_correction ? 1 : 0, torch_epsilon = rule->torch_epsilon ? 1 : 0;
     const struct field fields[] = {
         {"momentum", kind->momentum, &rule->momentum, 0, 1},
         {"nesterov", kind->nesterov, &nesterov, 0, 2},
@@ -60,6 +61,7 @@ static ls_status resolve_fields(const struct kind *kind, ls_optimizer *rule) {
         {"beta_1", kind->betas, &rule->beta_1, 0.9F, 1},
         {"beta_2", kind->betas, &rule->beta_2, 0.999F, 1},
         {"epsilon", kind->epsilon, &rule->epsilon, 1e-7F, 1e6F},
+        {"torch_epsilon", kind->torch_epsilon, &torch_epsilon, 0, 2},
         {"rho", kind->rho, &rule->rho, 0.9F, 1},
         {"centered", kind->rho, &centered, 0, 2},
         {"weight_decay", true, &rule->weight_decay, kind->weight_decay, 1e6F},
@@ -142,6 +144,7 @@ static void print_others(FILE *out, const ls_optimizer *rule) {
         if (fields[i].value > 0) print_decimal(out, fields[i].name, fields[i].value);
     if (rule->exclude_from_weight_decay) (void)fprintf(out, ", excluded=%s", rule->exclude_from_weight_decay);
     if (rule->momentum_correction) (void)fprintf(out, ", momentum_correction=1");
+    if (rule->torch_epsilon) (void)fprintf(out, ", torch_epsilon=1");
     if (rule->gradient_accumulation_steps > 1)
         (void)fprintf(out, ", gradient_accumulation_steps=%d", rule->gradient_accumulation_steps);
     if (ls_rate_schedule_is_constant(&rule->schedule)) return;

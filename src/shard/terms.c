@@ -247,6 +247,7 @@ enum {
     STEP_NESTEROV,
     STEP_CENTERED,
     STEP_CORRECTION,
+    STEP_TORCH_EPSILON,
     STEP_FLOATS
 };
 
@@ -263,9 +264,17 @@ static void list_floats(struct ls_optimizer_step *step, float *list[LS_STEP_WORD
 void ls_terms_step_encode(const struct ls_terms_step *step, int64_t words[LS_STEP_WORDS]) {
     struct ls_optimizer_step copy = step->step;
     float *floats[LS_STEP_WORDS - STEP_FLOATS];
-    const int64_t head[STEP_FLOATS] = {
-        step->model, copy.iteration,          copy.pass,          copy.skipped,       step->fetch,
-        step->keep,  (int64_t)copy.rule.kind, copy.rule.nesterov, copy.rule.centered, copy.rule.momentum_correction};
+    const int64_t head[STEP_FLOATS] = {step->model,
+                                       copy.iteration,
+                                       copy.pass,
+                                       copy.skipped,
+                                       step->fetch,
+                                       step->keep,
+                                       (int64_t)copy.rule.kind,
+                                       copy.rule.nesterov,
+                                       copy.rule.centered,
+                                       copy.rule.momentum_correction,
+                                       copy.rule.torch_epsilon};
     list_floats(&copy, floats);
     memset(words, 0, LS_STEP_WORDS * sizeof(*words));
     memcpy(words, head, sizeof(head));
@@ -277,7 +286,7 @@ ls_status ls_terms_step_decode(const int64_t words[LS_STEP_WORDS], struct ls_ter
     float *floats[LS_STEP_WORDS - STEP_FLOATS];
     bool flags = is_between(words[STEP_FETCH], 0, 1) && is_between(words[STEP_KEEP], 0, 1) &&
                  is_between(words[STEP_NESTEROV], 0, 1) && is_between(words[STEP_CENTERED], 0, 1) &&
-                 is_between(words[STEP_CORRECTION], 0, 1);
+                 is_between(words[STEP_CORRECTION], 0, 1) && is_between(words[STEP_TORCH_EPSILON], 0, 1);
     if (!flags || words[STEP_ITERATION] < 1 || !is_between(words[STEP_SKIPPED], 0, words[STEP_ITERATION] - 1) ||
         !is_between(words[STEP_KIND], LS_OPTIMIZER_SGD, LS_OPTIMIZER_LAMB))
         return ls_fail(LS_DATA_LOSS, "rank 0 tells the parameter servers of a step %lld that cannot be",
@@ -291,6 +300,7 @@ ls_status ls_terms_step_decode(const int64_t words[LS_STEP_WORDS], struct ls_ter
     step->step.rule.nesterov = words[STEP_NESTEROV];
     step->step.rule.centered = words[STEP_CENTERED];
     step->step.rule.momentum_correction = words[STEP_CORRECTION];
+    step->step.rule.torch_epsilon = words[STEP_TORCH_EPSILON];
     list_floats(&step->step, floats);
     for (size_t i = 0; i < LS_STEP_WORDS - STEP_FLOATS; i++)
         if (floats[i]) *floats[i] = float_of(words[STEP_FLOATS + i]);

@@ -314,6 +314,7 @@ static void optimizer(struct sample *s) {
                                   .epsilon = 1e-3F,
                                   .weight_decay = 0.01F,
                                   .clipnorm = (float)(s->variant % 2),
+                                  .torch_epsilon = s->variant % 2 == 0,
                                   .nesterov = s->variant % 3 == 0};
     give(s, LS_ARG_PARAMETERS, false, LS_SHAPE(count)), give(s, LS_ARG_GRADIENTS, false, LS_SHAPE(count));
     for (int i = 0; i < 2; i++) give_positive(s, LS_ARG_MOMENT_1 + i, LS_SHAPE(count));

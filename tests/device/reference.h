@@ -41,7 +41,7 @@ void reference_one_hot(const int32_t *labels, int64_t rows, int64_t classes, dou
 enum reference_kind { REFERENCE_SGD = 0, REFERENCE_ADAM, REFERENCE_RMSPROP, REFERENCE_LAMB };
 struct reference_rule {
     enum reference_kind kind;
-    bool nesterov, centered;
+    bool nesterov, centered, torch_epsilon;
     double rate, momentum, beta_1, beta_2, rho, epsilon;
     double weight_decay, clipvalue, clipnorm, global_clipnorm;
 };

@@ -71,7 +71,8 @@ static void adam(const struct reference_rule *rule, const struct reference_updat
     double alpha = rule->rate * sqrt(1 - pow(rule->beta_2, t)) / (1 - pow(rule->beta_1, t));
     average(&u->moments[0][i], rule->beta_1, g);
     average(&u->moments[1][i], rule->beta_2, g * g);
-    u->parameters[i] -= u->moments[0][i] * alpha / (sqrt(u->moments[1][i]) + rule->epsilon);
+    u->parameters[i] -= rule->torch_epsilon ? rule->rate * direction(rule, u, i)
+                                            : u->moments[0][i] * alpha / (sqrt(u->moments[1][i]) + rule->epsilon);
 }
 
 static void rmsprop(const struct reference_rule *rule, const struct reference_update *u, int64_t i) {

@@ -52,4 +52,5 @@ def main():
             out.write("tensor %s %s\n%s\n" % (name, " ".join(map(str, [len(shape), *shape])), hexadecimal(tensor)))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -82,6 +82,7 @@ static const struct {
     {ls_sgd(0.1F, .epsilon = 0.5F), "sgd has no epsilon"},
     {ls_adam(0.1F, .momentum = 0.5F), "adam has no momentum"},
     {ls_adam(0.1F, .nesterov = true), "adam has no nesterov"},
+    {ls_lamb(0.1F, .torch_epsilon = true), "lamb has no torch_epsilon"},
     {ls_adam(0.1F, .beta_1 = 1), "beta_1 1 must be at least 0 and below 1"},
     {ls_adam(0.1F, .beta_2 = -0.5F), "beta_2 -0.5"},
     {ls_adam(0.1F, .epsilon = -1), "epsilon -1"},

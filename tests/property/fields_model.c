@@ -128,6 +128,7 @@ static const struct change optimizer_changes[] = {
     CHANGE(ls_optimizer, beta_1, 0.5F),
     CHANGE(ls_optimizer, beta_2, 0.5F),
     CHANGE(ls_optimizer, epsilon, 0.5F),
+    CHANGE(ls_optimizer, torch_epsilon, true),
     CHANGE(ls_optimizer, rho, 0.5F),
     CHANGE(ls_optimizer, centered, true),
     CHANGE(ls_optimizer, weight_decay, 0.3F),

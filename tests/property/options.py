@@ -132,6 +132,7 @@ OPTIONS = {
     "--beta-1": row("optimizer", ["0.8"], ADAM),
     "--beta-2": row("optimizer", ["0.8"], ADAM),
     "--epsilon": row("optimizer", ["0.1"], ADAM),
+    "--torch-epsilon": row("optimizer", [], ADAM),
     "--rho": row("optimizer", ["0.8"], RMSPROP),
     "--weight-decay": row("optimizer", ["0.1"]),
     "--exclude-from-weight-decay": row("optimizer", ["bias"], ["--weight-decay", "0.1"]),

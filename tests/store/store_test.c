@@ -53,7 +53,7 @@ static ls_optimizer draw_rule(struct draw *draw) {
     const ls_optimizer rules[] = {
         {LS_OPTIMIZER_SGD, 0.1F},
         {LS_OPTIMIZER_SGD, 0.1F, .momentum = 0.9F, .nesterov = true},
-        {LS_OPTIMIZER_ADAM, 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F},
+        {LS_OPTIMIZER_ADAM, 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-3F, .torch_epsilon = true},
         {LS_OPTIMIZER_RMSPROP, 0.01F, .momentum = 0.5F, .centered = true, .rho = 0.9F, .epsilon = 1e-7F},
         {LS_OPTIMIZER_LAMB, 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F},
     };

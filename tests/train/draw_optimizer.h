@@ -5,7 +5,8 @@
 
 static inline ls_optimizer draw_optimizer(struct draw *draw) {
     const ls_optimizer rules[] = {
-        ls_sgd(0.1F),   ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true),      ls_adam(0.01F), ls_adamw(0.01F),
+        ls_sgd(0.1F),   ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true),
+        ls_adam(0.01F), ls_adamw(0.01F, .torch_epsilon = true),
         ls_lamb(0.01F), ls_rmsprop(0.01F, .momentum = 0.5F, .centered = true),
     };
     ls_optimizer rule = rules[draw_below(draw, sizeof(rules) / sizeof(rules[0]))];

@@ -107,7 +107,7 @@ static ls_status train(struct worker *worker) {
             ls_application("gpt", LS_APPLICATION(.classes = BYTES, .layers = LAYERS, .width = WIDTH), &layers, &count);
     if (!status) status = ls_model_new(worker->strategy, layers, count, &model);
     if (!status)
-        status = ls_model_compile(model, ls_adam(1e-3F, .beta_2 = 0.99F, .epsilon = 1e-8F),
+        status = ls_model_compile(model, ls_adam(1e-3F, .beta_2 = 0.99F, .epsilon = 1e-8F, .torch_epsilon = true),
                                   LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     if (!status)
         status = ls_model_fit(

@@ -101,7 +101,8 @@ struct adam {
 
 /* m = beta_1 m + (1 - beta_1) g; v = beta_2 v + (1 - beta_2) g^2; w = w - alpha m / (sqrt(v) + epsilon). alpha has both
  * bias corrections in it, rate sqrt(1 - beta_2^t) / (1 - beta_1^t), which is the faster order of section 2 of Kingma
- * and Ba 2015; epsilon is then the paper's epsilon hat. Keras computes so as well. t counts the applied steps. */
+ * and Ba 2015; epsilon is then the paper's epsilon hat, as in Keras, or made so of torch's. t counts the applied steps.
+ */
 LS_CLONES static void adam(float *restrict w, const float *restrict g, float *restrict m, float *restrict v,
                            size_t count, const struct adam *rule) {
     float alpha = rule->alpha, rest_1 = rule->rest_1, rest_2 = rule->rest_2, epsilon = rule->epsilon;
@@ -114,10 +115,11 @@ LS_CLONES static void adam(float *restrict w, const float *restrict g, float *re
 
 static void update_adam(const struct ls_optimizer_step *step, const struct blobs *b, float multiplier) {
     const ls_optimizer *rule = &step->rule;
-    const struct adam numbers = {.alpha = ls_rule_adam(rule, ls_step_applied(step)) * multiplier,
+    int64_t applied = ls_step_applied(step);
+    const struct adam numbers = {.alpha = ls_rule_adam(rule, applied) * multiplier,
                                  .rest_1 = ls_rule_rest(rule->beta_1),
                                  .rest_2 = ls_rule_rest(rule->beta_2),
-                                 .epsilon = rule->epsilon};
+                                 .epsilon = ls_rule_epsilon(rule, applied)};
     adam(b->w, b->g, b->moments[0], b->moments[1], b->count, &numbers);
 }
 

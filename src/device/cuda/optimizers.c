@@ -112,7 +112,7 @@ static struct ls_cuda_rule rule_of(const struct ls_optimizer_step *step) {
                                  .alpha = ls_rule_adam(rule, applied),
                                  .rest_1 = ls_rule_rest(rule->beta_1),
                                  .rest_2 = ls_rule_rest(rule->beta_2),
-                                 .epsilon = rule->epsilon,
+                                 .epsilon = ls_rule_epsilon(rule, applied),
                                  .rho = rule->rho,
                                  .rest_rho = ls_rule_rest(rule->rho),
                                  .correction_1 = ls_rule_correction(rule->beta_1, applied),
