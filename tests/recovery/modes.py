@@ -56,6 +56,7 @@ MODES = {
     "elastic": Mode(options=("--epochs", "100"), environment=_elastic("1:%d"), elastic=True),
     "scaled": Mode(options=("--epochs", "100"), environment=_elastic("1:%d,scaled"), elastic=True, scaled=True),
     "two": Mode(options=("--two", "--fits", "4", "--epochs", "2")),
+    "gpt": Mode(options=("--text", "--epochs", "8")),
     "shm": Mode(environment={"LOCKSTEP_TRANSPORT": "shm"}),
     "tcp": Mode(environment={"LOCKSTEP_TRANSPORT": "tcp"}),
     "tls": Mode(secured=True),

@@ -107,6 +107,14 @@ class Points(Base):
             self.survive({rank: [point]}, options=options)
 
     @few
+    def test_of_a_gpt(self):
+        """Whose labels do not all count: where replicas count them, in backward, and in predict."""
+        options = ("--text",)
+        for transport in some(("shm", "tcp")):
+            for rank, point in ((0, "exchange:5:KILL"), (1, "bucket:9:KILL"), (2, "predict:1:KILL")):
+                self.survive({rank: [point]}, options=options, environment={"LOCKSTEP_TRANSPORT": transport})
+
+    @few
     def test_in_a_second_fit(self):
         """Who comes back has the first one's result at once."""
         for rank, point in ((0, "sums:21:KILL"), (1, "committed:17:KILL")):

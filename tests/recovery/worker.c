@@ -3,7 +3,7 @@
  *
  * usage: worker [--epochs N] [--batch N] [--limit N] [--units N] [--checkpoint FOLDER] [--checkpoint-steps N]
  *               [--pause MILLISECONDS] [--share N] [--evaluations N] [--predictions N] [--refuse map|epoch] [--stop
- * STEP] [--stop-file FILE] [--save STEP] [--numbers] [--words] [--two]
+ * STEP] [--stop-file FILE] [--save STEP] [--numbers] [--words] [--text] [--two]
  *        worker serve
  *
  * With --two a second model is trained for an epoch after each fit of the first, and both have their part in digest and
@@ -31,6 +31,7 @@ struct worker {
     bool synchronized;                  /* its batch normalization */
     bool half;                          /* in float16, with steps so large that gradients overflow now and then */
     bool words;                         /* an embedding, by SGD; there is no digest: servers have its rows */
+    bool text;                          /* a gpt with dropout, some of whose labels do not count */
     bool numbers;                       /* a regression of weighted examples, with Huber's loss */
     bool pipeline;                      /* a shuffle buffer, random stages, threads that read ahead */
     const char *refuse;                 /* which function of the user's returns UNAVAILABLE: "map" or "epoch" */
@@ -84,6 +85,22 @@ static ls_status open_numbers(int64_t count, const ls_dataset_options *options, 
                                   options, data);
 }
 
+enum { IDS = 23, CONTEXT = 8 };
+
+/* Rules of one id to the next; of 5 positions one has no label. */
+static ls_status open_text(int64_t count, const ls_dataset_options *options, ls_dataset **data) {
+    static int32_t ids[NUMBERS][CONTEXT];
+    static float next[NUMBERS][CONTEXT];
+    for (int i = 0; i < NUMBERS; i++)
+        for (int t = 0; t < CONTEXT; t++) {
+            ids[i][t] = (i * 5 + t * (i % 7)) % IDS;
+            next[i][t] = (i * 3 + t) % 5 ? (float)((i * 5 + (t + 1) * (i % 7)) % IDS) : -1;
+        }
+    return ls_dataset_from_arrays(LS_ARRAYS(.count = count, .ids = &ids[0][0], .shape = LS_SHAPE(CONTEXT),
+                                            .targets = &next[0][0], .target_shape = LS_SHAPE(CONTEXT)),
+                                  options, data);
+}
+
 static ls_status open_data(struct worker *worker) {
     const ls_dataset_options plain = {.size = sizeof(plain), .batch_size = worker->batch, .limit = worker->limit};
     ls_dataset_options piped = plain;
@@ -95,6 +112,7 @@ static ls_status open_data(struct worker *worker) {
     ls_dataset_options far = *options;
     far.maps = LS_MAPS(ls_map_function(read_far, NULL));
     if (worker->numbers) return open_numbers(worker->limit, options, &worker->data);
+    if (worker->text) return open_text(worker->limit, options, &worker->data);
     if (worker->words) return ls_dataset_words(&plain, &worker->data);
     bool refuses = worker->refuse && !strcmp(worker->refuse, "map");
     return ls_dataset_digits(refuses ? &far : options, &worker->data);
@@ -102,6 +120,7 @@ static ls_status open_data(struct worker *worker) {
 
 static ls_status open_other(const struct worker *worker, const ls_dataset_options *options, ls_dataset **data) {
     if (worker->numbers) return open_numbers(100, options, data);
+    if (worker->text) return open_text(20, options, data);
     return worker->words ? ls_dataset_words(options, data) : ls_dataset_digits(options, data);
 }
 
@@ -130,6 +149,27 @@ static ls_status open_strategy(struct worker *worker) {
         &worker->strategy);
 }
 
+static ls_status make_model(struct worker *worker) {
+    ls_layer *layers = NULL;
+    size_t count = 0;
+    if (worker->words)
+        return ls_model_new(worker->strategy,
+                            LS_LAYERS(ls_embedding(10000, 8, .sparse = true), ls_global_average_pooling1d(),
+                                      ls_dense(worker->units, LS_RELU), ls_dense(4)),
+                            &worker->model);
+    if (!worker->text)
+        return ls_model_new(worker->strategy,
+                            LS_LAYERS(ls_dense(worker->units),
+                                      ls_batch_normalization(.synchronized = worker->synchronized), ls_relu(),
+                                      ls_dropout(0.1F), ls_dense(10)),
+                            &worker->model);
+    ls_status status = ls_application(
+        "gpt", LS_APPLICATION(.classes = IDS, .layers = 2, .heads = 2, .width = 16, .dropout = 0.1F), &layers, &count);
+    if (!status) status = ls_model_new(worker->strategy, layers, count, &worker->model);
+    ls_memory_free(layers);
+    return status;
+}
+
 static ls_status open_all(struct worker *worker) {
     ls_status status = open_strategy(worker);
     if (!status && worker->share) worker->batch = worker->share * ls_num_replicas_in_sync(worker->strategy);
@@ -143,17 +183,7 @@ static ls_status open_all(struct worker *worker) {
             worker,
             LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST, .shuffle = LS_SHUFFLE_NEVER),
             &worker->shown);
-    if (!status && worker->words)
-        status = ls_model_new(worker->strategy,
-                              LS_LAYERS(ls_embedding(10000, 8, .sparse = true), ls_global_average_pooling1d(),
-                                        ls_dense(worker->units, LS_RELU), ls_dense(4)),
-                              &worker->model);
-    else if (!status)
-        status = ls_model_new(worker->strategy,
-                              LS_LAYERS(ls_dense(worker->units),
-                                        ls_batch_normalization(.synchronized = worker->synchronized), ls_relu(),
-                                        ls_dropout(0.1F), ls_dense(10)),
-                              &worker->model);
+    if (!status) status = make_model(worker);
     if (status) return status;
     if (worker->words) return ls_model_compile(worker->model, ls_sgd(0.05F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     return ls_model_compile_with(worker->model,
@@ -196,7 +226,8 @@ static ls_status predict(struct worker *worker, ls_model *model) {
     ls_status status = ls_model_predict(model, worker->shown, &outputs, &shape);
     if (status) return status;
     const unsigned char *bytes = (const unsigned char *)outputs;
-    size_t size = (size_t)(shape.dims[0] * shape.dims[1]) * sizeof(float);
+    size_t size = sizeof(float);
+    for (int i = 0; i < shape.rank; i++) size *= (size_t)shape.dims[i];
     for (size_t i = 0; i < size; i++) worker->outputs = (worker->outputs ^ bytes[i]) * UINT64_C(0x100000001b3);
     ls_memory_free(outputs);
     return LS_OK;
@@ -263,6 +294,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"pipeline", no_argument, NULL, 'p'},
                                             {"numbers", no_argument, NULL, 'n'},
                                             {"words", no_argument, NULL, 'W'},
+                                            {"text", no_argument, NULL, 'X'},
                                             {"two", no_argument, NULL, '2'},
                                             {"local", required_argument, NULL, 'm'},
                                             {"fragments", required_argument, NULL, 'g'},
@@ -292,6 +324,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'n') worker->numbers = true;
         if (option == 'r') worker->share = atoll(optarg);
         if (option == 'W') worker->words = true;
+        if (option == 'X') worker->text = true;
         if (option == 'w') worker->pause = atoi(optarg);
         if (option == 'x') worker->refuse = optarg;
         if (option == 'y') worker->synchronized = true;
