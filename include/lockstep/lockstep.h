@@ -145,6 +145,7 @@ typedef struct ls_strategy_options {
     ls_compression compression;      /* of the gradients that ls_model_fit exchanges between workers */
     ls_request_fn *request;          /* stop, or save: asked from the join on, and by fits that have none of their own */
     void *request_context;
+    int replicas;                    /* of all workers, dealt over their devices, with the same bits on any number; 0: one a device */
 } ls_strategy_options;
 #define LS_STRATEGY(...) (&(ls_strategy_options){.size = sizeof(ls_strategy_options), __VA_ARGS__})
 

@@ -73,10 +73,10 @@ static void describe_options(const struct ls_runtime *runtime, const ls_strategy
     (void)snprintf(
         lines, size,
         "communication=%s\nLOCKSTEP_ALGORITHM=%s\nLOCKSTEP_PS=%s\nservers keep=%s\ncompression=%s\nbytes_per_pack=%zu\n"
-        "threads_per_replica=%d\n",
+        "threads_per_replica=%d\nreplicas=%d\n",
         ls_option_names_communication(options->communication), runtime->settings.algorithm,
         ls_settings_servers_name(runtime->settings.servers), keeping, ls_option_names_compression(options->compression),
-        options->bytes_per_pack, options->threads_per_replica);
+        options->bytes_per_pack, options->threads_per_replica, options->replicas);
 }
 
 static ls_status compare_call(void *context, const void *call, size_t size) {

@@ -1,8 +1,8 @@
-/* Placement of replicas on workers. All devices of all workers give num_replicas_in_sync at the first generation; an
- * elastic one with fewer workers keeps that number: the replicas are dealt anew over the devices that are left, in
- * order, so that a device may hold several, each with a thread and variables of its own. The batch, its division and
- * the order of addition hang on replica ids alone, so nothing else changes, not even the bits. With scaled batches each
- * device has one replica instead, and the batch shrinks with them. */
+/* Placement of replicas on workers. The strategy's option replicas, or all devices of all workers at the first
+ * generation, give num_replicas_in_sync. They are dealt over the devices in order, and anew over those that are left in
+ * an elastic generation with fewer workers. A device may hold several, each with a thread of its own. The batch, its
+ * division and the order of addition hang on replica ids alone, so nothing else changes, not even the bits. With scaled
+ * batches each device has one replica instead, and the batch shrinks with them. */
 #include "strategy/placement.h"
 
 #include <stdio.h>
@@ -137,6 +137,11 @@ static ls_status check_devices(const ls_strategy *strategy, int worker, int64_t 
 static ls_status deal(ls_strategy *strategy, const int64_t *counts, int total) {
     int workers = strategy->runtime->size, devices = 0, given = 0;
     for (int w = 0; w < workers; w++) devices += (int)counts[w];
+    if (devices > total && strategy->options.replicas)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "replicas %d: the workers have %d devices, and each needs one: ask for at least %d replicas, or "
+                       "give them fewer devices",
+                       total, devices, devices);
     if (devices > total)
         return ls_fail(
             LS_INVALID_ARGUMENT,
@@ -148,8 +153,8 @@ static ls_status deal(ls_strategy *strategy, const int64_t *counts, int total) {
         strategy->first[w + 1] = (int)ls_block_start((size_t)total, devices, given);
         if (strategy->first[w + 1] - strategy->first[w] > LS_MAX_LOCAL_DEVICES)
             return ls_fail(LS_RESOURCE_EXHAUSTED,
-                           "rank %d would hold %d replicas, %d are the limit: fewer workers can not take their place",
-                           w, strategy->first[w + 1] - strategy->first[w], LS_MAX_LOCAL_DEVICES);
+                           "rank %d would hold %d replicas, %d are the limit: fewer workers can not hold them", w,
+                           strategy->first[w + 1] - strategy->first[w], LS_MAX_LOCAL_DEVICES);
     }
     strategy->total_count = total;
     return LS_OK;
@@ -176,10 +181,16 @@ static ls_status exchange_counts(ls_strategy *strategy, int64_t *counts, int *to
         if (totals[w] > known) known = totals[w];
     }
     if (status) return status;
+    if (!known) known = strategy->options.replicas;
     if (!known) known = replicas_at_the_start(runtime, counts, sum);
     if (sum > INT32_MAX || known > INT32_MAX) return ls_fail(LS_INTERNAL, "too many replicas");
     strategy->base_count = (int)known;
     bool present = ls_runtime_is_scaled(runtime) || ls_strategy_is_async(strategy);
+    if (present && strategy->options.replicas)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "replicas %d: %s has one replica on each device that is there; leave replicas out",
+                       strategy->options.replicas,
+                       ls_strategy_is_async(strategy) ? "asynchronous training" : "an elastic run with scaled batches");
     *total = present ? (int)sum : strategy->base_count;
     return LS_OK;
 }

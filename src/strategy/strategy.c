@@ -78,6 +78,8 @@ static ls_status check_strategy_options(const struct ls_strategy_kind *kind, con
         return ls_fail(LS_INVALID_ARGUMENT, "cross_device_ops %d is no ls_cross_device_ops", options->cross_device_ops);
     if (options->threads_per_replica < 0 || options->threads_per_replica > 1024)
         return ls_fail(LS_INVALID_ARGUMENT, "threads_per_replica %d is not in 0 .. 1024", options->threads_per_replica);
+    if (options->replicas < 0 || options->replicas > 65536)
+        return ls_fail(LS_INVALID_ARGUMENT, "replicas %d is not in 0 .. 65536", options->replicas);
     if (kind->stored && options->communication != LS_AUTO)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "%s: communication %s is between workers, and gradients go to servers; leave it out", kind->name,
@@ -388,6 +390,14 @@ void ls_strategy_free(ls_strategy *strategy) {
 
 bool ls_strategy_is_central(const ls_strategy *strategy) {
     return strategy->kind->central;
+}
+
+int ls_strategy_first_of_device(const ls_strategy *strategy, int local) {
+    return local % strategy->device_count;
+}
+
+int ls_strategy_holder(const ls_strategy *strategy, int local) {
+    return ls_strategy_is_central(strategy) ? 0 : ls_strategy_first_of_device(strategy, local);
 }
 
 int ls_num_replicas_in_sync(const ls_strategy *strategy) {

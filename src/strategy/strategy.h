@@ -121,6 +121,10 @@ struct ls_cross_device {
 ls_status ls_strategy_introduce(ls_strategy *strategy);
 /* True if the replicas of a worker read one copy of a model's variables, which its first replica updates. */
 bool ls_strategy_is_central(const ls_strategy *strategy);
+/* The local replica that has the variables of this one, which may be itself: the first of its device;
+ * CentralStorageStrategy has one for all. */
+int ls_strategy_holder(const ls_strategy *strategy, int local);
+int ls_strategy_first_of_device(const ls_strategy *strategy, int local);
 /* True if servers keep all that a model trains, and not sparse tables alone. */
 static inline bool ls_strategy_stores(const ls_strategy *strategy) {
     return strategy->copies_on_servers > 0 && !strategy->servers.hybrid;

@@ -189,6 +189,7 @@ static ls_status use_array(struct ls_fragments *fragments, int i, const struct l
     ls_status status = mix(fragments, model->built.replicas[0].blobs[i] + range->begin, count, mean);
     for (int r = 0; !status && r < model->strategy->local_count; r++) {
         const struct ls_model_replica *replica = &model->built.replicas[r];
+        if (replica->shares) continue;
         status = replica->device->ops->copy_in(replica->device, replica->blobs[i] + range->begin, mean,
                                                count * sizeof(float));
     }

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/shape.h"
 #include "base/text.h"
+#include "collective/schedule/schedules.h"
 #include "data/division.h"
 #include "data/pipeline.h"
 #include "resolver/resolver.h"
@@ -93,22 +94,43 @@ static ls_status open_alone(struct ls_tools_planning *planning) {
     return ls_mirrored_strategy_new(&own, &planning->strategy);
 }
 
+/* The first worker has the most replicas: they are dealt as ls_placement_number deals them. */
+static ls_status open_first(struct ls_tools_planning *planning) {
+    int *wanted = &planning->strategy_options.replicas, all = *wanted;
+    *wanted = 0;
+    ls_status status = open_alone(planning);
+    if (status) return status;
+    int devices = planning->workers * planning->strategy->device_count;
+    planning->total = all ? all : devices;
+    if (planning->total < devices)
+        return ls_fail(LS_INVALID_ARGUMENT, "replicas %d: the workers have %d devices, and each needs one", all,
+                       devices);
+    if (planning->total == devices) return LS_OK;
+    *wanted = (int)ls_block_start((size_t)all, devices, planning->strategy->device_count);
+    ls_strategy_free(ls_steal(planning->strategy));
+    return open_alone(planning);
+}
+
 static ls_status place_replicas(struct ls_tools_planning *planning) {
-    int ranks = planning->workers + planning->servers;
-    planning->devices = planning->strategy->local_count;
+    int ranks = planning->workers + planning->servers, devices = planning->strategy->device_count;
     planning->first = ls_alloc_array((size_t)ranks + 1, sizeof(*planning->first));
     if (!planning->first) return ls_fail_memory("a plan", (size_t)ranks * sizeof(*planning->first));
     for (int r = 1; r <= ranks; r++)
-        planning->first[r] = planning->first[r - 1] + (r <= planning->workers ? planning->devices : 0);
-    planning->batch =
-        planning->options->batch ? planning->options->batch : 64 * (int64_t)planning->workers * planning->devices;
+        planning->first[r] = r > planning->workers ? planning->total
+                                                   : (int)ls_block_start((size_t)planning->total,
+                                                                         planning->workers * devices, r * devices);
+    planning->batch = planning->options->batch ? planning->options->batch : 64 * (int64_t)planning->total;
     return LS_OK;
+}
+
+int ls_tools_plan_replicas(const struct ls_tools_planning *planning, int worker) {
+    return planning->first[worker + 1] - planning->first[worker];
 }
 
 int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica) {
     const struct ls_division_plan plan = {.total = planning->batch,
                                           .batch = planning->batch,
-                                          .num_replicas = planning->workers * planning->devices,
+                                          .num_replicas = planning->total,
                                           .num_workers = planning->workers,
                                           .rule = planning->options->division,
                                           .shard = LS_SHARD_DATA};
@@ -151,7 +173,7 @@ static ls_status make_and_measure(struct ls_tools_planning *planning, ls_tools_p
     const ls_tools_plan_options *options = planning->options;
     int64_t rows = 0;
     ls_status status = LS_OK;
-    for (int i = 0; i < planning->devices; i++) rows += ls_tools_plan_rows(planning, i);
+    for (int i = 0; i < ls_tools_plan_replicas(planning, 0); i++) rows += ls_tools_plan_rows(planning, i);
     if (options->measure) status = make_model(planning, rows, make, context);
     if (options->measure && !status) status = measure_steps(planning, rows);
     if (planning->serves) {
@@ -168,7 +190,9 @@ static ls_status lay_out_layers(ls_replica *replica, void *context) {
     struct ls_tools_planning *planning = context;
     int64_t rows = ls_pipeline_max_rows(planning->pipeline);
     struct ls_plan *plan;
+    ls_turn_begin(planning->model, replica->local_id);
     ls_status status = ls_plan_slots_find(planning->model, replica->local_id, rows, true, &plan);
+    status = ls_turn_end(planning->model, replica->local_id, status);
     if (status || replica->local_id) return status;
     return ls_plan_slots_cost(planning->model, 0, rows, planning->worker.costs);
 }
@@ -216,20 +240,28 @@ static ls_status count_fragment_bytes(const struct ls_tools_planning *planning, 
     return LS_OK;
 }
 
+size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker) {
+    const ls_model *model = planning->model;
+    size_t moments =
+        (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
+    size_t blob = model->built.blob_count * sizeof(float), bytes = planning->worker.beside;
+    for (int i = 0; i < ls_tools_plan_replicas(planning, worker); i++) {
+        bytes += (size_t)planning->worker.memory.planned_bytes;
+        if (ls_strategy_holder(planning->strategy, i) != i) bytes -= blob + (planning->stores ? 0 : moments);
+        if (ls_turn_arena(model, i) != i) bytes -= (size_t)planning->worker.memory.arena_bytes;
+        bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, planning->first[worker] + i));
+    }
+    return bytes;
+}
+
 static ls_status count_memory(struct ls_tools_planning *planning) {
     const ls_model *model = planning->model;
-    size_t blob = model->built.blob_count * sizeof(float), shared = 0;
     size_t moments =
         (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
     if (planning->stores) planning->worker.memory.planned_bytes -= (int64_t)moments;
-    if (ls_strategy_is_central(planning->strategy)) shared = blob + (planning->stores ? 0 : moments);
-    planning->worker.bytes = (size_t)planning->worker.memory.planned_bytes * (size_t)planning->devices -
-                             shared * (size_t)(planning->devices - 1);
-    for (int i = 0; i < planning->devices; i++)
-        planning->worker.bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, i));
     if (!planning->meets) return LS_OK;
-    planning->worker.bytes += bytes_between_meetings(model);
-    return count_fragment_bytes(planning, &planning->worker.bytes);
+    planning->worker.beside += bytes_between_meetings(model);
+    return count_fragment_bytes(planning, &planning->worker.beside);
 }
 
 static ls_status divide_over_servers(struct ls_tools_planning *planning) {
@@ -274,7 +306,7 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
                              options->strategy);
     if (!status && !alone) status = find_tasks(&planning);
     if (!status) status = check_tasks(&planning);
-    if (!status) status = open_alone(&planning);
+    if (!status) status = open_first(&planning);
     if (!status) status = place_replicas(&planning);
     if (!status) status = make_and_measure(&planning, make, context);
     if (!status) status = build_model(&planning);

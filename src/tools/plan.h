@@ -13,14 +13,14 @@
 struct ls_tools_worker_cost {
     ls_result memory;             /* of its first replica */
     struct ls_plan_cost costs[2]; /* of its layers: outputs made again, and kept */
-    size_t bytes;                 /* of all its replicas, and beside them */
+    size_t beside;                /* its replicas, of all of them */
     double compute;               /* seconds of a step; 0: not measured */
 };
 struct ls_tools_planning {
     const ls_tools_plan_options *options;
     ls_strategy_options strategy_options;
     struct ls_cluster_view *cluster; /* NULL: the numbers of the options */
-    int workers, servers, devices;   /* devices: replicas of a worker */
+    int workers, servers, total;     /* total: replicas of all workers */
     int *first;                      /* [workers + servers + 1]: a rank's first replica */
     bool serves, stores, meets;      /* servers may keep tables; they keep all variables; workers meet now and then */
     bool keeps;                      /* servers keep variables or tables */
@@ -39,6 +39,9 @@ struct ls_tools_planning {
     struct ls_traffic *beside, *behind, *rows, *round; /* one block of memory, from beside on */
     const char *algorithm;                             /* of the largest all-reduce; NULL: there is none */
 };
+/* A worker's replicas, and the bytes of their models and beside them. */
+int ls_tools_plan_replicas(const struct ls_tools_planning *planning, int worker);
+size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker);
 /* Rows of a replica in a whole step. */
 int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica);
 /* Rows of a table that a worker's step takes, at most: a replica's are each once. */

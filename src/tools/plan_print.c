@@ -119,7 +119,8 @@ static void put_task(const struct ls_tools_planning *planning, int rank, FILE *o
                   traffic->sent, traffic->received);
     if (rank < planning->workers)
         ls_json_print(out, ", 'first_replica': %d, 'replicas': %d, 'rows': %lld, 'memory': %zu", planning->first[rank],
-                      planning->devices, (long long)rows_of(planning, rank), planning->worker.bytes);
+                      ls_tools_plan_replicas(planning, rank), (long long)rows_of(planning, rank),
+                      ls_tools_plan_memory(planning, rank));
     else if (planning->keeps)
         put_variables(planning, rank - planning->workers, out);
     (void)fputc('}', out);
@@ -147,7 +148,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
                   "{'strategy': %s, 'workers': %d, 'servers': %d, 'replicas': %d, 'batch': %lld, 'parameters': %zu, "
                   "'moments': %d, 'copies': %d, 'steps': %d, 'all_reduce': %s, 'planned_bytes': %lld, "
                   "'arena_bytes': %lld, 'load': %.6g",
-                  planning->options->kind, planning->workers, planning->servers, planning->workers * planning->devices,
+                  planning->options->kind, planning->workers, planning->servers, planning->total,
                   (long long)planning->batch, count_parameters(planning),
                   ls_optimizer_moments(&planning->model->progress.step.rule), planning->keeps ? planning->copies : 0,
                   planning->meets ? planning->strategy->local.sync_every : 1, planning->algorithm,
@@ -179,10 +180,10 @@ static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
     (void)ls_plain_print(out, "model     %zu variables, %zu parameters (%.3f MB), %d moments each\n",
                          model->built.part_count, count_parameters(planning), mega(4 * count_parameters(planning)),
                          ls_optimizer_moments(&model->progress.step.rule));
-    (void)fprintf(out, "strategy  %s: %d worker%s of %d replica%s, %d parameter server%s; %lld rows a step\n",
+    (void)fprintf(out, "strategy  %s: %d worker%s, %d replica%s, %d parameter server%s; %lld rows a step\n",
                   planning->serves && !planning->stores ? "parameter-server (hybrid)" : planning->options->kind,
-                  planning->workers, planning->workers == 1 ? "" : "s", planning->devices,
-                  planning->devices == 1 ? "" : "s", planning->servers, planning->servers == 1 ? "" : "s",
+                  planning->workers, planning->workers == 1 ? "" : "s", planning->total,
+                  planning->total == 1 ? "" : "s", planning->servers, planning->servers == 1 ? "" : "s",
                   (long long)planning->batch);
     for (size_t t = 0; t < planning->terms.table_count; t++)
         (void)fprintf(out, "table     %s: %lld rows of %lld, on servers alone; a step of worker 0 takes at most %zu\n",
@@ -202,14 +203,15 @@ static void print_tasks(const struct ls_tools_planning *planning, FILE *out) {
         char name[32], replicas[32] = "-";
         bool works = r < planning->workers;
         name_task(planning, r, name);
-        if (works && planning->devices == 1)
+        if (works && ls_tools_plan_replicas(planning, r) == 1)
             (void)snprintf(replicas, sizeof(replicas), "%d", planning->first[r]);
         else if (works)
             (void)snprintf(replicas, sizeof(replicas), "%d to %d", planning->first[r], planning->first[r + 1] - 1);
-        (void)ls_plain_print(out, "%-12s %5d %-14s %8lld %12.3f %12.3f %12.3f\n", name, r, replicas,
-                             works ? (long long)rows_of(planning, r) : 0, mega(planning->round[r].sent),
-                             mega(planning->round[r].received),
-                             mega(works ? planning->worker.bytes : memory_of(planning, r - planning->workers)));
+        (void)ls_plain_print(
+            out, "%-12s %5d %-14s %8lld %12.3f %12.3f %12.3f\n", name, r, replicas,
+            works ? (long long)rows_of(planning, r) : 0, mega(planning->round[r].sent),
+            mega(planning->round[r].received),
+            mega(works ? ls_tools_plan_memory(planning, r) : memory_of(planning, r - planning->workers)));
     }
     (void)fprintf(out, "Bytes are those of %d step%s, each way, where each task has a link of its own.\n",
                   planning->meets ? planning->strategy->local.sync_every : 1,

@@ -33,8 +33,8 @@ static size_t host_bytes(const ls_model *model) {
     size_t floats = 0, own = floats_on_devices(model);
     for (int i = 0; i < model->strategy->local_count; i++) {
         if (!model->strategy->replicas[i].device->host_memory) continue;
-        bool shares = ls_strategy_is_central(model->strategy) && i;
-        floats += model->built.summed_count + (shares ? 0 : own); /* gradients; variables and moments */
+        bool holds = ls_strategy_holder(model->strategy, i) == i;
+        floats += model->built.summed_count + (holds ? own : 0); /* gradients; variables and moments */
     }
     return floats * sizeof(float);
 }

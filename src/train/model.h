@@ -3,6 +3,7 @@
 #include <lockstep/lockstep.h>
 
 #include "base/kept_error.h"
+#include "base/monitor.h"
 #include "data/pipeline.h"
 #include "model/loss_scaler.h"
 #include "model/network.h"
@@ -83,12 +84,12 @@ struct ls_model_replica {
     struct ls_device *device; /* borrowed */
     union {                   /* device blobs of float32, each of as many as its part has */
         struct {
-            float *parameters; /* of the first replica where it shares */
+            float *parameters; /* its holder's where it shares */
             float *moments[LS_MAX_MOMENTS];
         };
         float *blobs[1 + LS_MAX_MOMENTS]; /* by the numbers of parts */
     };
-    bool shares;      /* the first replica has the variables and moments, and updates them: moments are NULL */
+    bool shares; /* its holder (ls_strategy_holder) has the variables and moments, and updates them: moments are NULL */
     float *gradients; /* summed_count + LS_EXTRAS */
     /* host memory through which gradients, or the node's sum of them, are sent; NULL if the device has host memory, or
      * gradients stay on devices */
@@ -115,7 +116,8 @@ struct ls_model_replica {
     } plans[LS_PLANS_KEPT];
     uint64_t clock;
     struct ls_loss_sums total; /* of an evaluation */
-    const float *outputs;      /* of the evaluation's present step, device (output_rows, outputs) */
+    float *
+        outputs; /* borrowed: host memory for those of an evaluation's step (output_rows, outputs); NULL: nobody asks */
     int64_t output_rows;
     ls_status status; /* of the present step, for the other replicas to see */
 };
@@ -150,6 +152,7 @@ struct ls_model_built {
     struct ls_device *host;            /* the device whose host memory all others reach; borrowed */
     struct ls_shard_part *state;       /* [state_count] all that a training changes (model_state.h) */
     size_t state_count;
+    struct ls_monitor *turns; /* owns: [device_count] (turns.c) */
     struct ls_sparse *sparse; /* rows of tables; NULL without sparse ones */
     struct ls_input_room room;
     /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU

@@ -18,6 +18,7 @@
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/sparse.h"
+#include "train/step.h"
 
 /* As Keras' losses: a last axis of 1 may be left out. Keras' squeeze_or_expand_to_same_rank does it to the two before a
  * loss. */
@@ -145,9 +146,11 @@ static ls_status build_replica(ls_model *model, struct ls_model_replica *replica
     struct ls_device *device = replica->device;
     replica->arena.device = device;
     replica->numbers = &model->built.numbers->replicas[replica - model->built.replicas];
-    replica->shares = ls_strategy_is_central(model->strategy) && replica != model->built.replicas;
+    const struct ls_model_replica *holder =
+        &model->built.replicas[ls_strategy_holder(model->strategy, (int)(replica - model->built.replicas))];
+    replica->shares = replica != holder;
     if (replica->shares) {
-        replica->parameters = model->built.replicas[0].parameters;
+        replica->parameters = holder->parameters;
         return LS_OK;
     }
     ls_status status = LS_OK;
@@ -179,6 +182,7 @@ static ls_status build_replicas(ls_model *model) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)strategy->local_count;
     ls_status status = allocate_numbers(model);
+    if (!status) status = ls_turns_new(strategy->device_count, &built->turns);
     if (status) return status;
     built->replicas = ls_alloc_array(count, sizeof(*built->replicas));
     if (!built->replicas) return ls_fail_memory("replicas", count * sizeof(*built->replicas));
@@ -353,6 +357,7 @@ void ls_model_build_release(ls_model *model) {
     ls_bind_detach(model);
     ls_model_build_drop_replicas(model, 0);
     ls_sparse_release(model);
+    ls_turns_free(built->turns, model->strategy->device_count);
     if (built->numbers) ls_device_release_host(built->host, built->numbers);
     ls_free(built->replicas);
     ls_free(built->parts);

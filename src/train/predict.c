@@ -30,6 +30,8 @@ struct prediction {
 };
 
 static void release_prediction(struct prediction *prediction) {
+    for (int i = 0; i < prediction->model->built.replica_count; i++)
+        prediction->model->built.replicas[i].outputs = NULL;
     for (int i = 0; i < LS_MAX_LOCAL_DEVICES; i++) ls_free(ls_steal(prediction->own[i]));
     ls_free(ls_steal(prediction->outputs));
     ls_pipeline_free(ls_steal(prediction->pipeline));
@@ -49,6 +51,7 @@ static ls_status allocate_outputs(struct prediction *prediction) {
     for (int i = 0; i < model->strategy->local_count; i++) {
         prediction->own[i] = ls_alloc_array(rows, width * sizeof(float));
         if (!prediction->own[i]) return ls_fail_memory("a step's outputs", rows * width * sizeof(float));
+        model->built.replicas[i].outputs = prediction->own[i];
     }
     return LS_OK;
 }
@@ -69,15 +72,11 @@ static ls_status gather_outputs(struct prediction *prediction) {
     const void *values[LS_MAX_LOCAL_DEVICES];
     ls_shape shapes[LS_MAX_LOCAL_DEVICES], shape;
     void *all = NULL;
-    ls_status status = LS_OK;
-    for (int i = 0; !status && i < model->strategy->local_count; i++) {
-        const struct ls_model_replica *replica = &model->built.replicas[i];
-        size_t size = (size_t)(replica->output_rows * width) * sizeof(float);
+    for (int i = 0; i < model->strategy->local_count; i++) {
         values[i] = prediction->own[i];
-        shapes[i] = LS_SHAPE(replica->output_rows, width);
-        if (size) status = replica->device->ops->copy_out(replica->device, prediction->own[i], replica->outputs, size);
+        shapes[i] = LS_SHAPE(model->built.replicas[i].output_rows, width);
     }
-    if (!status) status = ls_gather(model->strategy, LS_FLOAT32, values, shapes, 0, &all, &shape);
+    ls_status status = ls_gather(model->strategy, LS_FLOAT32, values, shapes, 0, &all, &shape);
     if (!status) status = append(prediction, all, shape.dims[0]);
     ls_memory_free(all);
     return status;

@@ -214,9 +214,11 @@ static ls_status compute_gradients(struct training *training) {
     trace_until_now(training, "input");
     training->point = ls_device_times_now(training->times);
     if (!rows) return no_gradients(training);
+    ls_turn_begin(training->model, training->local);
     status = ls_plan_slots_find(training->model, training->local, rows, true, &plan);
     if (!status) status = run_plan(training, plan);
     if (!status) tell_of_refusal(training, plan);
+    status = ls_turn_end(training->model, training->local, status);
     if (!status) status = training->status;
     if (!status) trace_backward(training);
     return status;
@@ -267,7 +269,7 @@ static ls_status check_others(const struct training *training) {
 }
 
 /* Waits for the device's queue. The next batch may still be on its way. The variables of a replica that shares are
- * updated by the first one: every replica has computed its gradients by then, and the next step begins when all have
+ * updated by their holder: every replica has computed its gradients by then, and the next step begins when all have
  * ended this one. */
 static ls_status update(struct training *training) {
     const struct ls_model_replica *replica = training->replica;
@@ -372,13 +374,17 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
 
 static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {
     struct ls_model_replica *own = &model->built.replicas[local];
+    size_t size = (size_t)(rows * ls_network_outputs(model->built.network)) * sizeof(float);
     struct ls_plan *plan;
+    ls_turn_begin(model, local);
     ls_status status = ls_plan_slots_find(model, local, rows, false, &plan);
     if (!status) status = ls_plan_run(plan, NULL, NULL);
     if (!status) ls_input_load_ahead(model, local, false);
     if (!status) status = ls_device_wait(own->device);
+    if (!status && own->outputs)
+        status = own->device->ops->copy_out(own->device, own->outputs, ls_plan_outputs(plan), size);
+    status = ls_turn_end(model, local, status);
     if (status) return status;
-    own->outputs = ls_plan_outputs(plan);
     ls_op_add_loss_sums(&own->total, &own->numbers->sums);
     return LS_OK;
 }

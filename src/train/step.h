@@ -79,6 +79,18 @@ void ls_precision_scaling_begin(ls_model *model); /* a batch of the next step, w
 /* The answer of the last step's look; true if the loss is not scaled. */
 bool ls_precision_scaling_is_finite(const struct ls_model_replica *replica);
 
+/* Turns of the replicas that one device has. */
+
+/* count: of devices. On failure what is made is the caller's to free, too. */
+ls_status ls_turns_new(int count, struct ls_monitor **turns);
+void ls_turns_free(struct ls_monitor *turns, int count);
+/* The local replica whose arena this one computes in. */
+int ls_turn_arena(const ls_model *model, int local);
+/* Between the two the replica's thread makes and runs plans; then no other replica of its device does. The end waits
+ * for the device's queue, and returns status, or an error of that. Nothing happens where a device has one replica. */
+void ls_turn_begin(const ls_model *model, int local);
+ls_status ls_turn_end(const ls_model *model, int local, ls_status status);
+
 /* A replica's plans: kept, since only a few row counts occur. */
 
 /* The plan for so many rows of the present batch's kind, which without a pipeline has labels; made where there is none.

@@ -25,7 +25,7 @@ def it_says_what_would_be_trained_and_writes_nothing():
     equal((done.returncode, os.listdir(FOLDER)), (0, []), done.stderr)
     cli.contains(done.stderr, b"64 examples an epoch, 1 epochs, 10000 examples to validate with")
     cli.contains(done.stderr, b"Total params: 109,386")
-    cli.contains(done.stdout, b"1 worker of 1 replica")
+    cli.contains(done.stdout, b"1 worker, 1 replica")
     plan = cli.lockstep("plan", *FEW[:2], "--json")
     equal(json.loads(train("--json").stdout), json.loads(plan.stdout))
 
@@ -36,7 +36,7 @@ def no_task_is_waited_for():
         env = cli.environment(TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}}))
         done = train("--strategy", "parameter-server", env=env)
         equal(done.returncode, 0, done.stderr)
-        cli.contains(done.stdout, b"2 workers of 1 replica, 1 parameter server")
+        cli.contains(done.stdout, b"2 workers, 2 replicas, 1 parameter server")
 
 
 def last_error(done):

@@ -160,7 +160,7 @@ class Plan(unittest.TestCase):
             self.assertEqual([task.get("first_replica") for task in planned["tasks"]], [0, 2, 4, None, None])
         text = subprocess.run([LOCKSTEP, "plan", "--strategy", "parameter-server", *DATA], env=environment, capture_output=True, text=True,
                               timeout=LIMIT, check=True).stdout
-        for words in ("parameter-server: 3 workers of 1 replica, 2 parameter servers", "chief:0 ", "ps:1 ", "dense/kernel"):
+        for words in ("parameter-server: 3 workers, 3 replicas, 2 parameter servers", "chief:0 ", "ps:1 ", "dense/kernel"):
             self.assertIn(words, text)
 
     def test_what_cannot_be_is_named(self):

@@ -24,10 +24,15 @@ static void count_lines(void *context, ls_log_level level, const char *line) {
 }
 
 static const struct change strategy_changes[] = {
-    CHANGE(ls_strategy_options, devices, "no such device"), CHANGE(ls_strategy_options, cross_device_ops, 99),
-    CHANGE(ls_strategy_options, communication, 99),         CHANGE(ls_strategy_options, timeout_seconds, -1),
-    CHANGE(ls_strategy_options, join_timeout_seconds, -1),  CHANGE(ls_strategy_options, tf_config, "{"),
-    CHANGE(ls_strategy_options, threads_per_replica, -1),   CHANGE(ls_strategy_options, compression, 99),
+    CHANGE(ls_strategy_options, devices, "no such device"),
+    CHANGE(ls_strategy_options, cross_device_ops, 99),
+    CHANGE(ls_strategy_options, communication, 99),
+    CHANGE(ls_strategy_options, timeout_seconds, -1),
+    CHANGE(ls_strategy_options, join_timeout_seconds, -1),
+    CHANGE(ls_strategy_options, tf_config, "{"),
+    CHANGE(ls_strategy_options, replicas, -1),
+    CHANGE(ls_strategy_options, threads_per_replica, -1),
+    CHANGE(ls_strategy_options, compression, 99),
 };
 
 static ls_status open_strategy(const ls_strategy_options *options) {

@@ -93,6 +93,7 @@ OPTIONS = {
     "--transport": row(HARMLESS, ["tcp"]),
     "--cross-device-ops": row(HARMLESS, ["HierarchicalCopyAllReduce"]),
     "--bytes-per-pack": row("bytes_per_pack", ["4096"]),
+    "--replicas": row("num_replicas_in_sync|replicas", ["2"]),
     "--threads-per-replica": row("threads_per_replica", ["2"]),
     "--timeout": row(HARMLESS, ["19"]),
     "--division": row("division", ["tensorflow"]),
