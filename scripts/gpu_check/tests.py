@@ -9,7 +9,7 @@ from run import say
 from .machine import Bad, need
 
 DEVICE = ["attention", "ranks", "device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half",
-          "layer_norm", "against_cpu", "image", "group", "peer", "conformance"]
+          "layer_norm", "recurrent", "against_cpu", "image", "group", "peer", "conformance"]
 PROGRAMS = [*(f"device/device_{subject}_test" for subject in DEVICE), "model/model_gradient_test", "model/model_keras_test",
             "model/model_attention_test", "model/model_embedding_test", "model/model_frozen_test", "model/model_tied_dense_test",
             "train/train_precision_test", "train/train_recompute_test", "train/train_replicas_test"]
@@ -19,7 +19,7 @@ LEAST = {"device/device_ranks_test": 24, "device/device_conformance_test": 40}
 # One process a program, with one context on the GPU; queue sets its own environment and ends processes on purpose.
 FORKED = {"device/device_queue_test"}
 AT_ONCE = 4  # programs, which compute with the CPU most of the time
-MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm", "layer_norm", "image"]
+MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm", "layer_norm", "recurrent", "image"]
 RACECHECK = ["loss", "optimizer", "batch_norm", "layer_norm", "image"]
 
 

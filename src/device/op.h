@@ -86,6 +86,14 @@
     ROW(POSITION_FORWARD, "position forward", ls_op_sequence_check_position, ls_cpu_position_forward)                  \
     /* db(T,C) from dy(R,T,C): the rows are added in their order */                                                    \
     ROW(POSITION_BACKWARD, "position backward", ls_op_sequence_check_position, ls_cpu_position_backward)               \
+    /* y(R,T,U), or (R,U) of the last position, from x(R,T,G U), what the inputs give to the G gates of op->cell, and  \
+     * w(U,G U), b(G U) unless NULL, for what the output before gives to them. For backward, unless NULL:              \
+     * saved(R,T,S U), and r(R,T,U), the outputs of the positions before, which are 0 at the first */                  \
+    ROW(RECURRENT_FORWARD, "recurrent forward", ls_op_sequence_check_recurrent, ls_cpu_recurrent_run,                  \
+        ls_cpu_recurrent_build)                                                                                        \
+    /* dx, and of a GRU dr(R,T,G U), the gradient of what r w + b gives, from w, saved, r, dy. An LSTM's is dx */      \
+    ROW(RECURRENT_BACKWARD, "recurrent backward", ls_op_sequence_check_recurrent, ls_cpu_recurrent_run,                \
+        ls_cpu_recurrent_build)                                                                                        \
     /* y = x with zeros around, as op->window says */                                                                  \
     ROW(PAD, "pad", ls_op_layers_check_pad, ls_cpu_borders)                                                            \
     /* y = x without what op->window says */                                                                           \
@@ -161,6 +169,17 @@ struct ls_attention {
     bool rope;               /* queries and keys are turned by their position (rope.h) */
 };
 
+/* Recurrent cells. LSTM, with the gates i, f, c, o: c' = f c + i tanh(c gate), y = o tanh(c'). GRU, with the gates z,
+ * r, h: y' = z y + (1 - z) tanh(x's h + r times the h of r w + b), Keras' reset_after. All other gates are logistic.
+ * saved: the gates, then c' of an LSTM, or the h of r w + b of a GRU. */
+enum ls_cell { LS_CELL_LSTM = 0, LS_CELL_GRU };
+static inline int64_t ls_cell_gates(enum ls_cell cell) {
+    return cell == LS_CELL_GRU ? 3 : 4;
+}
+static inline int64_t ls_cell_saved(enum ls_cell cell) {
+    return ls_cell_gates(cell) + 1;
+}
+
 /* The output of a loss op, in host memory: sums over its rows, not scaled. */
 struct ls_loss_sums {
     double loss;
@@ -234,6 +253,7 @@ struct ls_op {
     struct ls_window window;
     enum ls_pool pool;
     struct ls_attention attention;
+    enum ls_cell cell;
     float alpha, beta;       /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
     float momentum, epsilon; /* BATCH_NORM. A replica's part in the change of the moving statistics is */
     const float *scale;      /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;

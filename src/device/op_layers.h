@@ -19,5 +19,6 @@ ls_status ls_op_layers_check_columns(const struct ls_op *op);
 /* op_sequence.c */
 ls_status ls_op_sequence_check_attention(const struct ls_op *op);
 ls_status ls_op_sequence_check_position(const struct ls_op *op);
+ls_status ls_op_sequence_check_recurrent(const struct ls_op *op);
 /* Floats of a head, by the shape of x. */
 int64_t ls_op_sequence_width(const struct ls_attention *attention, const ls_shape *x);

@@ -1,4 +1,4 @@
-/* Checks of the ops over sequences (rows, positions, channels): attention and positions. */
+/* Checks of the ops over sequences (rows, positions, channels): attention, positions and recurrent cells. */
 #include "device/op_layers.h"
 
 #include "base/status.h"
@@ -51,4 +51,25 @@ ls_status ls_op_sequence_check_position(const struct ls_op *op) {
         return LS_CHECK_ARGUMENTS(op, {LS_ARG_DY, "dy", type, false, x}, {LS_ARG_DB, "db", LS_FLOAT32, false, table});
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, x}, {LS_ARG_B, "b", LS_FLOAT32, false, table},
                               {LS_ARG_Y, "y", type, false, x});
+}
+
+ls_status ls_op_sequence_check_recurrent(const struct ls_op *op) {
+    bool back = op->kind == LS_OP_RECURRENT_BACKWARD, gru = op->cell == LS_CELL_GRU;
+    int gates = back ? LS_ARG_DX : LS_ARG_X, out = back ? LS_ARG_DY : LS_ARG_Y;
+    if ((unsigned)op->cell > LS_CELL_GRU)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: cell %d is no ls_cell", ls_op_name(op->kind), (int)op->cell);
+    ls_status status = ls_op_check_leading(op, gates, back ? "dx" : "x", 3);
+    if (!status) status = ls_op_check_leading(op, LS_ARG_W, "w", 2);
+    if (status) return status;
+    const ls_shape x = op->tensors[gates].shape;
+    int64_t rows = x.dims[0], units = op->tensors[LS_ARG_W].shape.dims[0], columns = ls_cell_gates(op->cell) * units;
+    const ls_shape all = LS_SHAPE(rows, x.dims[1], units), in = LS_SHAPE(rows, x.dims[1], columns);
+    const ls_shape saved = LS_SHAPE(rows, x.dims[1], ls_cell_saved(op->cell) * units);
+    const ls_shape y = op->tensors[out].shape.rank == 2 ? LS_SHAPE(rows, units) : all;
+    ls_dtype type = ls_op_type(op, gates);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_W, "w", type, false, LS_SHAPE(units, columns)},
+                              {LS_ARG_X, "x", type, back, in}, {LS_ARG_B, "b", LS_FLOAT32, true, LS_SHAPE(columns)},
+                              {LS_ARG_Y, "y", type, back, y}, {LS_ARG_SAVED, "saved", LS_FLOAT32, !back, saved},
+                              {LS_ARG_R, "r", type, !back || !gru, all}, {LS_ARG_DY, "dy", type, !back, y},
+                              {LS_ARG_DX, "dx", type, !back, in}, {LS_ARG_DR, "dr", type, !back || !gru, in});
 }

@@ -300,6 +300,30 @@ static void position(struct sample *s) {
     if (!back) give(s, LS_ARG_Y, true, shape);
 }
 
+/* Both cells, all positions and the last one; one unit, and one position. Backward saved and r must be what comes of x.
+ */
+static void recurrent(struct sample *s) {
+    int64_t rows = sized(s, 5, 70), length = s->variant == 4 ? 1 : sized(s, 4, 9) + s->variant;
+    int64_t units = s->variant == 5 ? 1 : sized(s, 6, 64) + s->variant;
+    bool back = s->op.kind == LS_OP_RECURRENT_BACKWARD;
+    struct ls_device *cpu = open_cpu();
+    s->op.cell = s->variant % 2 ? LS_CELL_GRU : LS_CELL_LSTM;
+    int64_t columns = ls_cell_gates(s->op.cell) * units, saved = ls_cell_saved(s->op.cell) * units;
+    const ls_shape all = LS_SHAPE(rows, length, units), in = LS_SHAPE(rows, length, columns);
+    const ls_shape out = s->variant / 2 % 2 ? LS_SHAPE(rows, units) : all;
+    give(s, LS_ARG_X, true, in), give(s, LS_ARG_Y, true, out);
+    float *w = give(s, LS_ARG_W, true, LS_SHAPE(units, columns));
+    for (int64_t i = 0; i < units * columns; i++) w[i] /= 2 * sqrtf((float)units); /* else errors grow with positions */
+    if (s->variant % 3) give(s, LS_ARG_B, false, LS_SHAPE(columns));
+    give(s, LS_ARG_SAVED, false, LS_SHAPE(rows, length, saved)), give(s, LS_ARG_R, true, all);
+    struct ls_op forward = s->op;
+    forward.kind = LS_OP_RECURRENT_FORWARD;
+    if (back) assert_ok(run_op(cpu, &forward));
+    if (back) give(s, LS_ARG_DY, true, out), give(s, LS_ARG_DX, true, in);
+    if (back && s->op.cell == LS_CELL_GRU) give(s, LS_ARG_DR, true, in);
+    ls_device_close(cpu);
+}
+
 /* ---- optimizers ---- */
 
 static void optimizer(struct sample *s) {
@@ -357,6 +381,8 @@ static make_fn *const makers[LS_OP_KIND_COUNT] = {
     [LS_OP_ATTENTION_BACKWARD] = attention,
     [LS_OP_POSITION_FORWARD] = position,
     [LS_OP_POSITION_BACKWARD] = position,
+    [LS_OP_RECURRENT_FORWARD] = recurrent,
+    [LS_OP_RECURRENT_BACKWARD] = recurrent,
     [LS_OP_PAD] = pad,
     [LS_OP_CROP] = pad,
     [LS_OP_SOFTMAX_CROSSENTROPY] = outputs,

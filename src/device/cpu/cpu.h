@@ -47,6 +47,7 @@ ls_status ls_cpu_layer_norm_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_batch_norm_discard(struct ls_op *op);
 ls_status ls_cpu_attention_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_attention_discard(struct ls_op *op);
+ls_status ls_cpu_recurrent_build(struct ls_device *device, struct ls_op *op);
 const struct ls_library *ls_cpu_library(const struct ls_device *device);
 
 /* Processor, instruction set and library, for people. */

@@ -104,4 +104,5 @@ struct ls_cuda_kind {
  * looks through them. */
 extern const struct ls_cuda_kind ls_cuda_image_kinds[LS_OP_KIND_COUNT];   /* image.c: norms, pools, pads, activations */
 extern const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT]; /* elements.c: losses, optimizers, elements */
-extern const struct ls_cuda_kind ls_cuda_product_kinds[LS_OP_KIND_COUNT]; /* products.c: dense, convolutions */
+extern const struct ls_cuda_kind
+    ls_cuda_product_kinds[LS_OP_KIND_COUNT]; /* products.c: dense, recurrent, convolutions */

@@ -37,6 +37,27 @@ struct ls_cuda_small_dense {
 cudaError_t ls_cuda_small_dense_forward(const struct ls_cuda_small_dense *dense, cudaStream_t stream);
 cudaError_t ls_cuda_small_dense_backward(const struct ls_cuda_small_dense *dense, cudaStream_t stream);
 
+/* A position t of a recurrent layer, and what lies beside: forward between the products of factor(rows, units) and w;
+ * backward of factor(rows, gates units) and w transposed. What the first position gone through needs of a product or a
+ * state is 0. */
+struct ls_cuda_recurrent {
+    enum ls_cell cell;
+    ls_dtype dtype; /* of all that is void */
+    int64_t rows, length, units, t;
+    int gates;
+    bool whole; /* y and dy have all positions, not the last one alone */
+    const void *x, *dy;
+    const float *b;   /* or NULL */
+    void *y, *before; /* as r of LS_OP_RECURRENT_FORWARD, which writes it unless NULL */
+    void *dx, *dr;    /* dr of a GRU, else NULL */
+    float *saved;     /* forward writes it, unless NULL */
+    void *factor;     /* of the next product, which is written */
+    float *product;   /* of the factor before */
+    float *state;     /* (rows, units) */
+};
+cudaError_t ls_cuda_recurrent_forward(const struct ls_cuda_recurrent *position, cudaStream_t stream);
+cudaError_t ls_cuda_recurrent_backward(const struct ls_cuda_recurrent *position, cudaStream_t stream);
+
 /* A kernel (height, width, channels of a group, filters) in a window of taps (filters, height, width, channels of a
  * group): element h lies at offset + h step, and the taps between are 0. */
 struct ls_cuda_filter {
