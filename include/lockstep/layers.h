@@ -22,21 +22,25 @@ typedef enum ls_layer_kind {
     LS_LAYER_GLOBAL_AVERAGE_POOLING2D, LS_LAYER_ADD, LS_LAYER_CONCATENATE, LS_LAYER_ZERO_PADDING2D, LS_LAYER_RESCALING,
     LS_LAYER_DROPOUT, LS_LAYER_EMBEDDING, LS_LAYER_GLOBAL_AVERAGE_POOLING1D,
     LS_LAYER_TIED_DENSE, LS_LAYER_ATTENTION, LS_LAYER_POSITION_EMBEDDING, LS_LAYER_LAYER_NORMALIZATION,
-    LS_LAYER_RMS_NORMALIZATION, LS_LAYER_MULTIPLY
+    LS_LAYER_RMS_NORMALIZATION, LS_LAYER_MULTIPLY, LS_LAYER_LSTM, LS_LAYER_GRU,
+    LS_LAYER_CONV1D, LS_LAYER_MAX_POOLING1D, LS_LAYER_AVERAGE_POOLING1D, LS_LAYER_GLOBAL_MAX_POOLING1D
 } ls_layer_kind;
 /* LS_GELU: x Phi(x) for the normal distribution's Phi, Keras' and torch's default; LS_GELU_TANH: their approximate form,
  * GPT-2's. LS_SILU, or swish: x sigmoid(x). The gradient of these three needs what they were applied to, so a training
  * keeps that beside their outputs. */
 typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX, LS_GELU, LS_GELU_TANH, LS_SILU } ls_activation;
-typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM, LS_RANDOM_NORMAL } ls_initializer;
+/* LS_ORTHOGONAL: of the kernel as a matrix (all axes but the last, the last) the rows, or where they are more the columns,
+ * are of length 1 and at right angles; Keras' Orthogonal with a gain of 1. */
+typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM, LS_RANDOM_NORMAL, LS_ORTHOGONAL } ls_initializer;
 /* SAME: as many outputs as inputs, divided by the stride and rounded up; where the zeros that this needs are odd in
- * number, the one more is at the bottom and the right. */
-typedef enum ls_padding { LS_VALID = 0, LS_SAME } ls_padding;
+ * number, the one more is at the bottom and the right.
+ * CAUSAL, of conv1d: all zeros are before the sequence, so that a position sees itself and those before it. */
+typedef enum ls_padding { LS_VALID = 0, LS_SAME, LS_CAUSAL } ls_padding;
 
 #define LS_MAX_OTHER_INPUTS 7
 typedef struct ls_layer {
     ls_layer_kind kind;
-    int units; /* of dense; filters of conv2d; multiplier of depthwise_conv2d (default 1); output_dim of embedding */
+    int units; /* of dense, lstm and gru; filters of conv2d and conv1d; multiplier of depthwise_conv2d (default 1); output_dim of embedding */
     ls_activation activation;
     ls_initializer kernel_initializer;
     const char *name;  /* default: Keras' ("dense", "dense_1", ...). Names are borrowed until ls_model_new returns */
@@ -67,6 +71,7 @@ typedef struct ls_layer {
     int heads, kv_heads;   /* of attention: of queries; of keys and values, default heads, which they divide */
     int window;            /* of attention: positions that one sees, itself the last; default all up to itself */
     bool rope;             /* of attention: rotary positions of queries and keys */
+    bool return_sequences; /* of lstm and gru: outputs of all positions, not of the last alone */
     bool no_causal_mask;   /* attention in which each position sees all: Keras' use_causal_mask = False */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
     float stddev;          /* of LS_RANDOM_NORMAL as kernel_initializer, which is not cut; default 0.05 */
@@ -113,8 +118,14 @@ typedef struct ls_layer {
  * default. Gradients of one id's rows are added in their order. With .sparse = true (torch's name) a ParameterServerStrategy
  * may keep the table on its servers alone, as ls_parameter_server_options.sparse says; other strategies look past it. */
 #define ls_embedding(ids, ...) ((ls_layer){.kind = LS_LAYER_EMBEDDING, .input_dim = ids, .units = __VA_ARGS__})
-/* The mean of (n, output_dim) over n. */
+/* The mean of (n, channels) over n, and the largest. */
 #define ls_global_average_pooling1d() ((ls_layer){.kind = LS_LAYER_GLOBAL_AVERAGE_POOLING1D})
+#define ls_global_max_pooling1d() ((ls_layer){.kind = LS_LAYER_GLOBAL_MAX_POOLING1D})
+/* Over the positions of (n, channels), as keras.layers.Conv1D, MaxPooling1D and AveragePooling1D: ls_conv1d(filters, kernel_size,
+ * strides, padding, ...), with a kernel (kernel_size, channels, filters); ls_max_pooling1d(pool_size, strides, padding). */
+#define ls_conv1d(filters, ...) ((ls_layer){.kind = LS_LAYER_CONV1D, .units = filters, .kernel_size = __VA_ARGS__})
+#define ls_max_pooling1d(...) ((ls_layer){.kind = LS_LAYER_MAX_POOLING1D, .kernel_size = __VA_ARGS__})
+#define ls_average_pooling1d(...) ((ls_layer){.kind = LS_LAYER_AVERAGE_POOLING1D, .kernel_size = __VA_ARGS__})
 /* ls_attention(heads), ls_attention(heads, .kv_heads = 2, .window = 256, .rope = true): the core of self-attention. It takes
  * (T, (heads + 2 kv_heads) d), which ls_dense with .per_position makes: of each position the queries of all heads, then keys, then
  * values of kv_heads, of d channels each. It gives (T, heads d): for each head softmax(q k^T / sqrt(d)) v, where a position sees
@@ -127,6 +138,15 @@ typedef struct ls_layer {
 /* ls_position_embedding(), ls_position_embedding(.kernel_initializer = ...): adds a variable "embeddings" (T, C) to inputs (T, C), as
  * keras_hub.layers.PositionEmbedding. Its gradient is the sum over the rows in their order. */
 #define ls_position_embedding(...) ((ls_layer){.kind = LS_LAYER_POSITION_EMBEDDING, __VA_ARGS__})
+/* ls_lstm(units), ls_gru(units), ls_lstm(units, .return_sequences = true): the recurrent layers of Hochreiter and Schmidhuber
+ * 1997 and Cho et al. 2014. They take (T, C) and give (units), the output of the last position, or (T, units). Mirror
+ * keras.layers.LSTM and GRU with their defaults: tanh, and the logistic function in the gates, which come in the order i, f, c, o,
+ * and z, r, h; reset_after, unit_forget_bias. Variables: kernel (C, 4 units) with kernel_initializer, recurrent_kernel (units, 4
+ * units), LS_ORTHOGONAL, bias (4 units); of a GRU 3 units, and bias (2, 3 units), of which the first row is the kernel's. The
+ * state is 0 at the first position. A row has the same bits whatever the threads. INVALID_ARGUMENT where the input has not two
+ * axes. */
+#define ls_lstm(...) ((ls_layer){.kind = LS_LAYER_LSTM, .units = __VA_ARGS__})
+#define ls_gru(...) ((ls_layer){.kind = LS_LAYER_GRU, .units = __VA_ARGS__})
 /* ls_add("name"): the output of the layer before and that of the named one, of the same shape; names of more may follow.
  * ls_multiply("name"): their product, element by element. So SwiGLU (Shazeer 2020) reads:
  *

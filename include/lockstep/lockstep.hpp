@@ -187,6 +187,12 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef ls_tied_dense
 #undef ls_attention
 #undef ls_position_embedding
+#undef ls_global_max_pooling1d
+#undef ls_conv1d
+#undef ls_max_pooling1d
+#undef ls_average_pooling1d
+#undef ls_lstm
+#undef ls_gru
 #undef LS_LAYERS
 #define LS_WINDOW_ &ls_layer::kernel_size, &ls_layer::strides, &ls_layer::padding
 #define ls_dense(...) LS_LAYER_(LS_LAYER_DENSE, (&ls_layer::units, &ls_layer::activation), __VA_ARGS__)
@@ -212,6 +218,12 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define ls_tied_dense(...) LS_LAYER_(LS_LAYER_TIED_DENSE, (&ls_layer::tied), __VA_ARGS__)
 #define ls_attention(...) LS_LAYER_(LS_LAYER_ATTENTION, (&ls_layer::heads), __VA_ARGS__)
 #define ls_position_embedding(...) LS_LAYER_(LS_LAYER_POSITION_EMBEDDING, (), __VA_ARGS__)
+#define ls_global_max_pooling1d() LS_LAYER_(LS_LAYER_GLOBAL_MAX_POOLING1D, (), )
+#define ls_conv1d(...) LS_LAYER_(LS_LAYER_CONV1D, (&ls_layer::units, LS_WINDOW_), __VA_ARGS__)
+#define ls_max_pooling1d(...) LS_LAYER_(LS_LAYER_MAX_POOLING1D, (LS_WINDOW_), __VA_ARGS__)
+#define ls_average_pooling1d(...) LS_LAYER_(LS_LAYER_AVERAGE_POOLING1D, (LS_WINDOW_), __VA_ARGS__)
+#define ls_lstm(...) LS_LAYER_(LS_LAYER_LSTM, (&ls_layer::units), __VA_ARGS__)
+#define ls_gru(...) LS_LAYER_(LS_LAYER_GRU, (&ls_layer::units), __VA_ARGS__)
 #define LS_LAYERS(...) std::initializer_list<ls_layer>{__VA_ARGS__}
 
 #undef ls_sgd

@@ -94,7 +94,13 @@ struct ls_layer_type {
     ROW(global_average_pooling1d)                                                                                      \
     ROW(tied_dense)                                                                                                    \
     ROW(attention)                                                                                                     \
-    ROW(position_embedding)
+    ROW(position_embedding)                                                                                            \
+    ROW(lstm)                                                                                                          \
+    ROW(gru)                                                                                                           \
+    ROW(conv1d)                                                                                                        \
+    ROW(max_pooling1d)                                                                                                 \
+    ROW(average_pooling1d)                                                                                             \
+    ROW(global_max_pooling1d)
 #define LS_LAYER_DECLARE(name) extern const struct ls_layer_type ls_##name##_type;
 LS_LAYER_TYPES(LS_LAYER_DECLARE)
 
@@ -104,9 +110,10 @@ struct ls_variable_spec {
     ls_shape shape;
     ls_initializer initializer;
     int64_t fan_in, fan_out;
-    bool moved;     /* by sums, and not trained */
-    float momentum; /* what a step keeps of it */
-    bool sparse;    /* a table whose rows are in no blob */
+    bool moved;      /* by sums, and not trained */
+    float momentum;  /* what a step keeps of it */
+    bool sparse;     /* a table whose rows are in no blob */
+    int64_t ones[2]; /* elements from the first to before the second are 1, whatever the initializer */
 };
 
 /* For forward and backward. */
@@ -138,11 +145,18 @@ ls_status ls_layer_activation_again(struct ls_plan_builder *builder, const struc
 /* Windows of convolutions and pools over an image. */
 
 /* For takes: the fields of a window. */
-#define LS_LAYER_WINDOW_FIELDS .kernel_size = 1, .kernel_width = 1, .strides = 1, .padding = LS_SAME
+#define LS_LAYER_SEQUENCE_FIELDS .kernel_size = 1, .strides = 1, .padding = LS_SAME
+#define LS_LAYER_WINDOW_FIELDS   LS_LAYER_SEQUENCE_FIELDS, .kernel_width = 1
 
 /* The same of the window's size and how it moves. */
 ls_status ls_layer_window_check(const struct ls_node *node, size_t position);
-/* INVALID_ARGUMENT unless the input is an image (height, width, channels). */
+/* The input as an image (height, width, channels): a sequence (n, channels) is one of a single column. And the shape of
+ * what a window over it yields, of the same kind as the input. */
+ls_shape ls_layer_window_image(const struct ls_node *node);
+ls_shape ls_layer_window_output(const struct ls_node *node, const struct ls_window *window, int64_t channels);
+/* A tensor over the batch as an op has it: one of sequences as images, and of channels alone as images of one place. */
+struct ls_tensor ls_layer_window_as_image(struct ls_tensor tensor);
+/* INVALID_ARGUMENT unless the input is an image, or for layers over sequences a sequence. */
 ls_status ls_layer_window_check_image(const struct ls_node *node, size_t position);
 /* Fills in the layer's window over its input, with padding resolved. INVALID_ARGUMENT if it does not fit. */
 ls_status ls_layer_window(const struct ls_node *node, size_t position, struct ls_window *window);

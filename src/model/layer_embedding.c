@@ -18,6 +18,11 @@ static ls_status embedding_check(const struct ls_node *node, size_t position) {
     if (layer->units < 1)
         return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): output_dim %d must be 1 or more", position, kind,
                        layer->units);
+    if (layer->sparse && layer->kernel_initializer == LS_ORTHOGONAL)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "layer %zu (%s): rows of a sparse table are drawn one by one, and LS_ORTHOGONAL makes a whole "
+                       "table; leave sparse out, or kernel_initializer",
+                       position, kind);
     if (ls_initializer_name(layer->kernel_initializer)) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): kernel_initializer %d is no ls_initializer", position, kind,
                    (int)layer->kernel_initializer);

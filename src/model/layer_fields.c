@@ -55,6 +55,7 @@ const struct ls_layer_field ls_layer_fields[] = {
     FIELD(window),
     FIELD(rope),
     FIELD(no_causal_mask),
+    FIELD(return_sequences),
     FIELD(kernel_l1),
     FIELD(kernel_l2),
     FIELD(stddev),

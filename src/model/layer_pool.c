@@ -1,33 +1,30 @@
-/* Pools: the maximum or the average of a window, or of a whole image. Mirrors tf.keras.layers.MaxPooling2D,
- * AveragePooling2D, GlobalMaxPooling2D, GlobalAveragePooling2D and GlobalAveragePooling1D. */
+/* Pools: the maximum or the average of a window, or of a whole image or sequence. Mirrors tf.keras.layers.MaxPooling2D,
+ * AveragePooling2D, GlobalMaxPooling2D and GlobalAveragePooling2D, and the same with 1D. */
 #include "base/status.h"
 #include "device/op_layers.h"
 #include "model/plan_builder.h"
 #include "model/layer.h"
 
-static bool is_of_rows(const struct ls_node *node) {
-    return node->layer.kind == LS_LAYER_GLOBAL_AVERAGE_POOLING1D;
-}
-
 static bool is_global(const struct ls_node *node) {
-    return node->layer.kind == LS_LAYER_GLOBAL_MAX_POOLING2D || node->layer.kind == LS_LAYER_GLOBAL_AVERAGE_POOLING2D;
+    return !node->type->takes.kernel_size;
 }
 
+/* Backward of a maximum alone reads x. */
 static bool is_maximum(const struct ls_node *node) {
-    return node->layer.kind == LS_LAYER_MAX_POOLING2D || node->layer.kind == LS_LAYER_GLOBAL_MAX_POOLING2D;
+    return node->type->reads_x;
+}
+
+static ls_status pool_check(const struct ls_node *node, size_t position) {
+    return is_global(node) ? LS_OK : ls_layer_window_check(node, position);
 }
 
 static ls_status pool_window_of(const struct ls_node *node, size_t position, struct ls_window *window) {
-    *window =
-        (struct ls_window){.kernel = {node->input.dims[0], 1}, .strides = {1, 1}, .dilation = {1, 1}, .groups = 1};
-    if (is_of_rows(node) && node->input.rank == 2) return LS_OK;
-    if (is_of_rows(node))
-        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): it takes (n, channels), and gets %d axes", position,
-                       node->title.name, node->input.rank);
-    if (!is_global(node)) return ls_layer_window(node, position, window);
+    ls_status status = ls_layer_window_check_image(node, position);
+    if (status || !is_global(node)) return status ? status : ls_layer_window(node, position, window);
+    const ls_shape image = ls_layer_window_image(node);
     *window = (struct ls_window){
-        .kernel = {node->input.dims[0], node->input.dims[1]}, .strides = {1, 1}, .dilation = {1, 1}, .groups = 1};
-    return ls_layer_window_check_image(node, position);
+        .kernel = {image.dims[0], image.dims[1]}, .strides = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    return LS_OK;
 }
 
 static ls_status pool_infer(struct ls_network *network, struct ls_node *node, size_t position) {
@@ -36,11 +33,7 @@ static ls_status pool_infer(struct ls_network *network, struct ls_node *node, si
     ls_status status = pool_window_of(node, position, &window);
     if (status) return status;
     int64_t channels = node->input.dims[node->input.rank - 1];
-    if (is_global(node) || is_of_rows(node))
-        node->output = LS_SHAPE(channels);
-    else
-        node->output = LS_SHAPE(ls_op_layers_positions(&window, 0, node->input.dims[0]),
-                                ls_op_layers_positions(&window, 1, node->input.dims[1]), channels);
+    node->output = is_global(node) ? LS_SHAPE(channels) : ls_layer_window_output(node, &window, channels);
     return LS_OK;
 }
 
@@ -49,21 +42,13 @@ static ls_status start_layer_pool_op(const struct ls_node *node, enum ls_op_kind
     return pool_window_of(node, node->index, &op->window);
 }
 
-/* The output of a global pool as the op has it: an image of one place; and rows (n, channels), one of n by 1. */
-static struct ls_tensor as_image(struct ls_tensor tensor) {
-    const int64_t *dims = tensor.shape.dims;
-    if (tensor.shape.rank == 3) tensor.shape = LS_SHAPE(dims[0], dims[1], 1, dims[2]);
-    if (tensor.shape.rank == 2) tensor.shape = LS_SHAPE(tensor.shape.dims[0], 1, 1, tensor.shape.dims[1]);
-    return tensor;
-}
-
 static ls_status pool_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                               const struct ls_node_tensors *at) {
     struct ls_op op;
     ls_status status = start_layer_pool_op(node, LS_OP_POOL_FORWARD, &op);
     if (status) return status;
-    op.tensors[LS_ARG_X] = as_image(at->x[0]);
-    op.tensors[LS_ARG_Y] = as_image(at->y);
+    op.tensors[LS_ARG_X] = ls_layer_window_as_image(at->x[0]);
+    op.tensors[LS_ARG_Y] = ls_layer_window_as_image(at->y);
     return ls_plan_builder_append(builder, &op);
 }
 
@@ -73,11 +58,11 @@ static ls_status pool_backward(struct ls_plan_builder *builder, const struct ls_
     ls_status status = start_layer_pool_op(node, LS_OP_POOL_BACKWARD, &op);
     if (status || !ls_tensor_exists(&at->dx[0])) return status;
     if (is_maximum(node)) {
-        op.tensors[LS_ARG_X] = as_image(at->x[0]);
-        op.tensors[LS_ARG_Y] = as_image(at->y);
+        op.tensors[LS_ARG_X] = ls_layer_window_as_image(at->x[0]);
+        op.tensors[LS_ARG_Y] = ls_layer_window_as_image(at->y);
     }
-    op.tensors[LS_ARG_DY] = as_image(at->dy);
-    op.tensors[LS_ARG_DX] = as_image(at->dx[0]);
+    op.tensors[LS_ARG_DY] = ls_layer_window_as_image(at->dy);
+    op.tensors[LS_ARG_DX] = ls_layer_window_as_image(at->dx[0]);
     return ls_plan_builder_append(builder, &op);
 }
 
@@ -86,6 +71,7 @@ static ls_status pool_backward(struct ls_plan_builder *builder, const struct ls_
         .kind = its_kind,                                                                                              \
         .title = {name, class_name},                                                                                   \
         .takes = {__VA_ARGS__},                                                                                        \
+        .check = pool_check,                                                                                           \
         .infer = pool_infer,                                                                                           \
         .forward = pool_forward,                                                                                       \
         .backward = pool_backward,                                                                                     \
@@ -100,3 +86,9 @@ POOL_TYPE(ls_global_average_pooling2d_type, LS_LAYER_GLOBAL_AVERAGE_POOLING2D, "
           "GlobalAveragePooling2D", false, 0);
 POOL_TYPE(ls_global_average_pooling1d_type, LS_LAYER_GLOBAL_AVERAGE_POOLING1D, "global_average_pooling1d",
           "GlobalAveragePooling1D", false, 0);
+POOL_TYPE(ls_max_pooling1d_type, LS_LAYER_MAX_POOLING1D, "max_pooling1d", "MaxPooling1D", true,
+          LS_LAYER_SEQUENCE_FIELDS);
+POOL_TYPE(ls_average_pooling1d_type, LS_LAYER_AVERAGE_POOLING1D, "average_pooling1d", "AveragePooling1D", false,
+          LS_LAYER_SEQUENCE_FIELDS);
+POOL_TYPE(ls_global_max_pooling1d_type, LS_LAYER_GLOBAL_MAX_POOLING1D, "global_max_pooling1d", "GlobalMaxPooling1D",
+          true, 0);

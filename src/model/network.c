@@ -93,6 +93,7 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .fan_in = spec->fan_in,
                                            .fan_out = spec->fan_out,
                                            .stddev = node->layer.stddev,
+                                           .ones = {spec->ones[0], spec->ones[1]},
                                            .trained = !spec->moved && !node->layer.frozen,
                                            .moved = spec->moved && !node->layer.frozen,
                                            .rate = node->layer.rate_multiplier > 0 ? node->layer.rate_multiplier : 1,

@@ -17,13 +17,14 @@ struct ls_network_variable {
     size_t offset, count; /* elements in the blob; offsets are multiples of 16 (64 bytes), gaps stay zero */
     ls_initializer initializer;
     int64_t fan_in, fan_out;
-    float stddev;   /* of LS_RANDOM_NORMAL; 0: the default */
-    bool trained;   /* by gradients and the optimizer's rule */
-    bool moved;     /* by the sum of all replicas' changes */
-    float rate;     /* of a trained one: what multiplies the learning rate */
-    float l1, l2;   /* regularisers */
-    float momentum; /* of a moved one: what a step keeps of it */
-    int before;     /* of a sparse table: variables in front of it, where it is none */
+    float stddev;    /* of LS_RANDOM_NORMAL; 0: the default */
+    int64_t ones[2]; /* elements that are 1 at first: from, and the one behind */
+    bool trained;    /* by gradients and the optimizer's rule */
+    bool moved;      /* by the sum of all replicas' changes */
+    float rate;      /* of a trained one: what multiplies the learning rate */
+    float l1, l2;    /* regularisers */
+    float momentum;  /* of a moved one: what a step keeps of it */
+    int before;      /* of a sparse table: variables in front of it, where it is none */
 };
 struct ls_network;
 /* The rows of tables that a plan takes, in place of whole tables. Of rows x ids places a table, as many have rows as
@@ -135,7 +136,7 @@ ls_status ls_network_describe(const struct ls_network *network, char **text);
 
 /* Initial values of one variable. */
 
-/* The rule of its elements. */
+/* The rule of its elements, of any initializer but LS_ORTHOGONAL. */
 struct ls_fill ls_initializer_fill(const struct ls_network_variable *variable, uint64_t seed);
 /* Writes variable->count values. */
 void ls_initializer_apply(const struct ls_network_variable *variable, uint64_t seed, float *values);

@@ -93,11 +93,12 @@ static ls_status say_values(void) {
                                        ls_rmsprop(1, 0.5F), ls_lamb(2)};
     const ls_metric metrics[] = {ls_perplexity(), ls_binary_accuracy(), ls_binary_accuracy(.threshold = 0.5F),
                                  ls_categorical_accuracy()};
-    const ls_layer layers[] = {ls_softmax(), ls_global_max_pooling2d(), ls_global_average_pooling2d()};
+    const ls_layer layers[] = {ls_softmax(), ls_global_max_pooling2d(), ls_global_average_pooling2d(),
+                               ls_global_max_pooling1d()};
     for (int i = 0; i < 5; i++)
         (void)printf("optimizer %d %g %g %g\n", (int)optimizers[i].kind, (double)optimizers[i].learning_rate,
                      (double)optimizers[i].momentum, (double)optimizers[i].weight_decay);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         (void)printf("metric %d %g, layer %d %d\n", (int)metrics[i].kind, (double)metrics[i].threshold,
                      (int)layers[i].kind, (int)layers[i].activation);
     ls_callback *callbacks[4] = {NULL, NULL, NULL, NULL};
@@ -208,14 +209,17 @@ static ls_status meet_now_and_then(void) {
         LS_STRATEGY(.tf_config = "{}"),
         LS_LOCAL_SGD(.sync_every = 4, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F, .fragments = 2), &strategy);
     if (!st)
-        st = ls_model_new(strategy,
-                          LS_LAYERS(ls_embedding(50, 6, .name = "table", .sparse = true, .frozen = true),
-                                    ls_position_embedding(.kernel_initializer = LS_ZEROS),
-                                    ls_dense(24, .per_position = true), ls_attention(4, .kv_heads = 1, .rope = true),
-                                    ls_position_embedding(), ls_dense(12, .per_position = true), ls_attention(2),
-                                    ls_dense(6, LS_RELU, .per_position = true), ls_tied_dense("table"),
-                                    ls_global_average_pooling1d(), ls_dense(2)),
-                          &words);
+        st = ls_model_new(
+            strategy,
+            LS_LAYERS(ls_embedding(50, 6, .name = "table", .sparse = true, .frozen = true),
+                      ls_conv1d(8, 3, 1, LS_CAUSAL, .dilation_rate = 2), ls_lstm(6, .return_sequences = true),
+                      ls_max_pooling1d(2, 1, LS_SAME), ls_average_pooling1d(1),
+                      ls_gru(6, .kernel_initializer = LS_ORTHOGONAL, .return_sequences = true),
+                      ls_position_embedding(.kernel_initializer = LS_ZEROS), ls_dense(24, .per_position = true),
+                      ls_attention(4, .kv_heads = 1, .rope = true), ls_position_embedding(),
+                      ls_dense(12, .per_position = true), ls_attention(2), ls_dense(6, LS_RELU, .per_position = true),
+                      ls_tied_dense("table"), ls_global_average_pooling1d(), ls_dense(2)),
+            &words);
     if (!st) st = ls_model_summary(words, LS_SHAPE(7), &text);
     if (!st) (void)printf("%s\n", text);
     ls_memory_free(text);

@@ -32,10 +32,19 @@ static const ls_layer layers[] = {
     {.kind = LS_LAYER_ATTENTION, .heads = 2},
     {.kind = LS_LAYER_ATTENTION, .heads = 4, .kv_heads = 1, .window = 5, .rope = true},
     {.kind = LS_LAYER_POSITION_EMBEDDING},
+    {.kind = LS_LAYER_LSTM, .units = 4},
+    {.kind = LS_LAYER_GRU, .units = 4, .return_sequences = true},
+    {.kind = LS_LAYER_CONV1D, .units = 4, .kernel_size = 2},
+    {.kind = LS_LAYER_MAX_POOLING1D, .kernel_size = 5},
+    {.kind = LS_LAYER_AVERAGE_POOLING1D, .kernel_size = 5},
+    {.kind = LS_LAYER_GLOBAL_MAX_POOLING1D},
+    {.kind = LS_LAYER_GLOBAL_AVERAGE_POOLING1D},
 };
 
 static bool takes_sequences(const ls_layer *layer) {
-    return layer->kind == LS_LAYER_ATTENTION || layer->kind == LS_LAYER_POSITION_EMBEDDING;
+    return layer->kind == LS_LAYER_ATTENTION || layer->kind == LS_LAYER_POSITION_EMBEDDING ||
+           (layer->kind >= LS_LAYER_LSTM && layer->kind <= LS_LAYER_GLOBAL_MAX_POOLING1D) ||
+           layer->kind == LS_LAYER_GLOBAL_AVERAGE_POOLING1D;
 }
 
 static const struct change layer_changes[] = {
@@ -72,6 +81,7 @@ static const struct change layer_changes[] = {
     CHANGE(ls_layer, kv_heads, 1),
     CHANGE(ls_layer, window, 3),
     CHANGE(ls_layer, rope, true),
+    CHANGE(ls_layer, return_sequences, true),
     CHANGE(ls_layer, no_causal_mask, true),
     CHANGE(ls_layer, kernel_l1, 0.1F),
     CHANGE(ls_layer, kernel_l2, 0.1F),
