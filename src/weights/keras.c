@@ -22,17 +22,27 @@ static ls_status add_array(struct ls_weights *weights, char *name, const struct 
     return ls_weights_add(weights, &item);
 }
 
-/* Of "model/dense/kernel:0" the last two parts, without the number: "dense/kernel"; a lone "kernel" is the layer's. */
+/* The beginning of the part of a path that ends at a slash. */
+static const char *part_before(const char *path, const char *slash) {
+    while (slash > path && slash[-1] != '/') slash--;
+    return slash;
+}
+
+static bool is_cell(const char *part) {
+    return !strncmp(part, "lstm_cell", 9) || !strncmp(part, "gru_cell", 8);
+}
+
+/* Of "model/dense/kernel:0" the last two parts, without the number: "dense/kernel"; a lone "kernel" is the layer's. The
+ * variables of a cell, "lstm/lstm_cell/kernel:0", are those of the layer around it. */
 static ls_status add_by_path(struct ls_weights *weights, const char *layer, const char *path,
                              const struct ls_hdf5_array *array) {
-    const char *end = strrchr(path, ':'), *last = strrchr(path, '/'), *start = path;
+    const char *end = strrchr(path, ':'), *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
+    const char *owner = slash ? part_before(path, slash) : layer;
     char name[NAME_SIZE];
-    if (!end || (last && end < last)) end = path + strlen(path);
-    for (const char *at = path; last && at < last; at++)
-        if (*at == '/') start = at + 1;
-    int length = (int)(end - start);
-    int written = last ? snprintf(name, sizeof(name), "%.*s", length, start)
-                       : snprintf(name, sizeof(name), "%s/%.*s", layer, length, start);
+    if (!end || end < last) end = path + strlen(path);
+    if (slash && is_cell(owner) && owner > path) slash = owner - 1, owner = part_before(path, slash);
+    int length = (int)(slash ? (size_t)(slash - owner) : strlen(layer));
+    int written = snprintf(name, sizeof(name), "%.*s/%.*s", length, owner, (int)(end - last), last);
     if (written >= NAME_SIZE) return ls_fail(LS_UNIMPLEMENTED, "the name '%.80s...' is too long", path);
     return add_array(weights, name, array);
 }
@@ -44,7 +54,11 @@ static const struct {
     size_t count; /* 0: any */
     const char *names[4];
 } classes[] = {{"dense", 0, {"kernel", "bias"}},
+               {"conv1d", 0, {"kernel", "bias"}},
                {"conv2d", 0, {"kernel", "bias"}},
+               {"embedding", 1, {"embeddings"}},
+               {"lstm", 0, {"kernel", "recurrent_kernel", "bias"}},
+               {"gru", 0, {"kernel", "recurrent_kernel", "bias"}},
                {"depthwise_conv2d", 0, {"kernel", "bias"}},
                {"batch_normalization", 4, {"gamma", "beta", "moving_mean", "moving_variance"}},
                {"batch_normalization", 2, {"moving_mean", "moving_variance"}},
@@ -143,36 +157,56 @@ static ls_status add_variable(struct ls_hdf5 *file, uint64_t object, const char 
     return add_array(weights, name, &array);
 }
 
-/* The variables of one layer: object is its group vars, group the name of the group above. */
-static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const char *group, struct ls_weights *weights) {
+/* A group of a file. named: the group vars that has the name of the layer around a cell; 0: no cell. */
+struct group {
+    uint64_t object, named;
+    const char *name;
+    int depth;
+};
+
+/* The variables of one layer: object is its group vars, group the one above. */
+static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const struct group *group,
+                               struct ls_weights *weights) {
     LS_CLEANUP(ls_hdf5_values_free_texts) struct ls_hdf5_texts layer = {0};
     LS_CLEANUP(ls_hdf5_links_free) struct ls_hdf5_links variables = {0};
     bool present = false;
     ls_status status = ls_hdf5_list(file, object, &variables);
-    if (!status && variables.count) status = ls_hdf5_values_attribute(file, object, "name", &present, &layer);
+    uint64_t named = group->named ? group->named : object;
+    if (!status && variables.count) status = ls_hdf5_values_attribute(file, named, "name", &present, &layer);
     if (!status && variables.count && layer.count != 1)
         status = ls_fail(LS_INVALID_ARGUMENT,
                          "'%s' does not say which layer '%.80s' is: the Keras that wrote it kept no names; save it "
                          "again with a newer one, or as .h5",
-                         file->path, group);
+                         file->path, group->name);
     for (size_t i = 0; !status && i < variables.count; i++)
         status = add_variable(file, variables.links[i].object, layer.texts[0],
-                              variable_name(group, variables.links[i].name, variables.count), weights);
+                              variable_name(group->name, variables.links[i].name, variables.count), weights);
     return status;
 }
 
+static ls_status read_newer(struct ls_hdf5 *file, const struct group *group, struct ls_weights *weights);
+
+/* A cell's variables are its layer's, which has the name. */
+static ls_status read_below(struct ls_hdf5 *file, const struct group *group, const struct ls_hdf5_links *links,
+                            const struct ls_hdf5_link *link, struct ls_weights *weights) {
+    const struct ls_hdf5_link *vars = ls_hdf5_link(links, "vars", 4);
+    bool cell = vars && !strcmp(link->name, "cell");
+    const struct group below = {link->object, cell ? vars->object : 0, cell ? group->name : link->name,
+                                group->depth - 1};
+    return read_newer(file, &below, weights);
+}
+
 /* All layers in a group and in what it holds, but for the optimizer and the state of random numbers. */
-static ls_status read_newer(struct ls_hdf5 *file, uint64_t object, const char *group, int depth,
-                            struct ls_weights *weights) {
+static ls_status read_newer(struct ls_hdf5 *file, const struct group *group, struct ls_weights *weights) {
     LS_CLEANUP(ls_hdf5_links_free) struct ls_hdf5_links links = {0};
-    if (!depth) return ls_fail(LS_DATA_LOSS, "'%s' is damaged: its groups lie too deep", file->path);
-    ls_status status = ls_hdf5_list(file, object, &links);
+    if (!group->depth) return ls_fail(LS_DATA_LOSS, "'%s' is damaged: its groups lie too deep", file->path);
+    ls_status status = ls_hdf5_list(file, group->object, &links);
     for (size_t i = 0; !status && i < links.count; i++) {
         const struct ls_hdf5_link *link = &links.links[i];
         if (!strcmp(link->name, "vars"))
             status = add_variables(file, link->object, group, weights);
         else if (strcmp(link->name, "optimizer") != 0 && strcmp(link->name, "seed_generator") != 0)
-            status = read_newer(file, link->object, link->name, depth - 1, weights);
+            status = read_below(file, group, &links, link, weights);
     }
     return status;
 }
@@ -188,5 +222,5 @@ ls_status ls_weights_keras_from_hdf5(const char *path, struct ls_weights *weight
     if (status) return status;
     const struct ls_hdf5_link *whole = ls_hdf5_link(&links, "model_weights", 13); /* of a whole model */
     return whole ? read_older(&file, whole->object, &older, weights)
-                 : read_newer(&file, file.root, "", MAX_DEPTH, weights);
+                 : read_newer(&file, &(struct group){file.root, 0, "", MAX_DEPTH}, weights);
 }

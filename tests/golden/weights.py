@@ -48,6 +48,18 @@ def write_norms(path):
     model.save_weights(path)
 
 
+def write_sequences(folder):
+    """Layers whose variables are a cell's, and an embedding, in both of Keras 3's ways. A name of its own, and a number."""
+    layers = keras.layers
+    model = keras.Sequential([keras.Input((7,)), layers.Embedding(5, 4), layers.Conv1D(4, 2), layers.LSTM(3, return_sequences=True),
+                              layers.GRU(2, name="mine", return_sequences=True), layers.LSTM(2, use_bias=False)])
+    weights = model.get_weights()
+    model.set_weights([k + np.arange(w.size, dtype=np.float32).reshape(w.shape) / 16 for k, w in enumerate(weights)])
+    model.save_weights(folder / "sequences.weights.h5")
+    with h5py.File(folder / "sequences.h5", "w") as file:
+        legacy_h5_format.save_weights_to_hdf5_group(file, model)
+
+
 def write_keras2(model, path):
     """As Keras 2 wrote it: names of fixed length with ":0", a depthwise kernel's own name, the list in pieces."""
     with h5py.File(path, "w") as file:
@@ -99,4 +111,5 @@ np.savez(FOLDER / "weights.npz", **arrays)
 np.savez_compressed(FOLDER / "surplus.npz", **arrays, **{"surplus/bias": np.zeros(4, np.float32)})
 np.savez(FOLDER / "other.npz", **{"other/kernel": np.zeros((2, 3), np.float32)})
 write_norms(FOLDER / "norms.weights.h5")
+write_sequences(FOLDER)
 write_refused()

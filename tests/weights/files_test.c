@@ -92,6 +92,32 @@ TEST(normalizations_of_positions_have_names) {
     ls_weights_free(&weights);
 }
 
+/* A cell's variables have the name of the layer around it. */
+TEST_EACH(layers_over_sequences_have_names, 2) {
+    static const struct {
+        const char *name;
+        ls_shape shape;
+    } wanted[] = {
+        {"embedding/embeddings", {2, {5, 4}}}, {"conv1d/kernel", {3, {2, 4, 4}}},       {"conv1d/bias", {1, {4}}},
+        {"lstm/kernel", {2, {4, 12}}},         {"lstm/recurrent_kernel", {2, {3, 12}}}, {"lstm/bias", {1, {12}}},
+        {"mine/kernel", {2, {3, 6}}},          {"mine/recurrent_kernel", {2, {2, 6}}},  {"mine/bias", {2, {2, 6}}},
+        {"lstm_1/kernel", {2, {2, 8}}},        {"lstm_1/recurrent_kernel", {2, {2, 8}}}};
+    struct ls_weights weights;
+    assert_ok(ls_weights_read(_i ? FILE_NAME("sequences.h5") : FILE_NAME("sequences.weights.h5"), &weights));
+    ck_assert_uint_eq(weights.count, sizeof(wanted) / sizeof(wanted[0]));
+    for (size_t k = 0; k < weights.count; k++) {
+        const struct ls_weight *weight = ls_weights_find(&weights, wanted[k].name);
+        ck_assert_msg(weight != NULL, "no '%s'", wanted[k].name);
+        ck_assert(ls_shape_equal(&weight->shape, &wanted[k].shape));
+        for (int64_t i = 0; i < ls_shape_count(&weight->shape); i++) {
+            float value;
+            memcpy(&value, weight->values + (size_t)i * sizeof(value), sizeof(value));
+            ck_assert(value == (float)k + (float)i / 16);
+        }
+    }
+    ls_weights_free(&weights);
+}
+
 /* What Keras wrote, as safetensors, as npz and as safetensors again: the same bytes at both ends. */
 TEST_EACH(a_file_converts_there_and_back, WHOLE) {
     struct ls_weights weights;
