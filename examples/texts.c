@@ -1,6 +1,6 @@
-/* What kind of text is a piece from? Its bytes are ids of an embedding, an LSTM reads them in their order, and a dense
- * layer says the class: English, a list of packages or a shell script, of which every Debian has one. The last fifth of
- * each text is for validation.
+/* An LSTM tells kinds of text apart. The bytes of a piece are ids of an embedding, the LSTM reads them in their order,
+ * and a dense layer says the class: English, a list of packages or a shell script. Every Debian has one of each. The
+ * last fifth of each text is for validation.
  *
  *     texts [a file for each class ...] */
 #include <lockstep/lockstep.h>

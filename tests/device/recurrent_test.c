@@ -200,7 +200,7 @@ TEST_EACH(the_number_of_threads_changes_no_bit, SHAPE_COUNT) {
     for (int i = 0; i < 4; i++) free_trial(&trials[i]);
 }
 
-/* What backward needs is for backward alone; and the last position is the last of all. */
+/* A forward pass that keeps nothing for backward, and one with all positions in place of the last. */
 TEST_EACH(what_is_left_out_changes_nothing_else, SHAPE_COUNT) {
     struct shape other = shapes[_i];
     struct ls_device *device = open_device();

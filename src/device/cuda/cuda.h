@@ -102,7 +102,7 @@ struct ls_cuda_kind {
 };
 /* One table a room of kernels, indexed by enum ls_op_kind; run is NULL if the room does not have the kind. build.c
  * looks through them. */
-extern const struct ls_cuda_kind ls_cuda_image_kinds[LS_OP_KIND_COUNT];   /* image.c: norms, pools, pads, activations */
-extern const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT]; /* elements.c: losses, optimizers, elements */
+extern const struct ls_cuda_kind ls_cuda_image_kinds[LS_OP_KIND_COUNT]; /* image.c: norms, pools, pads, activations */
 extern const struct ls_cuda_kind
-    ls_cuda_product_kinds[LS_OP_KIND_COUNT]; /* products.c: dense, recurrent, convolutions */
+    ls_cuda_element_kinds[LS_OP_KIND_COUNT]; /* elements.c: losses, optimizers, elements, sequences */
+extern const struct ls_cuda_kind ls_cuda_product_kinds[LS_OP_KIND_COUNT]; /* products.c: dense, convolutions */

@@ -148,6 +148,8 @@ static ls_status report_run(const struct ls_op *op) {
     { ls_cuda_loss_run, ls_cuda_loss_build, ls_cuda_let_go }
 #define ATTENTION                                                                                                      \
     { ls_cuda_attention_run, ls_cuda_attention_build, ls_cuda_let_go }
+#define RECURRENT                                                                                                      \
+    { ls_cuda_recurrent_run, ls_cuda_recurrent_build, ls_cuda_recurrent_discard }
 #define OPTIMIZER                                                                                                      \
     { ls_cuda_optimizer_run, ls_cuda_optimizer_build, ls_cuda_optimizer_discard }
 const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
@@ -162,6 +164,8 @@ const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_ATTENTION_BACKWARD] = ATTENTION,
     [LS_OP_POSITION_FORWARD] = {.run = ls_cuda_position_run},
     [LS_OP_POSITION_BACKWARD] = {.run = ls_cuda_position_run},
+    [LS_OP_RECURRENT_FORWARD] = RECURRENT,
+    [LS_OP_RECURRENT_BACKWARD] = RECURRENT,
     [LS_OP_DROPOUT] = {dropout_run, dropout_build, ls_cuda_let_go},
     [LS_OP_SOFTMAX_CROSSENTROPY] = LOSS,
     [LS_OP_CROSSENTROPY] = LOSS,

@@ -21,6 +21,11 @@ ls_status ls_cuda_attention_build(struct ls_cuda_device *device, struct ls_op *o
 ls_status ls_cuda_attention_run(const struct ls_op *op);
 ls_status ls_cuda_position_run(const struct ls_op *op);
 
+/* recurrent.c */
+ls_status ls_cuda_recurrent_build(struct ls_cuda_device *device, struct ls_op *op);
+void ls_cuda_recurrent_discard(struct ls_op *op);
+ls_status ls_cuda_recurrent_run(const struct ls_op *op);
+
 /* optimizers.c */
 ls_status ls_cuda_optimizer_build(struct ls_cuda_device *device, struct ls_op *op);
 void ls_cuda_optimizer_discard(struct ls_op *op);

@@ -38,8 +38,8 @@ cudaError_t ls_cuda_small_dense_forward(const struct ls_cuda_small_dense *dense,
 cudaError_t ls_cuda_small_dense_backward(const struct ls_cuda_small_dense *dense, cudaStream_t stream);
 
 /* A position t of a recurrent layer, and what lies beside: forward between the products of factor(rows, units) and w;
- * backward of factor(rows, gates units) and w transposed. What the first position gone through needs of a product or a
- * state is 0. */
+ * backward of factor(rows, gates units) and w transposed. There is no product and no state at the position where a walk
+ * begins: zeros are taken. */
 struct ls_cuda_recurrent {
     enum ls_cell cell;
     ls_dtype dtype; /* of all that is void */

@@ -64,15 +64,11 @@ void ls_cuda_products_discard(struct ls_op *op) {
 
 #define DENSE                                                                                                          \
     { ls_cuda_dense_run, ls_cuda_dense_build, ls_cuda_products_discard }
-#define RECURRENT                                                                                                      \
-    { ls_cuda_recurrent_run, ls_cuda_recurrent_build, ls_cuda_products_discard }
 #define CONVOLUTION                                                                                                    \
     { ls_cuda_convolution_run, ls_cuda_convolution_build, ls_cuda_convolution_discard }
 const struct ls_cuda_kind ls_cuda_product_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_DENSE_FORWARD] = DENSE,
     [LS_OP_DENSE_BACKWARD] = DENSE,
-    [LS_OP_RECURRENT_FORWARD] = RECURRENT,
-    [LS_OP_RECURRENT_BACKWARD] = RECURRENT,
     [LS_OP_CONVOLUTION_FORWARD] = CONVOLUTION,
     [LS_OP_CONVOLUTION_BACKWARD_DATA] = CONVOLUTION,
     [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = CONVOLUTION,

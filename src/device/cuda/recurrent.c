@@ -2,6 +2,7 @@
  * their factors and results in the workspace, packed, so that one algorithm serves all positions. Mirrors the core of
  * keras.layers.LSTM and GRU. */
 #include "base/new.h"
+#include "device/cuda/elements.h"
 #include "device/cuda/products.h"
 
 struct recurrent {
@@ -14,7 +15,7 @@ static bool goes_back(const struct ls_op *op) {
 }
 
 /* All but the position; of the workspace nothing yet. */
-static struct ls_cuda_recurrent describe_recurrent(const struct ls_op *op) {
+static struct ls_cuda_recurrent recurrent_position(const struct ls_op *op) {
     bool back = goes_back(op);
     const struct ls_tensor *t = op->tensors, *x = &t[back ? LS_ARG_DX : LS_ARG_X];
     return (struct ls_cuda_recurrent){.cell = op->cell,
@@ -35,7 +36,7 @@ static struct ls_cuda_recurrent describe_recurrent(const struct ls_op *op) {
 }
 
 /* Forward product(R,G U) = factor(R,U) w; backward product(R,U) = factor(R,G U) w transposed. */
-static struct ls_cuda_matrices matrices_of(const struct ls_op *op, const struct ls_cuda_recurrent *n) {
+static struct ls_cuda_matrices recurrent_matrices(const struct ls_op *op, const struct ls_cuda_recurrent *n) {
     bool back = goes_back(op);
     int64_t columns = n->gates * n->units;
     return (struct ls_cuda_matrices){.rows = n->rows,
@@ -52,10 +53,10 @@ static struct ls_cuda_matrices matrices_of(const struct ls_op *op, const struct 
 /* At build there is no workspace yet: places that are aligned like those in it. */
 ls_status ls_cuda_recurrent_build(struct ls_cuda_device *device, struct ls_op *op) {
     (void)device;
-    struct ls_cuda_recurrent n = describe_recurrent(op);
+    struct ls_cuda_recurrent n = recurrent_position(op);
     n.factor = (void *)(uintptr_t)LS_CUDA_PIECE;
     n.product = (float *)(uintptr_t)LS_CUDA_PIECE;
-    const struct ls_cuda_matrices matrices = matrices_of(op, &n);
+    const struct ls_cuda_matrices matrices = recurrent_matrices(op, &n);
     LS_NEW(struct recurrent, made, "a recurrent op");
     ls_status status = ls_cuda_product_build(op, &matrices, &made->product);
     if (status) {
@@ -70,16 +71,22 @@ ls_status ls_cuda_recurrent_build(struct ls_cuda_device *device, struct ls_op *o
     return LS_OK;
 }
 
+void ls_cuda_recurrent_discard(struct ls_op *op) {
+    struct ls_cuda_op *handle = op->handle;
+    ls_free(handle->own);
+    handle->own = NULL;
+}
+
 /* The first position that is gone through has no product. */
 ls_status ls_cuda_recurrent_run(const struct ls_op *op) {
     struct recurrent *own = ls_cuda_op_of(op)->own;
-    struct ls_cuda_recurrent n = describe_recurrent(op);
+    struct ls_cuda_recurrent n = recurrent_position(op);
     char *pieces = ls_cuda_workspace(op), *scratch = pieces + own->factor + own->result + own->state;
     bool back = goes_back(op);
     n.factor = pieces;
     n.product = (float *)(pieces + own->factor);
     n.state = (float *)(pieces + own->factor + own->result);
-    const struct ls_cuda_matrices matrices = matrices_of(op, &n);
+    const struct ls_cuda_matrices matrices = recurrent_matrices(op, &n);
     ls_status status = LS_OK;
     for (int64_t k = 0; !status && k < n.length; k++) {
         n.t = back ? n.length - 1 - k : k;
