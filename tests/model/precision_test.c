@@ -40,6 +40,15 @@ static const ls_layer position_layers[] = {ls_dense(12, LS_GELU, .per_position =
                                            ls_activation(LS_SILU),
                                            ls_dense(4)};
 
+/* Layers over sequences. */
+static const ls_layer sequence_layers[] = {ls_conv1d(8, 3, .padding = LS_CAUSAL, .activation = LS_TANH),
+                                           ls_lstm(6, .return_sequences = true),
+                                           ls_max_pooling1d(2, 1),
+                                           ls_gru(5, .return_sequences = true),
+                                           ls_average_pooling1d(2),
+                                           ls_gru(5),
+                                           ls_dense(4)};
+
 static const struct network {
     const ls_layer *layers;
     size_t count;
@@ -48,6 +57,7 @@ static const struct network {
     {dense_layers, COUNT_OF(dense_layers), LS_SHAPE(6, 5)},
     {image_layers, COUNT_OF(image_layers), LS_SHAPE(8, 8, 3)},
     {position_layers, COUNT_OF(position_layers), LS_SHAPE(6, 5)},
+    {sequence_layers, COUNT_OF(sequence_layers), LS_SHAPE(9, 4)},
 };
 
 struct subject {
@@ -83,7 +93,9 @@ static void free_subject(struct subject *subject) {
 
 /* The type that the op must have at that place. */
 static ls_dtype wanted_type(const struct ls_op *op, int place, ls_dtype type) {
-    bool product = op->kind <= LS_OP_DEPTHWISE_BACKWARD, loss = op->kind == LS_OP_SOFTMAX_CROSSENTROPY;
+    bool product = op->kind <= LS_OP_DEPTHWISE_BACKWARD || op->kind == LS_OP_RECURRENT_FORWARD ||
+                   op->kind == LS_OP_RECURRENT_BACKWARD;
+    bool loss = op->kind == LS_OP_SOFTMAX_CROSSENTROPY;
     if (loss) return place == LS_ARG_LABELS ? LS_INT32 : LS_FLOAT32;
     switch (place) {
     case LS_ARG_X:
@@ -130,12 +142,12 @@ static void check_casts(const struct subject *subject, ls_dtype type, bool train
     if (!training) ck_assert_int_eq(loss, subject->rounding.count - 1);
 }
 
-TEST_EACH(tensors_have_the_type_of_the_precision, 12) {
-    ls_precision precision = mixed[_i / 6];
+TEST_EACH(tensors_have_the_type_of_the_precision, 16) {
+    ls_precision precision = mixed[_i / 8];
     ls_dtype type = ls_option_names_precision_dtype(precision);
     bool training = _i % 2;
     struct subject subject = {0};
-    make_plan(&subject, &networks[_i / 2 % 3], precision, training);
+    make_plan(&subject, &networks[_i / 2 % 4], precision, training);
     for (int i = 0; i < subject.rounding.count; i++) check_types(&subject.rounding.built[i], type);
     check_casts(&subject, type, training);
     free_subject(&subject);
@@ -200,7 +212,7 @@ static double relative_error(const float *values, const float *wanted, size_t co
 }
 
 /* Of single gradients more is lost, where a maximum or a mask is decided otherwise. */
-TEST_EACH(gradients_are_near_those_of_float32, 6) {
+TEST_EACH(gradients_are_near_those_of_float32, 8) {
     const struct network *network = &networks[_i / 2];
     const double tolerance = _i % 2 ? 0.01 : 0.08; /* 11 bits, 8 bits */
     struct subject wide = {0}, half = {0};
