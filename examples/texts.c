@@ -4,6 +4,7 @@
  *
  *     texts [a file for each class ...] */
 #include <lockstep/lockstep.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,37 +16,32 @@ static const char *const usual[] = {"/usr/share/common-licenses/GPL-3", "/var/li
 
 struct pieces {
     int32_t *ids, *labels; /* (count, LENGTH), (count) */
-    int64_t count, capacity;
+    int64_t count;
 };
 
-static ls_status add_piece(struct pieces *pieces, const unsigned char *text, int label) {
-    if (pieces->count == pieces->capacity) {
-        int64_t more = pieces->capacity ? 2 * pieces->capacity : 1024;
-        int32_t *ids = realloc(pieces->ids, (size_t)(more * LENGTH) * sizeof(*ids));
-        if (ids) pieces->ids = ids;
-        int32_t *labels = realloc(pieces->labels, (size_t)more * sizeof(*labels));
-        if (labels) pieces->labels = labels;
-        if (!ids || !labels) return LS_RESOURCE_EXHAUSTED;
-        pieces->capacity = more;
-    }
-    for (int i = 0; i < LENGTH; i++) pieces->ids[pieces->count * LENGTH + i] = text[i];
-    pieces->labels[pieces->count++] = label;
-    return LS_OK;
+static bool add_piece(struct pieces *pieces, const unsigned char *text, int label) {
+    size_t count = (size_t)pieces->count + 1;
+    int32_t *ids = realloc(pieces->ids, count * LENGTH * sizeof(*ids));
+    if (ids) pieces->ids = ids;
+    int32_t *labels = realloc(pieces->labels, count * sizeof(*labels));
+    if (labels) pieces->labels = labels;
+    if (!ids || !labels) return false;
+    for (size_t i = 0; i < LENGTH; i++) ids[(count - 1) * LENGTH + i] = text[i];
+    labels[count - 1] = label;
+    pieces->count++;
+    return true;
 }
 
-static ls_status cut_file(const char *path, int label, struct pieces *training, struct pieces *validation) {
+/* False with errno. */
+static bool cut_file(const char *path, int label, struct pieces *training, struct pieces *validation) {
     static unsigned char text[MOST];
     FILE *file = fopen(path, "rb");
-    if (!file) {
-        perror(path);
-        return LS_NOT_FOUND;
-    }
+    if (!file) return false;
     size_t size = fread(text, 1, sizeof(text), file), kept = size - size / 5;
-    ls_status st = ferror(file) ? LS_DATA_LOSS : LS_OK;
-    (void)fclose(file);
-    for (size_t at = 0; !st && at + LENGTH <= kept; at += STEP) st = add_piece(training, text + at, label);
-    for (size_t at = kept; !st && at + LENGTH <= size; at += STEP) st = add_piece(validation, text + at, label);
-    return st;
+    bool good = !ferror(file);
+    for (size_t at = 0; good && at + LENGTH <= kept; at += STEP) good = add_piece(training, text + at, label);
+    for (size_t at = kept; good && at + LENGTH <= size; at += STEP) good = add_piece(validation, text + at, label);
+    return fclose(file) == 0 && good;
 }
 
 static ls_status open_pieces(const struct pieces *pieces, int classes, const ls_dataset_options *options,
@@ -74,15 +70,22 @@ static ls_status train(ls_strategy *strategy, const struct pieces *pieces, int c
     return st;
 }
 
+static ls_status train_in_lockstep(const struct pieces *pieces, int classes) {
+    ls_strategy *strategy = NULL;
+    ls_status st = ls_multi_worker_mirrored_strategy_new(NULL, &strategy);
+    return st ? st : ls_strategy_close(strategy, train(strategy, pieces, classes));
+}
+
 int main(int argc, char **argv) {
     struct pieces pieces[2] = {{0}}; /* of training, of validation */
     int classes = argc > 1 ? argc - 1 : (int)(sizeof(usual) / sizeof(usual[0]));
-    ls_strategy *strategy = NULL;
-    ls_status st = ls_multi_worker_mirrored_strategy_new(NULL, &strategy);
-    if (st) return ls_exit(st);
-    for (int i = 0; !st && i < classes; i++)
-        st = cut_file(argc > 1 ? argv[i + 1] : usual[i], i, &pieces[0], &pieces[1]);
-    if (!st) st = train(strategy, pieces, classes);
+    for (int i = 0; i < classes; i++) {
+        const char *path = argc > 1 ? argv[i + 1] : usual[i];
+        if (cut_file(path, i, &pieces[0], &pieces[1])) continue;
+        perror(path);
+        return EXIT_FAILURE;
+    }
+    ls_status st = train_in_lockstep(pieces, classes);
     for (int i = 0; i < 2; i++) free(pieces[i].ids), free(pieces[i].labels);
-    return ls_exit(ls_strategy_close(strategy, st));
+    return ls_exit(st);
 }
