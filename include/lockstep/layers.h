@@ -143,8 +143,8 @@ typedef struct ls_layer {
  * keras.layers.LSTM and GRU with their defaults: tanh, and the logistic function in the gates, which come in the order i, f, c, o,
  * and z, r, h; reset_after, unit_forget_bias. Variables: kernel (C, 4 units) with kernel_initializer, recurrent_kernel (units, 4
  * units), LS_ORTHOGONAL, bias (4 units); of a GRU 3 units, and bias (2, 3 units), of which the first row is the kernel's. The
- * state is 0 at the first position. A row has the same bits whatever the threads. INVALID_ARGUMENT where the input has not two
- * axes. */
+ * state is 0 at the first position. Threads change no bit of the walk through the positions. INVALID_ARGUMENT where the input has
+ * not two axes. */
 #define ls_lstm(...) ((ls_layer){.kind = LS_LAYER_LSTM, .units = __VA_ARGS__})
 #define ls_gru(...) ((ls_layer){.kind = LS_LAYER_GRU, .units = __VA_ARGS__})
 /* ls_add("name"): the output of the layer before and that of the named one, of the same shape; names of more may follow.

@@ -56,8 +56,8 @@ static inline void ls_cuda_need(struct ls_op *op, size_t size) {
 
 /* Frees what an op keeps in host memory, in one piece. */
 void ls_cuda_products_discard(struct ls_op *op);
-/* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN;
- * windows.c: convolutions that cuDNN does not support, or is slower at. */
+/* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN; windows.c:
+ * convolutions that cuDNN does not support, or is slower at. */
 ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op);
 ls_status ls_cuda_dense_run(const struct ls_op *op);
 ls_status ls_cuda_convolution_build(struct ls_cuda_device *device, struct ls_op *op);
