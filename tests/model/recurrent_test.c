@@ -132,6 +132,50 @@ TEST_EACH(gradients_agree_with_finite_differences, 6) {
     free_replica(&replica);
 }
 
+/* Without kinks, which differences may straddle. All but the last layer give sequences. */
+static ls_layer draw_layer(uint64_t seed, uint64_t stream, bool last) {
+    uint64_t bits[5];
+    for (uint64_t i = 0; i < 5; i++) bits[i] = ls_random_bits(seed, stream, i);
+    int units = 1 + (int)(bits[1] % 6);
+    bool no_bias = bits[2] % 3 == 0;
+    ls_initializer initializer = bits[3] % 3 ? LS_GLOROT_UNIFORM : LS_ORTHOGONAL;
+    switch (bits[0] % 4) {
+    case 0:
+        return (ls_layer)ls_lstm(units, .no_bias = no_bias, .return_sequences = !last,
+                                 .kernel_initializer = initializer);
+    case 1:
+        return (ls_layer)ls_gru(units, .no_bias = no_bias, .return_sequences = !last,
+                                .kernel_initializer = initializer);
+    case 2:
+        return last ? (ls_layer)ls_global_average_pooling1d()
+                    : (ls_layer)ls_average_pooling1d(1 + (int)(bits[1] % 3), 1 + (int)(bits[2] % 2),
+                                                     bits[3] % 2 ? LS_SAME : LS_VALID);
+    default:
+        return (ls_layer)ls_conv1d(2 * units, 1 + (int)(bits[2] / 3 % 3), .no_bias = no_bias,
+                                   .padding = bits[3] / 3 % 2 ? LS_CAUSAL : LS_SAME, .groups = 1 + (int)(bits[4] % 2),
+                                   .dilation_rate = 1 + (int)(bits[4] / 2 % 2), .activation = LS_TANH,
+                                   .kernel_initializer = initializer);
+    }
+}
+
+/* A layer of two channels, with which groups of two are possible, stands before each drawn one. */
+TEST(gradients_of_drawn_networks_agree_with_differences) {
+    uint64_t seed = first_seed();
+    for (uint64_t i = 0; i < 15; i++) {
+        ls_layer layers[7];
+        size_t count = 0, drawn = 1 + ls_random_bits(seed, 1, i) % 3;
+        for (size_t k = 0; k < drawn; k++) {
+            layers[count++] = (ls_layer)ls_dense(2, LS_TANH, .per_position = true);
+            layers[count++] = draw_layer(seed, 2 + 3 * i + k, k + 1 == drawn);
+        }
+        layers[count++] = (ls_layer)ls_dense(3);
+        struct replica replica = new_replica(layers, count, LS_SHAPE(9, 3), 1 + (int64_t)(i % 4));
+        for (int v = 0; v < ls_network_variable_count(replica.network); v++)
+            check_differences(&replica, ls_network_variable(replica.network, v));
+        free_replica(&replica);
+    }
+}
+
 TEST_EACH(what_cannot_be_is_refused, 14) {
     static const struct {
         ls_layer layer;
