@@ -1,6 +1,7 @@
 /* Integer arithmetic that follows IEEE 754: round to nearest, ties to even. */
 #include "base/half.h"
 
+#include "base/clones.h"
 #include "base/float_bits.h"
 
 float ls_half_to_float(uint16_t half) {
@@ -35,8 +36,16 @@ float ls_half_bfloat16_to_float(uint16_t value) {
     return ls_float_bits_value((uint32_t)value << 16);
 }
 
+/* Without a branch, so that a compiler makes vectors of it. */
+static inline uint16_t round_bfloat16(float value) {
+    uint32_t bits = ls_float_bits_of(value), number = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
+    return (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? bits >> 16 | 0x40U : number);
+}
+
 uint16_t ls_half_bfloat16_from_float(float value) {
-    uint32_t bits = ls_float_bits_of(value);
-    if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return (uint16_t)(bits >> 16 | 0x40U);
-    return (uint16_t)((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+    return round_bfloat16(value);
+}
+
+LS_CLONES void ls_half_bfloat16_from_floats(uint16_t *restrict to, const float *restrict from, size_t count) {
+    for (size_t i = 0; i < count; i++) to[i] = round_bfloat16(from[i]);
 }

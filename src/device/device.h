@@ -90,8 +90,9 @@ struct ls_device {
     const struct ls_device_ops *ops;
     char name[16]; /* "cpu:0" */
     int threads;
-    bool host_memory; /* its memory may be read and written by the host directly */
-    bool left;        /* a group that was left behind may run on it: nothing may wait for all that runs there */
+    bool host_memory;    /* its memory may be read and written by the host directly */
+    bool rounds_factors; /* with mixed_bfloat16 the factors of products are rounded, and all values stay float32 */
+    bool left;           /* a group that was left behind may run on it: nothing may wait for all that runs there */
 };
 
 /* One row of the table of kinds. */

@@ -12,10 +12,11 @@
  * something to prepare build and discard. */
 #define LS_OP_KINDS(ROW)                                                                                               \
     /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */                            \
-    ROW(DENSE_FORWARD, "dense forward", check_dense, ls_cpu_dense_forward)                                             \
+    ROW(DENSE_FORWARD, "dense forward", check_dense, ls_cpu_dense_forward, ls_cpu_dense_build, ls_cpu_dense_discard)   \
     /* unless NULL dw(N,M), db(M), dx(R,N), from x, w, y, dy(R,M), which may be left as the gradient before            \
      * the activation */                                                                                               \
-    ROW(DENSE_BACKWARD, "dense backward", check_dense, ls_cpu_dense_backward)                                          \
+    ROW(DENSE_BACKWARD, "dense backward", check_dense, ls_cpu_dense_backward, ls_cpu_dense_build,                      \
+        ls_cpu_dense_discard)                                                                                          \
     /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */                                            \
     ROW(CONVOLUTION_FORWARD, "convolution forward", ls_op_layers_check_convolution, ls_cpu_convolution_run,            \
         ls_cpu_convolution_build, ls_cpu_convolution_discard)                                                          \
@@ -278,6 +279,7 @@ struct ls_op {
     int64_t parts;         /* of which all have as many rows; 0 is 1. Fixed at build */
     int64_t part;          /* set before each run */
     bool tf32;             /* products of float32: their factors may be rounded to TF32, 10 bits of mantissa */
+    bool bfloat16;         /* DENSE_ of float32, on a CPU: the factors of products are rounded to bfloat16 */
     bool nondeterministic; /* products may be added in an order that differs from run to run */
     /* set by the device's build */
     ls_op_run_fn *run;

@@ -124,6 +124,7 @@ ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct l
     plan->steps[plan->count] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
     struct ls_op *appended = &plan->steps[plan->count++].op;
     appended->tf32 = objective->precision == LS_PRECISION_TF32;
+    appended->bfloat16 = objective->precision == LS_MIXED_BFLOAT16 && builder->config->device->rounds_factors;
     appended->nondeterministic = objective->nondeterministic_ops;
     return LS_OK;
 }
@@ -360,14 +361,17 @@ static ls_status append_backward(struct ls_plan_builder *builder) {
     return status;
 }
 
+/* Of what layers give each other. */
+static ls_dtype values_type(const struct ls_plan_config *config) {
+    ls_dtype type = ls_option_names_precision_dtype(config->objective.precision);
+    return type == LS_BFLOAT16 && config->device->rounds_factors ? LS_FLOAT32 : type;
+}
+
 ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan) {
     size_t count = ls_network_layer_count(config->network) + 1;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct value, values, count, "a plan");
-    struct ls_plan_builder builder = {.config = config,
-                                      .plan = plan,
-                                      .values = values,
-                                      .keeps = keeps,
-                                      .type = ls_option_names_precision_dtype(config->objective.precision)};
+    struct ls_plan_builder builder = {
+        .config = config, .plan = plan, .values = values, .keeps = keeps, .type = values_type(config)};
     const void *given[LS_GIVEN_COUNT] = {[LS_GIVEN_PARAMETERS] = config->parameters,
                                          [LS_GIVEN_GRADIENTS] = config->gradients,
                                          [LS_GIVEN_FEATURES] = config->features,

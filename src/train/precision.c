@@ -7,14 +7,15 @@
 #include "base/memory.h"
 #include "train/model.h"
 
-/* The device is asked for an op of the type, and says why not. */
+/* The device is asked for an op of the type, or for a product with factors of it, and says why not. */
 static ls_status try_device(struct ls_device *device, ls_dtype dtype) {
+    bool rounds = dtype == LS_BFLOAT16 && device->rounds_factors;
     void *memory = NULL;
     ls_status status = device->ops->allocate(device, LS_ALIGNMENT, &memory);
     if (status) return status;
-    struct ls_op op = {.kind = LS_OP_ADD};
+    struct ls_op op = {.kind = rounds ? LS_OP_DENSE_FORWARD : LS_OP_ADD, .bfloat16 = rounds};
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_W] = op.tensors[LS_ARG_Y] =
-        (struct ls_tensor){memory, dtype, LS_SHAPE(1), 0};
+        (struct ls_tensor){memory, rounds ? LS_FLOAT32 : dtype, rounds ? LS_SHAPE(1, 1) : LS_SHAPE(1), 0};
     status = device->ops->build(device, &op);
     if (!status) device->ops->discard(device, &op);
     device->ops->release(device, memory);

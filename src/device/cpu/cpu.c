@@ -111,7 +111,8 @@ static ls_status cpu_open(int index, int threads, struct ls_device **device) {
         return ls_fail(LS_INVALID_ARGUMENT, "cpu:%d: threads_per_replica %d must be from 1 to %d, or 0 for 1", index,
                        threads, MAX_THREADS);
     LS_NEW(struct cpu_device, made, "a device");
-    made->device = (struct ls_device){.ops = &cpu_ops, .threads = threads ? threads : 1, .host_memory = true};
+    made->device = (struct ls_device){
+        .ops = &cpu_ops, .threads = threads ? threads : 1, .host_memory = true, .rounds_factors = true};
     (void)snprintf(made->device.name, sizeof(made->device.name), "cpu:%d", index);
     ls_status status = ls_library_open(&made->library);
     return LS_HAND_OVER(status, device, &made->device, ls_free(made));

@@ -37,6 +37,8 @@ double ls_cpu_row_target(const struct ls_cpu_row *row, int64_t c);
 ls_status ls_cpu_prepare_update(const struct ls_op *op);
 
 /* The builds of kinds that prepare a handle or workspace_size. */
+ls_status ls_cpu_dense_build(struct ls_device *device, struct ls_op *op);
+void ls_cpu_dense_discard(struct ls_op *op);
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_convolution_discard(struct ls_op *op);
 ls_status ls_cpu_depthwise_build(struct ls_device *device, struct ls_op *op);
