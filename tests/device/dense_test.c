@@ -1,6 +1,7 @@
 /* Dense ops against the oracle over many shapes; equal bits again, elsewhere in memory, and on another device. */
 #include <pthread.h>
 
+#include "base/half.h"
 #include "device/op_fixture.h"
 #include "device/reference.h"
 #include "harness.h"
@@ -16,6 +17,7 @@ struct dense {
     struct size size;
     ls_activation activation;
     struct pair x, w, b, y, dy, dx, dw, db;
+    bool bfloat16;
 };
 
 static struct dense make_dense(struct size size, ls_activation activation) {
@@ -37,7 +39,7 @@ static void free_dense(struct dense *d) {
 }
 
 static struct ls_op dense_op(const struct dense *d, enum ls_op_kind kind) {
-    struct ls_op op = {.kind = kind, .activation = d->activation};
+    struct ls_op op = {.kind = kind, .activation = d->activation, .bfloat16 = d->bfloat16};
     op.tensors[LS_ARG_X] = tensor(&d->x, LS_SHAPE(d->size.rows, d->size.in));
     op.tensors[LS_ARG_W] = tensor(&d->w, LS_SHAPE(d->size.in, d->size.out));
     op.tensors[LS_ARG_B] = tensor(&d->b, LS_SHAPE(d->size.out));
@@ -92,6 +94,75 @@ TEST_EACH(dense_ops_equal_the_oracle, SIZE_COUNT) {
     ls_device_close(device);
 }
 
+static void assert_same_bits(const struct dense *a, const struct dense *b) {
+    const struct pair *left[] = {&a->y, &a->dx, &a->dw, &a->db};
+    const struct pair *right[] = {&b->y, &b->dx, &b->dw, &b->db};
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
+        ck_assert_int_eq(memcmp(left[i]->device, right[i]->device, (size_t)left[i]->count * sizeof(float)), 0);
+}
+
+/* ---- factors of bfloat16 ---- */
+
+/* The product of the processor; without AVX-512 oneDNN has none, and says so. */
+static bool has_bfloat16(struct ls_device *device) {
+    struct dense one = make_dense((struct size){1, 1, 1}, LS_LINEAR);
+    struct ls_op op = dense_op(&one, LS_OP_DENSE_FORWARD);
+    op.bfloat16 = true;
+    ls_status status = device->rounds_factors ? run_op(device, &op) : LS_UNIMPLEMENTED;
+    if (device->rounds_factors && status) assert_fails(status, LS_UNIMPLEMENTED, "needs AVX-512");
+    free_dense(&one);
+    return !status;
+}
+
+static void round_pair(struct pair *pair) {
+    for (int64_t i = 0; i < pair->count; i++)
+        pair->oracle[i] = (double)ls_half_bfloat16_to_float(ls_half_bfloat16_from_float(pair->device[i]));
+}
+
+/* db is a sum, so it takes what is not rounded. */
+TEST_EACH(factors_are_rounded_to_bfloat16, SIZE_COUNT) {
+    struct ls_device *device = open_device();
+    struct dense dense = make_dense(sizes[_i], LS_LINEAR), exact = make_dense(sizes[_i], LS_LINEAR);
+    dense.bfloat16 = true;
+    if (has_bfloat16(device)) {
+        struct reference_dense oracle = oracle_of(&dense);
+        round_pair(&dense.x);
+        round_pair(&dense.w);
+        round_pair(&dense.dy);
+        run_dense(device, &dense);
+        run_dense(device, &exact);
+        reference_dense_forward(&oracle);
+        reference_dense_backward(&oracle);
+        assert_pair("y", &dense.y);
+        assert_pair("dx", &dense.dx);
+        assert_pair("dw", &dense.dw);
+        ck_assert_mem_eq(dense.db.device, exact.db.device, (size_t)dense.db.count * sizeof(float));
+        ck_assert(memcmp(dense.dw.device, exact.dw.device, (size_t)dense.dw.count * sizeof(float)) != 0);
+    }
+    free_dense(&dense);
+    free_dense(&exact);
+    ls_device_close(device);
+}
+
+TEST_EACH(threads_change_no_bit_of_bfloat16, 12) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    struct dense made[2];
+    int count;
+    for (int i = 0; i < 2; i++) {
+        const uint64_t draw = ls_random_bits(5, 6, (uint64_t)_i);
+        const struct size size = {16 + (int64_t)(draw % 240), 1 + (int64_t)(draw >> 10 & 511),
+                                  1 + (int64_t)(draw >> 20 & 511)};
+        made[i] = make_dense(size, LS_RELU);
+        made[i].bfloat16 = true;
+        assert_ok(ls_devices_open("cpu:0", 1 + i, devices, &count));
+        assert_ok(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}));
+        if (has_bfloat16(devices[0])) run_dense(devices[0], &made[i]);
+        ls_device_close(devices[0]);
+    }
+    assert_same_bits(&made[0], &made[1]);
+    for (int i = 0; i < 2; i++) free_dense(&made[i]);
+}
+
 TEST(dx_is_optional) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){4, 6, 5}, LS_LINEAR);
@@ -127,13 +198,6 @@ TEST(nan_reaches_the_output) {
     ck_assert(!isnan(dense.y.device[2]) && !isnan(dense.y.device[3]));
     free_dense(&dense);
     ls_device_close(device);
-}
-
-static void assert_same_bits(const struct dense *a, const struct dense *b) {
-    const struct pair *left[] = {&a->y, &a->dx, &a->dw, &a->db};
-    const struct pair *right[] = {&b->y, &b->dx, &b->dw, &b->db};
-    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
-        ck_assert_int_eq(memcmp(left[i]->device, right[i]->device, (size_t)left[i]->count * sizeof(float)), 0);
 }
 
 TEST_EACH(another_run_gives_the_same_bits, SIZE_COUNT) {

@@ -3,7 +3,9 @@
 #include "device/reference.h"
 #include "harness.h"
 
-static const struct size { int64_t rows, classes; } sizes[] = {{1, 1}, {1, 10}, {64, 10}, {7, 3}, {5, 1001}, {129, 2}};
+static const struct size {
+    int64_t rows, classes;
+} sizes[] = {{1, 1}, {1, 10}, {64, 10}, {7, 3}, {5, 1001}, {129, 2}, {3, 2063}};
 #define SIZE_COUNT ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
 struct loss {

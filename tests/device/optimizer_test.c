@@ -285,6 +285,58 @@ TEST_EACH(a_part_has_its_own_rate, RULE_COUNT) {
 }
 
 /* A run that was captured takes the numbers of each renewal, and gives the bits of a run that was not. */
+/* Variables of one op, whose ends and rates fall anywhere in the blocks that threads take, have the bits that each has
+ * in an op of its own. */
+#define MIXED 5
+static void draw_parts(struct state *state, struct ls_blob_part parts[MIXED], uint64_t seed) {
+    size_t at = 0;
+    for (int i = 0; i < MIXED; i++) {
+        uint64_t bits = ls_random_bits(31, seed, (uint64_t)i);
+        parts[i] = (struct ls_blob_part){at, 1 + bits % 9000, bits >> 20 & 1, .rate = bits >> 21 & 1 ? 0.25F : 0};
+        at += (parts[i].count + 1023) / 1024 * 1024;
+    }
+    *state = make_state((int64_t)at);
+    for (int i = 0; i < MIXED; i++)
+        for (size_t gap = parts[i].offset + parts[i].count; gap % 1024; gap++)
+            state->parameters.device[gap] = state->gradients.device[gap] = 0;
+}
+
+static struct state view_of(const struct state *state, const struct ls_blob_part *part) {
+    struct state view = *state;
+    struct pair *pairs[] = {&view.parameters, &view.gradients, &view.moments[0], &view.moments[1], &view.moments[2]};
+    for (int i = 0; i < 5; i++) pairs[i]->device += part->offset, pairs[i]->count = (int64_t)part->count;
+    return view;
+}
+
+TEST_EACH(blocks_change_no_bit, getenv("LOCKSTEP_TEST_DEVICE") ? 0 : 4 * RULE_COUNT) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    struct state whole, parted;
+    struct ls_blob_part parts[MIXED];
+    int count;
+    assert_ok(ls_devices_open("cpu:0", 2, devices, &count));
+    assert_ok(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}));
+    draw_parts(&whole, parts, (uint64_t)_i);
+    draw_parts(&parted, parts, (uint64_t)_i);
+    struct ls_optimizer_step step = {rules[_i / 4].rule, 3};
+    step.rule.weight_decay = 0.1F, step.rule.clipnorm = 2;
+    struct ls_op op = state_op(&whole, &step);
+    op.variables = parts, op.variable_count = MIXED;
+    assert_ok(run_op(devices[0], &op));
+    for (int i = 0; i < MIXED; i++) {
+        const struct state view = view_of(&parted, &parts[i]);
+        struct ls_blob_part own = parts[i];
+        own.offset = 0;
+        op = state_op(&view, &step);
+        op.variables = &own, op.variable_count = 1;
+        assert_ok(run_op(devices[0], &op));
+    }
+    ck_assert_mem_eq(whole.parameters.device, parted.parameters.device, (size_t)whole.parameters.count * sizeof(float));
+    ck_assert_mem_eq(whole.moments[0].device, parted.moments[0].device, (size_t)whole.parameters.count * sizeof(float));
+    free_state(&whole);
+    free_state(&parted);
+    ls_device_close(devices[0]);
+}
+
 TEST_EACH(a_captured_update_gives_the_same_bits, getenv("LOCKSTEP_TEST_DEVICE") ? RULE_COUNT : 0) {
     struct ls_device *device = open_device();
     struct state plain = make_state(33), captured = make_state(33);

@@ -33,8 +33,12 @@ int64_t ls_cpu_row_label(const struct ls_cpu_row *row);
 /* A single output has the label itself. */
 double ls_cpu_row_target(const struct ls_cpu_row *row, int64_t c);
 
-/* update.c: the steps before the rule. */
-ls_status ls_cpu_prepare_update(const struct ls_op *op);
+/* update.c: the steps before the rule. Those that need the whole blob are done at once; *factor is what the gradients
+ * are to be multiplied by after them, and the rest is done just before the rule, for elements [begin, end). */
+ls_status ls_cpu_prepare_update(const struct ls_op *op, float *factor);
+void ls_cpu_finish_update(const struct ls_op *op, float factor, size_t begin, size_t end);
+/* The first of the op's variables that reaches behind element at; their number if none does. */
+size_t ls_cpu_variable_behind(const struct ls_op *op, size_t at);
 
 /* The builds of kinds that prepare a handle or workspace_size. */
 ls_status ls_cpu_dense_build(struct ls_device *device, struct ls_op *op);

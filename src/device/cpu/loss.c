@@ -1,20 +1,39 @@
 /* Losses, row by row: float32 inputs; sums are double, in row order. Softmax: the row's maximum is subtracted first,
- * exponentials are float32. Mirrors tf.nn.sparse_softmax_cross_entropy_with_logits and its one-hot twin, for which both
- * give the same bits, and keras.losses from probabilities, BinaryCrossentropy, MeanSquaredError, MeanAbsoluteError,
- * Huber, and sample_weight. */
+ * exponentials are float32, in lanes whose sums join in a fixed order. Mirrors
+ * tf.nn.sparse_softmax_cross_entropy_with_logits and its one-hot twin, for which both give the same bits, and
+ * keras.losses from probabilities, BinaryCrossentropy, MeanSquaredError, MeanAbsoluteError, Huber, and sample_weight.
+ */
 #include <math.h>
 #include <string.h>
 
+#include "base/clones.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/lanes.h"
 #include "device/labels.h"
 #include "device/output_loss.h"
 
+#define MAXIMA 16   /* side by side */
+#define SUMS   8    /* side by side */
+#define BLOCK  1024 /* exponentials that are added while they are in the cache; a multiple of SUMS */
+
+/* A NaN at first stays, others do not count. */
+LS_CLONES static float loss_largest(const float *values, int64_t count) {
+    float lanes[MAXIMA];
+    int64_t whole = count / MAXIMA * MAXIMA;
+    for (int l = 0; l < MAXIMA; l++) lanes[l] = values[0];
+    for (int64_t i = 0; i < whole; i += MAXIMA)
+        for (int l = 0; l < MAXIMA; l++) lanes[l] = values[i + l] > lanes[l] ? values[i + l] : lanes[l];
+    for (int64_t i = whole; i < count; i++) lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
+    for (int l = 1; l < MAXIMA; l++) lanes[0] = lanes[l] > lanes[0] ? lanes[l] : lanes[0];
+    return lanes[0];
+}
+
 int64_t ls_cpu_argmax(const float *values, int64_t count) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
+    float largest = loss_largest(values, count);
+    for (int64_t i = 0; i < count; i++)
+        if (values[i] >= largest) return i;
+    return 0;
 }
 
 int64_t ls_cpu_row_label(const struct ls_cpu_row *row) {
@@ -33,22 +52,49 @@ static double smoothed_target(const struct ls_cpu_row *row, int64_t c) {
     return hard * (1 - row->smoothing) + row->smoothing / (double)row->classes;
 }
 
+LS_CLONES static void loss_exponentials(float *y, const float *x, float maximum, int64_t count) {
+    for (int64_t i = 0; i < count; i++) y[i] = ls_lanes_exp(x[i] - maximum);
+}
+
+/* Element i goes to lane i mod SUMS. */
+LS_CLONES static void loss_add(double *restrict lanes, const float *restrict values, int64_t rounds) {
+    for (int64_t r = 0; r < rounds; r++)
+        for (int l = 0; l < SUMS; l++) lanes[l] += (double)values[r * SUMS + l];
+}
+
+/* A block at a time, which stays in the cache between the two loops. Returns the sum. */
 static double exponentials(const struct ls_cpu_row *row, float maximum) {
-    double sum = 0;
-    for (int64_t c = 0; c < row->classes; c++) {
-        float value = expf(row->outputs[c] - maximum);
-        if (row->gradient) row->gradient[c] = value;
-        sum += (double)value;
+    float block[BLOCK];
+    double lanes[SUMS] = {0};
+    for (int64_t at = 0; at < row->classes; at += BLOCK) {
+        int64_t count = row->classes - at < BLOCK ? row->classes - at : BLOCK, rounds = count / SUMS;
+        float *values = row->gradient ? row->gradient + at : block;
+        loss_exponentials(values, row->outputs + at, maximum, count);
+        loss_add(lanes, values, rounds);
+        for (int64_t i = rounds * SUMS; i < count; i++) lanes[i % SUMS] += (double)values[i];
     }
-    return sum;
+    for (int n = SUMS / 2; n; n /= 2)
+        for (int l = 0; l < n; l++) lanes[l] += lanes[l + n];
+    return lanes[0];
+}
+
+LS_CLONES static void loss_slopes(float *g, double inverse, double target, double scale, int64_t count) {
+    for (int64_t i = 0; i < count; i++) g[i] = (float)(((double)g[i] * inverse - target) * scale);
 }
 
 /* Turns the exponentials into gradients. The derivative of the cross-entropy by the logits is softmax - target, for
- * targets that add up to 1. */
+ * targets that add up to 1. A label's row has two targets: its own, and that of all others. */
 static void finish_gradient(const struct ls_cpu_row *row, double sum) {
     double inverse = 1 / sum;
-    for (int64_t c = 0; c < row->classes; c++)
-        row->gradient[c] = (float)(((double)row->gradient[c] * inverse - smoothed_target(row, c)) * row->scale);
+    if (row->one_hot) {
+        for (int64_t c = 0; c < row->classes; c++)
+            row->gradient[c] = (float)(((double)row->gradient[c] * inverse - smoothed_target(row, c)) * row->scale);
+        return;
+    }
+    float own = row->gradient[row->label];
+    loss_slopes(row->gradient, inverse, row->smoothing / (double)row->classes, row->scale, row->classes);
+    loss_slopes(&own, inverse, smoothed_target(row, row->label), row->scale, 1);
+    row->gradient[row->label] = own;
 }
 
 /* -log softmax = log(sum of exp(x - maximum)) - (x - maximum). The largest exponent is 0, so nothing overflows, and sum

@@ -11,7 +11,9 @@
 #include "device/norm.h"
 #include "device/rule.h"
 
-#define BLOCK 1024 /* elements whose increments are kept on the way */
+#define BLOCK   1024 /* elements whose increments are kept on the way */
+#define UPDATED 8192 /* elements of a block that goes through all steps at once */
+#define GRAIN   8    /* such blocks that are worth a thread */
 
 struct blobs {
     float *w, *g, *moments[LS_MAX_MOMENTS];
@@ -34,17 +36,44 @@ static size_t parameters_of(const struct ls_op *op) {
     return (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0];
 }
 
-/* The rule runs once unless variables differ in their rates, behind what comes before it. Neighbours of one rate go
- * together, with the gaps behind them. */
-static ls_status update(const struct ls_op *op, update_fn *rule) {
-    ls_status status = ls_cpu_prepare_update(op);
-    for (size_t begin = 0, end, v = 0; !status && begin < parameters_of(op); begin = end) {
-        float multiplier = v < op->variable_count ? ls_rule_part_rate(&op->variables[v]) : 1;
+/* An update on its way. */
+struct updating {
+    const struct ls_op *op;
+    update_fn *rule;
+    float factor; /* of the gradients */
+};
+
+/* The rule runs once unless variables differ in their rates. Neighbours of one rate go together, with the gaps behind
+ * them. */
+static void update_block(const struct updating *updating, size_t begin, size_t end) {
+    const struct ls_op *op = updating->op;
+    ls_cpu_finish_update(op, updating->factor, begin, end);
+    for (size_t next, v = ls_cpu_variable_behind(op, begin); begin < end; begin = next) {
+        size_t holder = v < op->variable_count && op->variables[v].offset <= begin ? v : v ? v - 1 : v;
+        float multiplier = holder < op->variable_count ? ls_rule_part_rate(&op->variables[holder]) : 1;
         while (v < op->variable_count && ls_rule_part_rate(&op->variables[v]) == multiplier) v++;
-        end = v < op->variable_count ? op->variables[v].offset : parameters_of(op);
-        const struct blobs blobs = blobs_of(op, begin, end);
-        rule(op->step, &blobs, multiplier);
+        next = v < op->variable_count && op->variables[v].offset < end ? op->variables[v].offset : end;
+        const struct blobs blobs = blobs_of(op, begin, next);
+        updating->rule(op->step, &blobs, multiplier);
     }
+}
+
+/* Blocks stay in the cache from what comes before the rule to the rule. No element's bits depend on where they begin.
+ */
+static void update_part(void *context, int64_t begin, int64_t end) {
+    const struct updating *updating = context;
+    size_t count = parameters_of(updating->op);
+    for (size_t block = (size_t)begin; block < (size_t)end; block++) {
+        size_t last = (block + 1) * UPDATED;
+        update_block(updating, block * UPDATED, last < count ? last : count);
+    }
+}
+
+static ls_status update(const struct ls_op *op, update_fn *rule) {
+    struct updating updating = {.op = op, .rule = rule};
+    ls_status status = ls_cpu_prepare_update(op, &updating.factor);
+    size_t blocks = (parameters_of(op) + UPDATED - 1) / UPDATED;
+    if (!status) ls_team_run((int64_t)blocks, GRAIN, update_part, &updating);
     return status;
 }
 
@@ -272,6 +301,8 @@ ls_status ls_cpu_lamb(const struct ls_op *op) {
                                  .correction_1 = ls_rule_correction(rule->beta_1, iteration),
                                  .correction_2 = ls_rule_correction(rule->beta_2, iteration)};
     struct blobs b = blobs_of(op, 0, parameters_of(op));
-    ls_status status = ls_cpu_prepare_update(op);
+    float factor;
+    ls_status status = ls_cpu_prepare_update(op, &factor);
+    if (!status) ls_cpu_finish_update(op, factor, 0, parameters_of(op));
     return status ? status : lamb(op, &(struct lamb_step){&b, &numbers});
 }

@@ -91,9 +91,9 @@ static void clip_norm(float *g, size_t count, double squares, float limit) {
 
 /* A norm that is not finite makes everything NaN, as in Keras, so that it is seen. One factor for all variables keeps
  * the direction of the step (Pascanu et al. 2013; tf.clip_by_global_norm). */
-static void clip_global_norm(float *g, size_t count, double squares, float limit) {
+static float global_factor(double squares, float limit) {
     float norm = sqrtf((float)squares);
-    multiply(g, count, limit * fminf(1 / norm, 1 / limit) + (norm - norm));
+    return limit * fminf(1 / norm, 1 / limit) + (norm - norm);
 }
 
 static void square_gradients(const void *context, size_t at, size_t count, double *squares) {
@@ -102,7 +102,7 @@ static void square_gradients(const void *context, size_t at, size_t count, doubl
     squares[0] = ls_squares_sum(&sum);
 }
 
-static ls_status clip_norms(const struct ls_op *op, float *g) {
+static ls_status clip_norms(const struct ls_op *op, float *g, float *factor) {
     const ls_optimizer *rule = &op->step->rule;
     LS_CLEANUP(ls_free_pointer) double *squares = ls_alloc_array(op->variable_count + 1, sizeof(*squares));
     double total;
@@ -111,15 +111,14 @@ static ls_status clip_norms(const struct ls_op *op, float *g) {
     if (status) return status;
     for (size_t i = 0; rule->clipnorm > 0 && i < op->variable_count; i++)
         clip_norm(g + op->variables[i].offset, op->variables[i].count, squares[i], rule->clipnorm);
-    if (rule->global_clipnorm > 0)
-        clip_global_norm(g, (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0], total, rule->global_clipnorm);
+    if (rule->global_clipnorm > 0) *factor = global_factor(total, rule->global_clipnorm);
     return LS_OK;
 }
 
-static ls_status clip(const struct ls_op *op, float *g) {
+static ls_status clip(const struct ls_op *op, float *g, float *factor) {
     const ls_optimizer *rule = &op->step->rule;
     if (rule->clipvalue > 0) clip_values(g, (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0], rule->clipvalue);
-    return rule->clipnorm > 0 || rule->global_clipnorm > 0 ? clip_norms(op, g) : LS_OK;
+    return rule->clipnorm > 0 || rule->global_clipnorm > 0 ? clip_norms(op, g, factor) : LS_OK;
 }
 
 /* ---- weight decay ---- */
@@ -132,20 +131,42 @@ LS_CLONES static void decay(float *w, size_t count, float weight_decay, float ra
 
 /* The order matters. Norms are those of unscaled gradients, which hold the penalties' gradients already; the decay
  * comes last and is not clipped. The gradients are the sums over all replicas, so every replica clips alike. */
-ls_status ls_cpu_prepare_update(const struct ls_op *op) {
-    const ls_optimizer *rule = &op->step->rule;
-    float *w = op->tensors[LS_ARG_PARAMETERS].data, *g = op->tensors[LS_ARG_GRADIENTS].data;
-    float unscale = op->step->unscale;
+ls_status ls_cpu_prepare_update(const struct ls_op *op, float *factor) {
+    const float *w = op->tensors[LS_ARG_PARAMETERS].data;
+    float *g = op->tensors[LS_ARG_GRADIENTS].data, unscale = op->step->unscale;
+    *factor = 1;
     if (unscale != 0 && unscale != 1) multiply(g, (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0], unscale);
     for (size_t i = 0; i < op->variable_count; i++) {
         const struct ls_blob_part *part = &op->variables[i];
         if (part->l1 > 0 || part->l2 > 0)
             regularize(g + part->offset, w + part->offset, part->count, part->l1, part->l2);
     }
-    ls_status status = clip(op, g);
-    for (size_t i = 0; rule->weight_decay > 0 && i < op->variable_count; i++)
-        if (op->variables[i].decays)
-            decay(w + op->variables[i].offset, op->variables[i].count, rule->weight_decay,
-                  rule->learning_rate * ls_rule_part_rate(&op->variables[i]));
-    return status;
+    return clip(op, g, factor);
+}
+
+size_t ls_cpu_variable_behind(const struct ls_op *op, size_t at) {
+    size_t low = 0, high = op->variable_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (op->variables[middle].offset + op->variables[middle].count > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* A factor of 1 changes no bit. */
+void ls_cpu_finish_update(const struct ls_op *op, float factor, size_t begin, size_t end) {
+    const ls_optimizer *rule = &op->step->rule;
+    float *w = op->tensors[LS_ARG_PARAMETERS].data, *g = op->tensors[LS_ARG_GRADIENTS].data;
+    if (factor != 1) multiply(g + begin, end - begin, factor);
+    for (size_t i = ls_cpu_variable_behind(op, begin); rule->weight_decay > 0 && i < op->variable_count; i++) {
+        const struct ls_blob_part *part = &op->variables[i];
+        size_t first = part->offset > begin ? part->offset : begin, last = part->offset + part->count;
+        if (first >= end) break;
+        if (part->decays)
+            decay(w + first, (last < end ? last : end) - first, rule->weight_decay,
+                  rule->learning_rate * ls_rule_part_rate(part));
+    }
 }
