@@ -285,19 +285,49 @@ TEST(a_checkpoint_keeps_the_scale) {
 
 /* ---- who can not, and who differs ---- */
 
-TEST_EACH(a_cpu_is_refused_at_compile, gpus() ? 0 : 2) {
+TEST_EACH(a_cpu_has_no_float16, gpus() ? 0 : 1) {
     struct subject subject;
-    ls_precision precision = _i ? LS_MIXED_FLOAT16 : LS_MIXED_BFLOAT16;
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &subject.strategy));
     assert_ok(ls_model_new(subject.strategy, LS_LAYERS(ls_dense(3)), &subject.model));
     ls_status status = ls_model_compile_with(subject.model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY,
-                                             LS_COMPILE(.precision = precision));
+                                             LS_COMPILE(.precision = LS_MIXED_FLOAT16));
     ck_assert_int_eq(status, LS_UNIMPLEMENTED);
-    ck_assert_msg(strstr(ls_error(), "cpu:0 has no op") && strstr(ls_error(), ls_option_names_precision(precision)) &&
-                      strstr(ls_error(), "needs a GPU"),
+    ck_assert_msg(strstr(ls_error(), "precision mixed_float16: cpu:0 has no op") && strstr(ls_error(), "need a GPU"),
                   "%s", ls_error());
     ls_model_free(subject.model);
     ls_strategy_free(subject.strategy);
+}
+
+/* ---- factors of bfloat16 on CPUs ---- */
+
+/* Two replicas of so many threads. False where the processor has no such product, which is one error. */
+static bool train_on_cpus(ls_precision precision, int threads, ls_result *result, char sha256[65]) {
+    struct subject subject;
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2", .threads_per_replica = threads), &subject.strategy));
+    open_data(&subject);
+    assert_ok(ls_model_new(subject.strategy, LS_LAYERS(ls_dense(40, LS_TANH), ls_dense(3)), &subject.model));
+    ls_status status = ls_model_compile_with(subject.model, ls_adam(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                             LS_COMPILE(.precision = precision));
+    if (status) assert_fails(status, LS_UNIMPLEMENTED, "precision mixed_bfloat16: oneDNN has no product of bfloat16");
+    if (!status) {
+        assert_ok(ls_model_fit(subject.model, subject.data, LS_FIT(.epochs = 12, .verbose = -1), result));
+        assert_ok(ls_model_weights_sha256(subject.model, sha256));
+    }
+    close_subject(&subject);
+    return !status;
+}
+
+TEST_EACH(a_cpu_rounds_the_factors_of_products, gpus() ? 0 : 1) {
+    char wide[65], narrow[65], threads[65];
+    ls_result right, result, other;
+    (void)train_on_cpus(LS_PRECISION_FLOAT32, 1, &right, wide);
+    if (!train_on_cpus(LS_MIXED_BFLOAT16, 1, &result, narrow)) return;
+    (void)train_on_cpus(LS_MIXED_BFLOAT16, 2, &other, threads);
+    ck_assert_str_eq(narrow, threads);
+    ck_assert_str_ne(narrow, wide);
+    ck_assert_double_lt(right.loss, 0.5);
+    ck_assert_double_eq_tol(result.loss, right.loss, 0.004);
+    ck_assert(result.loss_scale == 0 && result.skipped_steps == 0);
 }
 
 TEST_EACH(what_gpus_choose_is_one_on_a_cpu, gpus() ? 0 : 1) {

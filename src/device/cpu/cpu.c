@@ -69,8 +69,8 @@ static ls_status check_types(const struct ls_device *device, const struct ls_op 
     for (int t = 0; t < LS_OP_TENSORS; t++) {
         ls_dtype dtype = op->tensors[t].dtype;
         if (op->tensors[t].data && (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) && op->kind != LS_OP_CAST)
-            return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s' of %s: mixed_%s needs a GPU", device->name,
-                           ls_op_name(op->kind), ls_dtype_name(dtype), ls_dtype_name(dtype));
+            return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s' of %s: values of 16 bits need a GPU", device->name,
+                           ls_op_name(op->kind), ls_dtype_name(dtype));
     }
     return LS_OK;
 }
