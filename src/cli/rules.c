@@ -188,11 +188,12 @@ const struct ls_option ls_loss_options[] = {
     {"weighted-metrics", "LIST", "the same with the examples' weights", offsetof(struct ls_rules, weighted_metrics),
      LS_OPTION_READ, .read = read_metrics},
     {0}};
-const struct ls_option ls_precision_option[] = {{"precision", NULL,
-                                                 "what layers compute in; variables stay float32. 16 bits need GPUs; "
-                                                 "mixed_float16 scales the loss (default float32)",
-                                                 AT(compile.precision), LS_PRECISION_FLOAT32, .words = precisions},
-                                                {0}};
+const struct ls_option ls_precision_option[] = {
+    {"precision", NULL,
+     "what layers compute in; variables stay float32. 16 bits need GPUs, but "
+     "for mixed_bfloat16 of dense layers; mixed_float16 scales the loss (default float32)",
+     AT(compile.precision), LS_PRECISION_FLOAT32, .words = precisions},
+    {0}};
 
 void ls_rules_complete(struct ls_rules *rules) {
     ls_optimizer *optimizer = &rules->optimizer;
