@@ -17,7 +17,8 @@ struct text {
     ls_generate_options options; /* complete */
     int32_t *tokens;             /* owns [room]: the prompt, and what is made */
     int64_t count;
-    int32_t *window; /* owns [context] */
+    int32_t *window;           /* owns [context] */
+    struct ls_sampler sampler; /* made for the first token */
 };
 
 static ls_status check_generation(const ls_generate_options *options) {
@@ -85,12 +86,10 @@ static ls_status run_model(struct text *text, float **logits, int *vocabulary) {
                    (long long)text->options.context);
 }
 
-static ls_status choose_token(const struct text *text, const float *logits, int vocabulary, int32_t *token) {
-    struct ls_sampler sampler;
-    ls_status status = ls_sampling_begin(&sampler, &text->options, vocabulary);
-    if (!status) status = ls_sampling_choose(&sampler, logits, text->count, token);
-    ls_sampling_end(&sampler);
-    return status;
+static ls_status choose_token(struct text *text, const float *logits, int vocabulary, int32_t *token) {
+    struct ls_sampler *sampler = &text->sampler;
+    ls_status status = sampler->candidates ? LS_OK : ls_sampling_begin(sampler, &text->options, vocabulary);
+    return status ? status : ls_sampling_choose(sampler, logits, text->count, token);
 }
 
 static ls_status make_token(struct text *text, int32_t *token) {
@@ -136,6 +135,7 @@ ls_status ls_generate(ls_model *model, const ls_generate_options *options, int32
         memmove(text.tokens, text.tokens + text.options.prompt_count, *count * sizeof(*text.tokens));
         *tokens = ls_steal(text.tokens);
     }
+    ls_sampling_end(&text.sampler);
     ls_free(text.tokens);
     ls_free(text.window);
     return status;
