@@ -15,6 +15,7 @@
 
 #define MAXIMA 16   /* side by side */
 #define SUMS   8    /* side by side */
+#define SHORT  32   /* elements */
 #define BLOCK  1024 /* exponentials that are added while they are in the cache; a multiple of SUMS */
 
 /* A NaN at first stays, others do not count. */
@@ -56,6 +57,14 @@ LS_CLONES static void loss_exponentials(float *y, const float *x, float maximum,
     for (int64_t i = 0; i < count; i++) y[i] = ls_lanes_exp(x[i] - maximum);
 }
 
+/* Rows that are too short to gain from lanes take libm's, whose error is half as large. */
+static void fill_exponentials(float *y, const float *x, float maximum, int64_t count) {
+    if (count >= SHORT)
+        loss_exponentials(y, x, maximum, count);
+    else
+        for (int64_t i = 0; i < count; i++) y[i] = expf(x[i] - maximum);
+}
+
 /* Element i goes to lane i mod SUMS. */
 LS_CLONES static void loss_add(double *restrict lanes, const float *restrict values, int64_t rounds) {
     for (int64_t r = 0; r < rounds; r++)
@@ -69,7 +78,7 @@ static double exponentials(const struct ls_cpu_row *row, float maximum) {
     for (int64_t at = 0; at < row->classes; at += BLOCK) {
         int64_t count = row->classes - at < BLOCK ? row->classes - at : BLOCK, rounds = count / SUMS;
         float *values = row->gradient ? row->gradient + at : block;
-        loss_exponentials(values, row->outputs + at, maximum, count);
+        fill_exponentials(values, row->outputs + at, maximum, count);
         loss_add(lanes, values, rounds);
         for (int64_t i = rounds * SUMS; i < count; i++) lanes[i % SUMS] += (double)values[i];
     }
