@@ -133,7 +133,7 @@ typedef struct ls_metric {
 
 /* keras.mixed_precision's policies. Variables, their gradients, all sums and the optimizer are float32 in each of them, and so are
  * the loss and the outputs. Values of 16 bits need GPUs. A CPU device keeps float32 values with LS_MIXED_BFLOAT16, and the products
- * of its dense layers round what they multiply; it needs AVX-512. What a device has not is UNIMPLEMENTED at compile. */
+ * of its dense layers round what they multiply; it needs AVX-512. Compiling is UNIMPLEMENTED on other devices. */
 typedef enum ls_precision {
     LS_PRECISION_FLOAT32 = 0,
     LS_PRECISION_TF32, /* products and convolutions may round what they multiply to TF32, on GPUs that have it: 10 bits of 23 */

@@ -19,10 +19,6 @@ struct ls_bfloat16_product {
     size_t workspace;
 };
 
-static size_t round_up(size_t size) {
-    return (size + LS_ALIGNMENT - 1) / LS_ALIGNMENT * LS_ALIGNMENT;
-}
-
 static dnnl_status_t describe_factor(dnnl_memory_desc_t *made, int64_t rows, int64_t columns, bool transposed) {
     const dnnl_dims_t dims = {rows, columns};
     return dnnl_memory_desc_init_by_tag(made, 2, dims, dnnl_bf16, transposed ? dnnl_ba : dnnl_ab);
@@ -35,8 +31,8 @@ static dnnl_status_t describe_matrices(const struct ls_gemm *gemm, dnnl_memory_d
     return code ? code : dnnl_memory_desc_init_by_tag(&made[C], 2, dims, dnnl_f32, dnnl_ab);
 }
 
-static dnnl_status_t describe_product(const dnnl_memory_desc_t matrices[MEMORIES], dnnl_engine_t engine,
-                                      dnnl_primitive_desc_t *made) {
+static dnnl_status_t describe_matmul(const dnnl_memory_desc_t matrices[MEMORIES], dnnl_engine_t engine,
+                                     dnnl_primitive_desc_t *made) {
     dnnl_matmul_desc_t description;
     dnnl_primitive_attr_t attributes;
     dnnl_status_t code = dnnl_matmul_desc_init(&description, &matrices[A], &matrices[B], NULL, &matrices[C]);
@@ -52,7 +48,7 @@ static void place_matrices(struct ls_bfloat16_product *made, const dnnl_memory_d
     for (int i = 0; i < MEMORIES; i++) {
         if (i == C) continue;
         made->places[i] = made->workspace;
-        made->workspace += round_up(dnnl_memory_desc_get_size(&matrices[i]));
+        made->workspace += ls_library_aligned(dnnl_memory_desc_get_size(&matrices[i]));
     }
 }
 
@@ -60,7 +56,7 @@ static dnnl_status_t make_product(struct ls_bfloat16_product *made, const struct
     dnnl_memory_desc_t matrices[MEMORIES] = {0};
     dnnl_primitive_desc_t chosen;
     dnnl_status_t code = describe_matrices(gemm, matrices);
-    if (!code) code = describe_product(matrices, engine, &chosen);
+    if (!code) code = describe_matmul(matrices, engine, &chosen);
     if (code) return code;
     matrices[SCRATCHPAD] = *dnnl_primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
     place_matrices(made, matrices);

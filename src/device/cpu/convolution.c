@@ -101,10 +101,6 @@ static ls_status make_reorder(struct convolution *made, dnnl_engine_t engine, co
     return ls_library_status(code, "reorder");
 }
 
-static size_t round_up(size_t size) {
-    return (size + LS_ALIGNMENT - 1) / LS_ALIGNMENT * LS_ALIGNMENT;
-}
-
 static ls_status make_memories(struct ls_op *op, struct convolution *made, dnnl_engine_t engine,
                                const struct description *d, const_dnnl_primitive_desc_t chosen) {
     bool to_weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
@@ -123,9 +119,9 @@ static ls_status make_memories(struct ls_op *op, struct convolution *made, dnnl_
     made->weights_size = dnnl_memory_desc_get_size(weights);
     if (!status && !same && !(made->packed = ls_alloc_aligned(made->weights_size)))
         status = ls_fail_memory("the kernel of a convolution", made->weights_size);
-    made->bias = to_weights && op->parts > 1 ? round_up(made->weights_size) : 0;
-    made->scratchpad = made->bias + (made->bias ? round_up(dnnl_memory_desc_get_size(&d->bias)) : 0);
-    op->workspace_size = made->scratchpad + round_up(dnnl_memory_desc_get_size(scratchpad));
+    made->bias = to_weights && op->parts > 1 ? ls_library_aligned(made->weights_size) : 0;
+    made->scratchpad = made->bias + (made->bias ? ls_library_aligned(dnnl_memory_desc_get_size(&d->bias)) : 0);
+    op->workspace_size = made->scratchpad + ls_library_aligned(dnnl_memory_desc_get_size(scratchpad));
     return status;
 }
 

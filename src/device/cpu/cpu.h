@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory.h"
 #include "device/host.h"
 #include "device/op.h"
 
@@ -79,6 +80,10 @@ ls_status ls_library_open(struct ls_library *library);
 void ls_library_close(struct ls_library *library);
 /* Returns LS_OK, or an error that names the failed call, what. */
 ls_status ls_library_status(dnnl_status_t code, const char *what);
+/* The bytes of a place in a workspace: the next one is aligned, too. */
+static inline size_t ls_library_aligned(size_t size) {
+    return (size + LS_ALIGNMENT - 1) / LS_ALIGNMENT * LS_ALIGNMENT;
+}
 
 /* Matrix products in float32, row-major. */
 

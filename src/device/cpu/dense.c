@@ -39,7 +39,7 @@ struct dense_handle {
 };
 
 /* y = x w, dw = x transposed dy, dx = dy w transposed. c is NULL where the op does not make it. */
-static struct ls_gemm describe_product(const struct ls_op *op, int product) {
+static struct ls_gemm dense_product(const struct ls_op *op, int product) {
     const struct ls_tensor *t = op->tensors;
     int64_t rows = t[LS_ARG_X].shape.dims[0], in = t[LS_ARG_X].shape.dims[1], out = t[LS_ARG_W].shape.dims[1];
     bool forward = op->kind == LS_OP_DENSE_FORWARD;
@@ -69,7 +69,7 @@ static struct ls_gemm describe_product(const struct ls_op *op, int product) {
 
 static ls_status run_product(const struct ls_op *op, int product) {
     const struct dense_handle *handle = op->handle;
-    struct ls_gemm gemm = describe_product(op, product);
+    struct ls_gemm gemm = dense_product(op, product);
     if (!gemm.c) return LS_OK;
     return handle ? ls_bfloat16_product_run(handle->products[product], &gemm, op->workspace) : ls_gemm_run(&gemm);
 }
@@ -80,7 +80,7 @@ ls_status ls_cpu_dense_build(struct ls_device *device, struct ls_op *op) {
     ls_status status = LS_OK;
     op->handle = made;
     for (int i = 0; !status && i < PRODUCTS; i++) {
-        const struct ls_gemm gemm = describe_product(op, i);
+        const struct ls_gemm gemm = dense_product(op, i);
         if (!gemm.c) continue;
         status = ls_bfloat16_product_new(ls_cpu_library(device), &gemm, &made->products[i]);
         size_t workspace = status ? 0 : ls_bfloat16_product_workspace(made->products[i]);
