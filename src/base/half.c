@@ -46,6 +46,10 @@ uint16_t ls_half_bfloat16_from_float(float value) {
     return round_bfloat16(value);
 }
 
-LS_CLONES void ls_half_bfloat16_from_floats(uint16_t *restrict to, const float *restrict from, size_t count) {
+LS_CLONES static void half_round(uint16_t *restrict to, const float *restrict from, size_t count) {
     for (size_t i = 0; i < count; i++) to[i] = round_bfloat16(from[i]);
+}
+
+void ls_half_bfloat16_from_floats(uint16_t *to, const float *from, size_t count) {
+    half_round(to, from, count);
 }
