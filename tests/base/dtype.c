@@ -161,4 +161,18 @@ TEST(shape_texts) {
     ck_assert_str_eq(small, "(28, ");
 }
 
+/* All classes of floats, of which every clone of the loop takes a rest. */
+TEST(many_are_rounded_as_one_is) {
+    enum { MANY = 4099 };
+    float from[MANY];
+    uint16_t to[MANY];
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t bits = (uint32_t)ls_random_bits(1, 2, i) & (i % 5 ? 0xFFFFFFFFU : 0x807FFFFFU);
+        if (i % 7 == 0) bits |= 0x7F800000U;
+        memcpy(&from[i], &bits, sizeof(bits));
+    }
+    ls_half_bfloat16_from_floats(to, from, MANY);
+    for (uint32_t i = 0; i < MANY; i++) ck_assert_uint_eq(to[i], ls_half_bfloat16_from_float(from[i]));
+}
+
 TESTS("dtype", .seconds = 60)
