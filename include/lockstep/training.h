@@ -147,8 +147,8 @@ typedef enum ls_precision {
  * takes one more pass over memory and half of it or less. The bits are the same. */
 typedef enum ls_recompute {
     LS_RECOMPUTE_AUTO = 0, /* kept on a GPU where all layers then take at most half of its free memory, else made again */
-    LS_RECOMPUTE_NEVER,
-    LS_RECOMPUTE_ALWAYS
+    LS_RECOMPUTE_NONE,
+    LS_RECOMPUTE_ACTIVATIONS
 } ls_recompute;
 
 /* Model.fit's class_weight: how many times the loss of a class' examples counts. */

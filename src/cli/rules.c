@@ -16,7 +16,7 @@ const char *const ls_rules_losses[] = {"sparse_categorical_crossentropy",
                                        "huber",
                                        NULL};
 
-static const char *const recomputes[] = {"auto", "never", "always", NULL};
+static const char *const recomputes[] = {"auto", "none", "activations", NULL};
 static const char *const precisions[] = {"float32", "tf32", "mixed_bfloat16", "mixed_float16", NULL};
 
 static bool read_pieces(const struct ls_command_line *line, const struct ls_option *option, const char *text,

@@ -161,7 +161,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     put_tables(planning, out);
     for (int keeps = 0; keeps < 2; keeps++)
         ls_json_print(out, "%-s{'recompute': %s, 'arena_bytes': %zu, 'moved_bytes': %.0f}",
-                      keeps ? ", " : ", \"layers\": [", keeps ? "never" : "always", worker->costs[keeps].arena,
+                      keeps ? ", " : ", \"layers\": [", keeps ? "none" : "activations", worker->costs[keeps].arena,
                       worker->costs[keeps].moved);
     (void)fputs("], \"tasks\": [", out);
     for (int r = 0; r < planning->workers + planning->servers; r++) put_task(planning, r, out);

@@ -10,8 +10,8 @@
 static size_t keep_within(const ls_model *model, const struct ls_model_replica *replica) {
     const struct ls_device_queue_ops *queue = replica->device->ops->queue;
     size_t available = 0;
-    if (model->spec.objective.recompute == LS_RECOMPUTE_NEVER) return SIZE_MAX;
-    if (model->spec.objective.recompute == LS_RECOMPUTE_ALWAYS || !queue) return 0;
+    if (model->spec.objective.recompute == LS_RECOMPUTE_NONE) return SIZE_MAX;
+    if (model->spec.objective.recompute == LS_RECOMPUTE_ACTIVATIONS || !queue) return 0;
     return queue->available(replica->device, &available) ? 0 : (available + replica->arena.size) / 2;
 }
 

@@ -159,7 +159,7 @@ OPTIONS = {
     "--weighted-metrics": row("metrics", ["top_k=3"]),
     "--precision": row("precision", ["tf32"]),
     "--nondeterministic-ops": row("nondeterministic_ops"),
-    "--recompute": row(HARMLESS, ["never"]),
+    "--recompute": row(HARMLESS, ["none"]),
     "--watch-timeout": row(HARMLESS, ["5"], CHECKPOINT),
     "--tensorboard": row("callback", [FOLDER + "/board"]),
     "--tensorboard-histograms": row(HARMLESS, ["1"], BOARD),
