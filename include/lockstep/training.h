@@ -143,12 +143,14 @@ typedef enum ls_precision {
     LS_MIXED_FLOAT16
 } ls_precision;
 
-/* Outputs of normalizations, and of GELU and SiLU, that backward needs: kept since forward, or made again (tf.recompute_grad), which
- * takes one more pass over memory and half of it or less. The bits are the same. */
+/* Values of forward that backward needs are kept, or made again (tf.recompute_grad, torch.utils.checkpoint). The bits are the same. */
 typedef enum ls_recompute {
-    LS_RECOMPUTE_AUTO = 0, /* kept on a GPU where all layers then take at most half of its free memory, else made again */
+    LS_RECOMPUTE_AUTO = 0, /* NONE on a GPU where all layers then take at most half of its free memory, else ACTIVATIONS */
     LS_RECOMPUTE_NONE,
-    LS_RECOMPUTE_ACTIVATIONS
+    LS_RECOMPUTE_ACTIVATIONS, /* outputs of normalizations, GELU and SiLU are made again: one more pass over memory */
+    /* Of what lies between two values through which all goes, such as two sums of a transformer's residual stream, the input alone is
+     * kept, and its layers run again: up to a third more time. In a network with convolutions it is ACTIVATIONS. */
+    LS_RECOMPUTE_BLOCKS
 } ls_recompute;
 
 /* Model.fit's class_weight: how many times the loss of a class' examples counts. */

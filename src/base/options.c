@@ -45,6 +45,9 @@ CHECK(compression, ls_compression, "compression")
 NAMES(precision, ls_precision, [LS_PRECISION_FLOAT32] = "float32", [LS_PRECISION_TF32] = "tf32",
       [LS_MIXED_BFLOAT16] = "mixed_bfloat16", [LS_MIXED_FLOAT16] = "mixed_float16")
 CHECK(precision, ls_precision, "precision")
+NAMES(recompute, ls_recompute, [LS_RECOMPUTE_AUTO] = "auto", [LS_RECOMPUTE_NONE] = "none",
+      [LS_RECOMPUTE_ACTIVATIONS] = "activations", [LS_RECOMPUTE_BLOCKS] = "blocks")
+CHECK(recompute, ls_recompute, "recompute")
 
 ls_dtype ls_option_names_precision_dtype(ls_precision precision) {
     return precision == LS_MIXED_BFLOAT16 ? LS_BFLOAT16 : precision == LS_MIXED_FLOAT16 ? LS_FLOAT16 : LS_FLOAT32;

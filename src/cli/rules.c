@@ -16,7 +16,7 @@ const char *const ls_rules_losses[] = {"sparse_categorical_crossentropy",
                                        "huber",
                                        NULL};
 
-static const char *const recomputes[] = {"auto", "none", "activations", NULL};
+static const char *const recomputes[] = {"auto", "none", "activations", "blocks", NULL};
 static const char *const precisions[] = {"float32", "tf32", "mixed_bfloat16", "mixed_float16", NULL};
 
 static bool read_pieces(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -168,8 +168,9 @@ const struct ls_option ls_training_rules[] = {
      "without (default: deterministic, as after TensorFlow's enable_op_determinism)",
      AT(compile.nondeterministic_ops), true},
     {"recompute", NULL,
-     "whether backward makes outputs of normalizations again, or finds them kept since forward: the same bits, "
-     "less memory or less time (default auto: kept on a GPU with memory enough)",
+     "what backward makes again, and does not find kept since forward: the same bits, less memory or less time. "
+     "activations: outputs of normalizations, GELU and SiLU. blocks: all that lies between two sums of a transformer's "
+     "residual stream, too (default auto: none on a GPU with memory enough, else activations)",
      AT(compile.recompute), LS_RECOMPUTE_AUTO, .words = recomputes},
     {0}};
 const struct ls_option ls_loss_options[] = {

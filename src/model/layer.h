@@ -33,7 +33,8 @@ struct ls_node {
     int last;     /* the node whose output the op writes: itself where nothing follows */
     int residual; /* what is added; LS_NO_NODE: nothing */
     ls_activation activation;
-    int owner; /* the node whose op does this one: itself, or an earlier one */
+    int owner;   /* the node whose op does this one: itself, or an earlier one */
+    bool inside; /* of a block, where its value is not that through which all goes: blocks.c */
     /* A convolution whose bias training leaves out, for the batch normalization behind it takes it away again; and of
      * that normalization, the convolution, or LS_NO_NODE. */
     bool folds;
@@ -68,7 +69,7 @@ struct ls_layer_type {
     /* Computes y from x once more, in backward, so that the plan need not keep y. NULL if not possible. Of a kind that
      * takes an activation: from what that took, where the plan keeps it for backward anyway. */
     ls_status (*again)(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at);
-    bool reads_x; /* in backward */
+    bool reads_x, reads_y; /* in backward; activations aside */
 };
 /* The table: ls_NAME_type stands in the layer's file. */
 #define LS_LAYER_TYPES(ROW)                                                                                            \
@@ -165,6 +166,11 @@ ls_status ls_layer_window(const struct ls_node *node, size_t position, struct ls
 
 /* Decides what batch normalizations do of what follows them. */
 void ls_fuse_nodes(struct ls_node *nodes, size_t count);
+
+/* Blocks. */
+
+/* Marks the nodes inside of blocks. */
+void ls_blocks_mark(struct ls_node *nodes, size_t count);
 
 /* Activations by name, and as a field of layers. */
 

@@ -91,4 +91,5 @@ const struct ls_layer_type ls_attention_type = {
     .forward = attention_forward,
     .backward = attention_backward,
     .reads_x = true,
+    .reads_y = true,
 };

@@ -76,6 +76,7 @@ static ls_status pool_backward(struct ls_plan_builder *builder, const struct ls_
         .forward = pool_forward,                                                                                       \
         .backward = pool_backward,                                                                                     \
         .reads_x = maximum,                                                                                            \
+        .reads_y = maximum,                                                                                            \
     }
 POOL_TYPE(ls_max_pooling2d_type, LS_LAYER_MAX_POOLING2D, "max_pooling2d", "MaxPooling2D", true, LS_LAYER_WINDOW_FIELDS);
 POOL_TYPE(ls_average_pooling2d_type, LS_LAYER_AVERAGE_POOLING2D, "average_pooling2d", "AveragePooling2D", false,

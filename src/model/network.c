@@ -337,6 +337,7 @@ ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *i
     status = infer(made);
     if (!status) status = check_outputs(made);
     if (!status) ls_fuse_nodes(made->nodes, count);
+    if (!status) ls_blocks_mark(made->nodes, count);
     if (!status) *network = ls_steal(made);
     return status;
 }

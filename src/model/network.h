@@ -100,7 +100,8 @@ struct ls_plan_config {
     const float *gradient_scale; /* of the loss's gradients, likewise; NULL if it is loss_scale */
     struct ls_loss_sums *sums;   /* written by each run; metrics beyond the objective's are left alone */
     struct ls_arena *arena;      /* of the same device; NULL if the plan makes its own */
-    size_t keep_within; /* bytes: what backward could make again is kept since forward if all layers fit in so many */
+    /* bytes: LS_RECOMPUTE_AUTO keeps what backward could make again since forward if all layers fit in so many */
+    size_t keep_within;
     ls_plan_await_fn *await; /* NULL: all variables are there */
     void *await_context;
     const struct ls_exchange *exchange; /* of synchronized layers; NULL if this replica is alone */

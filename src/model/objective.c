@@ -75,8 +75,7 @@ ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, stru
                                 .recompute = given.recompute};
     if (!status) status = check_loss(&made);
     if (!status) status = ls_option_names_check_precision(made.precision);
-    if (!status && (made.recompute < LS_RECOMPUTE_AUTO || made.recompute > LS_RECOMPUTE_ACTIVATIONS))
-        status = ls_fail(LS_INVALID_ARGUMENT, "recompute %d is no ls_recompute", (int)made.recompute);
+    if (!status) status = ls_option_names_check_recompute(made.recompute);
     for (const ls_metric *metric = given.metrics; !status && metric && metric->kind; metric++)
         status = take_metric(&made, metric);
     made.weighted_from = made.metric_count;

@@ -115,15 +115,20 @@ static void clear_steps(struct ls_plan *plan) {
     plan->count = plan->capacity = plan->buffer_count = plan->buffer_capacity = 0;
 }
 
-/* Keeps what backward could make again, unless that is more than the config allows. */
+static ls_status place_so(const struct ls_plan_config *config, ls_recompute recompute, struct ls_plan *plan) {
+    clear_steps(plan);
+    ls_status status = ls_plan_builder_run(config, recompute, plan);
+    return status ? status : ls_plan_place(plan, config->rows);
+}
+
+/* AUTO keeps what backward could make again, unless that is more than the config allows. */
 static ls_status place_all(const struct ls_plan_config *config, struct ls_plan *plan) {
+    ls_recompute recompute = config->objective.recompute;
+    bool chooses = recompute == LS_RECOMPUTE_AUTO, tries = chooses && config->keep_within;
     ls_status status = LS_OK;
-    for (int keeps = config->keep_within > 0; !status; keeps = 0) {
-        clear_steps(plan);
-        status = ls_plan_builder_run(config, keeps, plan);
-        if (!status) status = ls_plan_place(plan, config->rows);
-        if (!keeps || plan->floats <= config->keep_within / sizeof(float)) break;
-    }
+    if (tries) status = place_so(config, LS_RECOMPUTE_NONE, plan);
+    if (!status && !(tries && plan->floats <= config->keep_within / sizeof(float)))
+        status = place_so(config, chooses ? LS_RECOMPUTE_ACTIVATIONS : recompute, plan);
     if (!status && plan->floats > LS_ARENA_LIMIT)
         status = ls_fail(LS_RESOURCE_EXHAUSTED, "plan: the activations are larger than memory can be");
     return status;

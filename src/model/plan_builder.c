@@ -19,7 +19,7 @@
 /* Of one value: what a node gives, or the network's features. */
 struct value {
     struct ls_tensor forward, gradient;
-    struct ls_tensor again;              /* made once more in backward, where forward's was not kept */
+    struct ls_tensor again;              /* made once more in backward, where forward's is not kept */
     struct ls_tensor kept[LS_MOST_KEPT]; /* what the node that gives it leaves to its backward */
     bool trainable;                      /* something up to here is trained: its gradient is needed */
 };
@@ -31,7 +31,7 @@ struct ls_plan_builder {
     ls_dtype type;               /* of values */
     struct ls_tensor kernels[2]; /* the trained variables and the frozen ones, as type */
     const char *of;              /* the layer that appends at present */
-    bool keeps;                  /* values from forward to backward, also those that could be made again */
+    ls_recompute recompute;      /* not LS_RECOMPUTE_AUTO */
     bool too_large;
 };
 
@@ -266,31 +266,63 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
 
 /* ---- backward ---- */
 
-/* A node with a residual does not, for the residual would have to live as long; nor one with an activation whose own
- * backward takes its output. */
-static bool makes_again(const struct ls_node *node) {
+/* Outside of blocks a node with a residual does not make its value again, for the residual would have to live as long;
+ * nor one with an activation whose own backward takes its output. */
+static bool makes_from_kept(const struct ls_node *node) {
     bool needs_output = node->type->takes.activation && !ls_op_activation_takes_x(node->layer.activation);
     return node->type->again && node->residual == LS_NO_NODE && !needs_output;
 }
 
-/* The value for a node's backward: where the node that gives it can make it again, it was not kept since forward.
- * Computing again instead of keeping is Chen et al. 2016, "Training deep nets with sublinear memory cost", for
- * normalizations and smooth activations: the output costs one pass to make again, and what it is made of is kept for
- * the node's own backward anyway. */
+static const struct ls_node *owner_of(const struct ls_plan_builder *builder, int value) {
+    return node_at(builder, (size_t)node_at(builder, (size_t)value)->owner);
+}
+
+static bool runs_again(const struct ls_plan_builder *builder, int value) {
+    return builder->recompute == LS_RECOMPUTE_BLOCKS && node_at(builder, (size_t)value)->inside;
+}
+
+static bool is_made_again(const struct ls_plan_builder *builder, int value) {
+    if (value == LS_NETWORK_INPUT || builder->recompute == LS_RECOMPUTE_NONE) return false;
+    return runs_again(builder, value) || makes_from_kept(owner_of(builder, value));
+}
+
+static ls_status value_again(struct ls_plan_builder *builder, int index, struct ls_tensor *tensor);
+
+static ls_status inputs_again(struct ls_plan_builder *builder, const struct ls_node *node, struct ls_node_tensors *at) {
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < node->input_count; i++) status = value_again(builder, node->inputs[i], &at->x[i]);
+    if (!status && node->residual != LS_NO_NODE) status = value_again(builder, node->residual, &at->residual);
+    return status;
+}
+
+/* Statistics are small, and those of a batch are told to others once: normalizations keep them. Inside of a block all
+ * other layers run as in forward, and leave to backward what they left before. */
+static ls_status make_again(struct ls_plan_builder *builder, const struct ls_node *node, bool runs) {
+    struct ls_node_tensors at = {0};
+    struct value *value = value_of(builder, node->last);
+    bool has_before = !runs && ls_tensor_exists(ls_plan_builder_kept(builder, node, LS_KEPT_BEFORE));
+    ls_status status = has_before ? LS_OK : inputs_again(builder, node, &at);
+    if (status) return status;
+    if (node->type->passes_through && node->type->passes_through(node, true)) {
+        value->again = reshape(at.x[0], &value->forward.shape);
+        return LS_OK;
+    }
+    at.y = value->again = new_values(builder, &value->forward.shape);
+    bool forward = runs && (!node->type->again || node->type->takes.activation);
+    return (forward ? node->type->forward : node->type->again)(builder, node, &at);
+}
+
+/* The value for a node's backward: where the node that gives it can make it again, it is not kept since forward.
+ * Computing again instead of keeping is Chen et al. 2016, "Training deep nets with sublinear memory cost": for
+ * normalizations and smooth activations, whose output costs one pass to make again, of what is kept for the node's own
+ * backward anyway; and for all that backward reads inside of a block. */
 static ls_status value_again(struct ls_plan_builder *builder, int index, struct ls_tensor *tensor) {
     struct value *value = value_of(builder, index);
     *tensor = value->forward;
-    if (index == LS_NETWORK_INPUT || builder->keeps) return LS_OK;
-    const struct ls_node *node = node_at(builder, (size_t)node_at(builder, (size_t)index)->owner);
-    if (!makes_again(node)) return LS_OK;
+    if (!is_made_again(builder, index)) return LS_OK;
     ls_status status = LS_OK;
-    if (!ls_tensor_exists(&value->again)) {
-        struct ls_node_tensors at = {.y = new_values(builder, &value->forward.shape)};
-        if (!ls_tensor_exists(ls_plan_builder_kept(builder, node, LS_KEPT_BEFORE)))
-            status = value_again(builder, node->inputs[0], &at.x[0]);
-        if (!status) status = node->type->again(builder, node, &at);
-        value->again = at.y;
-    }
+    if (!ls_tensor_exists(&value->again))
+        status = make_again(builder, owner_of(builder, index), runs_again(builder, index));
     *tensor = value->again;
     return status;
 }
@@ -321,6 +353,13 @@ static bool reads_x(const struct ls_node *node) {
     return node->type->reads_x && !node->layer.frozen;
 }
 
+/* A slope follows from y, or from what the activation took. */
+static bool reads_y(const struct ls_node *node) {
+    bool activates = node->type->takes.activation && node->layer.activation != LS_LINEAR;
+    bool masks = node->residual != LS_NO_NODE && node->activation;
+    return node->type->reads_y || masks || (activates && !ls_op_activation_takes_x(node->layer.activation));
+}
+
 static ls_status start_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                 struct ls_node_tensors *at) {
     const struct value *value = value_of(builder, node->last);
@@ -332,6 +371,7 @@ static ls_status start_backward(struct ls_plan_builder *builder, const struct ls
         if (reads_x(node)) status = value_again(builder, node->inputs[i], &at->x[i]);
         at->dx[i] = new_gradient(builder, node->inputs[i]);
     }
+    if (!status && reads_y(node)) status = value_again(builder, node->last, &at->y);
     if (node->residual != LS_NO_NODE) at->dresidual = new_gradient(builder, node->residual);
     return status;
 }
@@ -367,11 +407,11 @@ static ls_dtype values_type(const struct ls_plan_config *config) {
     return type == LS_BFLOAT16 && config->device->rounds_factors ? LS_FLOAT32 : type;
 }
 
-ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan) {
+ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute recompute, struct ls_plan *plan) {
     size_t count = ls_network_layer_count(config->network) + 1;
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct value, values, count, "a plan");
     struct ls_plan_builder builder = {
-        .config = config, .plan = plan, .values = values, .keeps = keeps, .type = values_type(config)};
+        .config = config, .plan = plan, .values = values, .recompute = recompute, .type = values_type(config)};
     const void *given[LS_GIVEN_COUNT] = {[LS_GIVEN_PARAMETERS] = config->parameters,
                                          [LS_GIVEN_GRADIENTS] = config->gradients,
                                          [LS_GIVEN_FEATURES] = config->features,

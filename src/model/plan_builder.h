@@ -27,8 +27,9 @@ ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct l
 /* The same of an op that makes y of x. */
 ls_status ls_plan_builder_apply(struct ls_plan_builder *builder, struct ls_op op, const struct ls_tensor *x,
                                 const struct ls_tensor *y);
-/* Appends all ops of config to an empty plan; data of tensors in buffers is not set. */
-ls_status ls_plan_builder_run(const struct ls_plan_config *config, bool keeps, struct ls_plan *plan);
+/* Appends all ops of config to an empty plan; data of tensors in buffers is not set. recompute, not LS_RECOMPUTE_AUTO,
+ * takes the place of the objective's. */
+ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute recompute, struct ls_plan *plan);
 /* The loss and metrics of the last layer's outputs. gradient, absent in an evaluation, is where the loss has theirs. */
 ls_status ls_plan_loss_append(struct ls_plan_builder *builder, const struct ls_tensor *outputs,
                               const struct ls_tensor *gradient);

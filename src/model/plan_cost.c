@@ -21,9 +21,9 @@ double ls_plan_cost_moved(const struct ls_op *op) {
     return bytes;
 }
 
-ls_status ls_plan_cost(const struct ls_plan_config *config, bool keeps, struct ls_plan_cost *cost) {
+ls_status ls_plan_cost(const struct ls_plan_config *config, ls_recompute recompute, struct ls_plan_cost *cost) {
     struct ls_plan plan = {.device = config->device};
-    ls_status status = ls_plan_builder_run(config, keeps, &plan);
+    ls_status status = ls_plan_builder_run(config, recompute, &plan);
     if (!status) status = ls_plan_place(&plan, config->rows);
     *cost = (struct ls_plan_cost){.arena = plan.floats * sizeof(float)};
     for (size_t i = 0; i < plan.count; i++) cost->moved += ls_plan_cost_moved(&plan.steps[i].op);

@@ -194,7 +194,9 @@ static ls_status lay_out_layers(ls_replica *replica, void *context) {
     ls_status status = ls_plan_slots_find(planning->model, replica->local_id, rows, true, &plan);
     status = ls_turn_end(planning->model, replica->local_id, status);
     if (status || replica->local_id) return status;
-    return ls_plan_slots_cost(planning->model, 0, rows, planning->worker.costs);
+    for (int r = LS_RECOMPUTE_NONE; !status && r <= LS_RECOMPUTE_BLOCKS; r++)
+        status = ls_plan_slots_cost(planning->model, 0, rows, (ls_recompute)r, &planning->worker.costs[r]);
+    return status;
 }
 
 /* As a fit does it before its first step. */

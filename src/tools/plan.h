@@ -11,10 +11,10 @@
 
 /* Memory and time of one worker's step. */
 struct ls_tools_worker_cost {
-    ls_result memory;             /* of its first replica */
-    struct ls_plan_cost costs[2]; /* of its layers: outputs made again, and kept */
-    size_t beside;                /* its replicas, of all of them */
-    double compute;               /* seconds of a step; 0: not measured */
+    ls_result memory;                                   /* of its first replica */
+    struct ls_plan_cost costs[LS_RECOMPUTE_BLOCKS + 1]; /* of its layers by what is made again; AUTO's are left out */
+    size_t beside;                                      /* its replicas, of all of them */
+    double compute;                                     /* seconds of a step; 0: not measured */
 };
 struct ls_tools_planning {
     const ls_tools_plan_options *options;

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "store/memory_check.h"
 #include "shard/layout.h"
 #include "sync/meeting.h"
@@ -159,10 +160,10 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
                   or_null(worker->compute), or_null(ls_plan_wire_seconds(planning, planning->round)), or_null(step),
                   step > 0 ? (double)planning->batch / step : (double)NAN);
     put_tables(planning, out);
-    for (int keeps = 0; keeps < 2; keeps++)
+    for (int r = LS_RECOMPUTE_NONE; r <= LS_RECOMPUTE_BLOCKS; r++)
         ls_json_print(out, "%-s{'recompute': %s, 'arena_bytes': %zu, 'moved_bytes': %.0f}",
-                      keeps ? ", " : ", \"layers\": [", keeps ? "none" : "activations", worker->costs[keeps].arena,
-                      worker->costs[keeps].moved);
+                      r > LS_RECOMPUTE_NONE ? ", " : ", \"layers\": [", ls_option_names_recompute((ls_recompute)r),
+                      worker->costs[r].arena, worker->costs[r].moved);
     (void)fputs("], \"tasks\": [", out);
     for (int r = 0; r < planning->workers + planning->servers; r++) put_task(planning, r, out);
     (void)fputs("]}\n", out);
@@ -236,15 +237,13 @@ static void print_servers(const struct ls_tools_planning *planning, FILE *out) {
     for (int s = 0; s < planning->servers; s++) print_server(planning, s, out);
 }
 
+/* Memory and bytes by --recompute. */
 static void print_costs(const struct ls_tools_planning *planning, FILE *out) {
-    const struct ls_plan_cost *again = &planning->worker.costs[0], *kept = &planning->worker.costs[1];
-    (void)ls_plain_print(out, "its layers          move %.3f MB a step at least", again->moved / 1e6);
-    if (again->arena != kept->arena || again->moved > kept->moved || again->moved < kept->moved)
-        (void)ls_plain_print(out,
-                             " in %.3f MB where outputs of normalizations are made again, %.3f MB in %.3f MB "
-                             "where they are kept (--recompute)",
-                             mega(again->arena), kept->moved / 1e6, mega(kept->arena));
-    (void)fputc('\n', out);
+    (void)fputs("its layers          take, and move a step at least:\n", out);
+    for (int r = LS_RECOMPUTE_NONE; r <= LS_RECOMPUTE_BLOCKS; r++)
+        (void)ls_plain_print(out, "  --recompute %-11s  %12.3f MB, and %.3f MB\n",
+                             ls_option_names_recompute((ls_recompute)r), mega(planning->worker.costs[r].arena),
+                             planning->worker.costs[r].moved / 1e6);
 }
 
 static void print_end(const struct ls_tools_planning *planning, FILE *out) {

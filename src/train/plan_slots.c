@@ -6,12 +6,11 @@
 #include "model/plan.h"
 #include "train/sparse.h"
 
-/* The arena is there for the new plan, too. */
+/* For LS_RECOMPUTE_AUTO. The arena is there for the new plan, too. */
 static size_t keep_within(const ls_model *model, const struct ls_model_replica *replica) {
     const struct ls_device_queue_ops *queue = replica->device->ops->queue;
     size_t available = 0;
-    if (model->spec.objective.recompute == LS_RECOMPUTE_NONE) return SIZE_MAX;
-    if (model->spec.objective.recompute == LS_RECOMPUTE_ACTIVATIONS || !queue) return 0;
+    if (model->spec.objective.recompute != LS_RECOMPUTE_AUTO || !queue) return 0;
     return queue->available(replica->device, &available) ? 0 : (available + replica->arena.size) / 2;
 }
 
@@ -63,10 +62,10 @@ static struct ls_plan_config config_of(ls_model *model, int local, int64_t rows,
     };
 }
 
-ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, struct ls_plan_cost costs[2]) {
+ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, ls_recompute recompute,
+                             struct ls_plan_cost *cost) {
     const struct ls_plan_config config = config_of(model, local, rows, true);
-    ls_status status = ls_plan_cost(&config, false, &costs[0]);
-    return status ? status : ls_plan_cost(&config, true, &costs[1]);
+    return ls_plan_cost(&config, recompute, cost);
 }
 
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {

@@ -96,8 +96,8 @@ ls_status ls_turn_end(const ls_model *model, int local, ls_status status);
 /* The plan for so many rows of the present batch's kind, which without a pipeline has labels; made where there is none.
  * Of the replica's own thread. */
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan);
-/* The costs of a training step's plan for so many rows, where outputs that backward can make again are made again, and
- * where they are kept. Of the replica's own thread. */
-ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, struct ls_plan_cost costs[2]);
+/* The costs of a training step's plan for so many rows, as of ls_plan_cost. Of the replica's own thread. */
+ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, ls_recompute recompute,
+                             struct ls_plan_cost *cost);
 /* Frees all. */
 void ls_plan_slots_drop(struct ls_model_replica *replica);

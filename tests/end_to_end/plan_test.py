@@ -42,18 +42,28 @@ class Plan(unittest.TestCase):
         self.assertEqual(planned["planned_bytes"], said["planned_bytes"])
         self.assertEqual(planned["arena_bytes"], said["arena_bytes"])
         self.assertEqual(planned["replicas"], said["num_replicas_in_sync"])
-        again, kept = planned["layers"]  # without normalizations nothing is made again
-        self.assertEqual({**again, "recompute": "none"}, kept)
+        kept, again, blocks = planned["layers"]  # without normalizations nothing is made again
+        self.assertEqual([layers["recompute"] for layers in planned["layers"]], ["none", "activations", "blocks"])
+        self.assertEqual({**kept, "recompute": "blocks"}, {**again, "recompute": "blocks"})
+        self.assertEqual({**again, "recompute": "blocks"}, blocks)
         self.assertTrue(0 < again["arena_bytes"] <= planned["arena_bytes"] and again["moved_bytes"] > 0, planned)
 
     def test_making_again_costs_bytes_and_saves_memory(self):
         options = ["--model", "mobilenet_v2", "--alpha", "0.35", "--dataset", "shapes", "--image-size", "32", "--batch-size", "8"]
         most = plan(*options, "--recompute", "none")["arena_bytes"]
         planned = plan(*options)
-        again, kept = planned["layers"]
+        kept, again, blocks = planned["layers"]
+        self.assertEqual({**again, "recompute": "blocks"}, blocks)  # a network with convolutions has none
         self.assertLess(again["arena_bytes"], kept["arena_bytes"])
         self.assertGreater(again["moved_bytes"], kept["moved_bytes"])
         self.assertTrue(again["arena_bytes"] <= planned["arena_bytes"] < most and kept["arena_bytes"] <= most, (most, planned))
+
+    def test_blocks_of_a_transformer_keep_their_input(self):
+        options = ["--model", "gpt", "--layers", "6", "--width", "64", "--context", "64", "--tokens", "bytes", "--batch-size", "8",
+                   "--dataset", "/usr/share/common-licenses/GPL-3"]
+        for at, layers in enumerate(plan(*options)["layers"]):
+            self.assertLessEqual(layers["arena_bytes"], plan(*options, "--recompute", layers["recompute"])["arena_bytes"])
+            self.assertLessEqual(layers["arena_bytes"], [1, 0.75, 0.4][at] * plan(*options)["layers"][0]["arena_bytes"])
 
     def test_many_workers_halve_and_double_where_nothing_is_compressed(self):
         options = ["-np", "40", "--model", "mlp", *DATA, "--batch-size", "80"]

@@ -1,10 +1,14 @@
-/* Outputs of normalizations and smooth activations that are kept since forward, or made again: the same bits, other
- * memory. On the device that LOCKSTEP_TEST_DEVICE names, or a CPU. */
+/* Values that backward needs are kept, or made again, singly or by blocks: the same bits, other memory. On the device
+ * that LOCKSTEP_TEST_DEVICE names, or a CPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "harness.h"
+#include "strategy/workers.h"
+
+#define TEXT "/usr/share/common-licenses/GPL-3"
 
 static const char *device(void) {
     const char *named = getenv("LOCKSTEP_TEST_DEVICE");
@@ -94,6 +98,84 @@ TEST_EACH(auto_looks_at_the_memory, NETWORKS) {
     ck_assert_int_eq(setenv("LOCKSTEP_EMULATED_MEMORY", text, 1), 0);
     ck_assert_int_eq(trained_so(_i, LS_RECOMPUTE_AUTO, sha256).arena_bytes, made.arena_bytes);
     ck_assert_int_eq(unsetenv("LOCKSTEP_EMULATED_MEMORY"), 0); /* the next one may be of this process */
+}
+
+/* ---- transformers, by blocks ---- */
+
+struct text_training {
+    const char *model;
+    ls_compile_options compile;
+    float dropout;
+    int batches; /* a step */
+    char sha256[MAX_WORKERS][65];
+    int64_t arena[MAX_WORKERS];
+};
+
+static ls_status fit_text(ls_strategy *strategy, struct text_training *training, int rank) {
+    ls_model *model = NULL;
+    ls_dataset *data = NULL;
+    ls_layer *layers = NULL;
+    ls_result result = {0};
+    size_t count = 0;
+    ls_status st =
+        ls_dataset_tokens(TEXT, LS_DATASET(.tokens = LS_TOKENS_BYTES, .context = 16, .batch_size = 6), &data);
+    if (!st)
+        st = ls_application(
+            training->model,
+            LS_APPLICATION(.classes = 256, .layers = 3, .heads = 2, .width = 16, .dropout = training->dropout), &layers,
+            &count);
+    if (!st) st = ls_model_new(strategy, layers, count, &model);
+    if (!st)
+        st = ls_model_compile_with(model, ls_adam(1e-2F, .gradient_accumulation_steps = training->batches),
+                                   LS_SPARSE_CATEGORICAL_CROSSENTROPY, &training->compile);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.steps_per_epoch = 4, .verbose = -1), &result);
+    if (!st) st = ls_model_weights_sha256(model, training->sha256[rank]);
+    training->arena[rank] = result.arena_bytes;
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_memory_free(layers);
+    return st;
+}
+
+static ls_status work_on_text(struct worker *worker) {
+    return fit_text(worker->strategy, worker->context, worker->rank);
+}
+
+/* Two replicas: of one worker, or of two. */
+static void train_workers(struct text_training *training, int workers) {
+    struct worker_cluster cluster = {
+        .count = workers, .devices = {3 - workers, 1}, .fn = work_on_text, .context = training};
+    run_workers_ok(&cluster);
+    for (int w = 1; w < workers; w++) ck_assert_str_eq(training->sha256[w], training->sha256[0]);
+}
+
+static void train_device(struct text_training *training) {
+    ls_strategy *strategy = NULL;
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = device()), &strategy));
+    assert_ok(fit_text(strategy, training, 0));
+    ls_strategy_free(strategy);
+}
+
+/* Rounds: a GPU's are of its precisions, a CPU's of numbers of workers. */
+TEST_EACH(a_transformer_has_one_digest, 6) {
+    static const char *const models[] = {"gpt", "gpt2", "llama"};
+    uint64_t bits = ls_random_bits(first_seed(), 1, (uint64_t)_i);
+    bool gpu = getenv("LOCKSTEP_TEST_DEVICE");
+    struct text_training first = {.model = models[_i % 3], .dropout = bits % 2 ? 0.2F : 0, .batches = 1 + _i / 3};
+    first.compile = (ls_compile_options){.size = sizeof(first.compile),
+                                         .precision = gpu && bits / 2 % 2 ? LS_MIXED_BFLOAT16 : LS_PRECISION_FLOAT32};
+    for (int r = LS_RECOMPUTE_NONE; r <= LS_RECOMPUTE_BLOCKS; r++)
+        for (int workers = 1; workers <= (gpu ? 1 : 2); workers++) {
+            struct text_training training = first;
+            training.compile.recompute = (ls_recompute)r;
+            if (gpu)
+                train_device(&training);
+            else
+                train_workers(&training, workers);
+            if (!first.arena[0]) first = training;
+            ck_assert_str_eq(training.sha256[0], first.sha256[0]);
+            ck_assert_int_eq(training.arena[0]<first.arena[0], r> LS_RECOMPUTE_NONE);
+        }
 }
 
 TEST(another_value_is_refused) {
