@@ -20,7 +20,7 @@ struct ls_pipeline {
     const ls_dataset *dataset;           /* borrows */
     const ls_class_weight *class_weight; /* borrows */
     struct ls_target_kind targets;       /* the dataset's, with weights where classes have some */
-    bool takes_classes;                  /* of numbers */
+    bool takes_classes, unlabelled;      /* of numbers; as of ls_pipeline_leave_targets */
     struct ls_division_plan plan;
     int64_t whole;   /* rows of a whole global batch, of which plan.batch may be a portion */
     int64_t *totals; /* owns; NULL if all workers have the same rows */
@@ -359,7 +359,11 @@ const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipel
 }
 
 bool ls_pipeline_is_labelled(const struct ls_pipeline *pipeline) {
-    return !pipeline->dataset->source->unlabelled;
+    return !pipeline->unlabelled && !pipeline->dataset->source->unlabelled;
+}
+
+void ls_pipeline_leave_targets(struct ls_pipeline *pipeline) {
+    pipeline->unlabelled = true;
 }
 
 const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipeline) {

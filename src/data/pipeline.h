@@ -40,6 +40,8 @@ int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
 const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipeline);
 /* Returns false for a dataset of features alone: its labels are all 0 and say nothing. */
 bool ls_pipeline_is_labelled(const struct ls_pipeline *pipeline);
+/* From here on it is as one of a dataset of features alone. */
+void ls_pipeline_leave_targets(struct ls_pipeline *pipeline);
 /* The values of the bytes that rows lie as; NULL: they are floats. */
 const struct ls_pixel_table *ls_pipeline_table(const struct ls_pipeline *pipeline);
 /* True if a class has a weight. */

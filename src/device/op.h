@@ -14,7 +14,7 @@
     /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */                            \
     ROW(DENSE_FORWARD, "dense forward", check_dense, ls_cpu_dense_forward, ls_cpu_dense_build, ls_cpu_dense_discard)   \
     /* unless NULL dw(N,M), db(M), dx(R,N), from x, w, y, dy(R,M), which may be left as the gradient before            \
-     * the activation */                                                                                               \
+     * the activation. With op->adds dw and db are added to what is there */                                           \
     ROW(DENSE_BACKWARD, "dense backward", check_dense, ls_cpu_dense_backward, ls_cpu_dense_build,                      \
         ls_cpu_dense_discard)                                                                                          \
     /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */                                            \
@@ -73,8 +73,8 @@
     ROW(TAKE, "take", ls_op_layers_check_columns, ls_cpu_columns)                                                      \
     /* y(R,N,D) = rows of w(V,D) by x(R,N), int32, or float32: whole numbers; 0 to below V */                          \
     ROW(EMBEDDING_FORWARD, "embedding forward", ls_op_layers_check_embedding, ls_cpu_embedding_forward)                \
-    /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order, to zero, or where beta is 1 to      \
-     * what is there */                                                                                                \
+    /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order, to zero, or with op->adds to what   \
+     * is there */                                                                                                     \
     ROW(EMBEDDING_BACKWARD, "embedding backward", ls_op_layers_check_embedding, ls_cpu_embedding_backward)             \
     /* y(R,T,H D) from x(R,T,(H + 2 K) D), op->attention: of each position the queries of H heads, then keys, then     \
      * values of K heads, all of D floats. And, unless NULL, saved(R,H,T): logarithms of the sums of exponentials */   \
@@ -102,11 +102,12 @@
     /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */                                    \
     ROW(DROPOUT, "dropout", ls_op_layers_check_elements, ls_cpu_elements)                                              \
     /* logits(R,...,C), labels(R,...) int32 or (R,...,C) float one-hot -> dlogits(R,...,C) scaled by *scale, loss sum  \
-     * and number right; dlogits may be NULL (evaluation). The axes between are positions: a row's loss is the mean    \
-     * over its positions. Of several, those with an int32 label LS_LABEL_UNCOUNTED have no loss, no gradient, and are \
-     * counted in sums alone. Labels are smoothed by alpha. weights(R) unless NULL: a row's loss and dlogits are       \
-     * multiplied by its weight. So are the next six, where a single output (C = 1) has the label itself as its        \
-     * target, and (R,...,C) floats may be any numbers: */                                                             \
+     * and number right; dlogits may be NULL (evaluation), or logits. The axes between are positions: a row's loss is  \
+     * the mean over its positions. Of several, those with an int32 label LS_LABEL_UNCOUNTED have no loss, no          \
+     * gradient, and are counted in sums alone. Labels are smoothed by alpha. weights(R) unless NULL: a row's loss and \
+     * dlogits are multiplied by its weight. With op->adds the sums are added to what is there, as METRIC's are. So    \
+     * are the next six, where a single output (C = 1) has the label itself as its target, and (R,...,C) floats may be \
+     * any numbers: */                                                                                                 \
     ROW(SOFTMAX_CROSSENTROPY, "softmax crossentropy", check_loss, ls_cpu_loss)                                         \
     /* the logits are probabilities */                                                                                 \
     ROW(CROSSENTROPY, "crossentropy", check_loss, ls_cpu_loss)                                                         \
@@ -263,6 +264,7 @@ struct ls_op {
     bool centered;           /* LAYER_NORM: around the mean; else by the root mean square (RMS normalization) */
     const struct ls_exchange
         *exchange;  /* BATCH_NORM forward, backward: statistics of all replicas; NULL for those of x alone */
+    bool adds;      /* DENSE_BACKWARD, EMBEDDING_BACKWARD, losses, METRIC: sums over rows are added to what is there */
     int64_t column; /* PLACE, TAKE */
     struct ls_randomness random;          /* DROPOUT */
     struct ls_loss_sums *sums;            /* losses: all but the metrics; REPORT reads it when it runs */

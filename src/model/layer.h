@@ -70,6 +70,7 @@ struct ls_layer_type {
      * takes an activation: from what that took, where the plan keeps it for backward anyway. */
     ls_status (*again)(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at);
     bool reads_x, reads_y; /* in backward; activations aside */
+    bool divides; /* its ops may be appended for parts of the rows, and what they add up over rows adds up over parts */
 };
 /* The table: ls_NAME_type stands in the layer's file. */
 #define LS_LAYER_TYPES(ROW)                                                                                            \

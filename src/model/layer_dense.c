@@ -84,4 +84,5 @@ const struct ls_layer_type ls_dense_type = {
     .backward = dense_backward,
     .again = ls_layer_activation_again,
     .reads_x = true,
+    .divides = true,
 };

@@ -68,7 +68,7 @@ static ls_status embedding_forward(struct ls_plan_builder *builder, const struct
 
 static ls_status embedding_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                     struct ls_node_tensors *at) {
-    struct ls_op op = {.kind = LS_OP_EMBEDDING_BACKWARD, .beta = node->is_tied};
+    struct ls_op op = {.kind = LS_OP_EMBEDDING_BACKWARD, .adds = node->is_tied};
     op.tensors[LS_ARG_X] = ids_of(builder, node);
     op.tensors[LS_ARG_DY] = at->dy;
     op.tensors[LS_ARG_DW] = node->table_count ? ls_plan_builder_row_gradients(builder, node)

@@ -86,4 +86,5 @@ const struct ls_layer_type ls_tied_dense_type = {
     .forward = tied_forward,
     .backward = tied_backward,
     .reads_x = true,
+    .divides = true,
 };

@@ -69,8 +69,8 @@ struct ls_plan {
 };
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);
 void ls_plan_free(struct ls_plan *plan);
-/* The last layer's outputs (rows, outputs), device memory: after a run of a plan that does not train until the next
- * one, else from ls_plan_run_forward to ls_plan_run_backward. */
+/* The last layer's outputs (rows, outputs), device memory, of a plan without a loss: after a run of one that does not
+ * train until the next run, else from ls_plan_run_forward to ls_plan_run_backward. */
 const float *ls_plan_outputs(const struct ls_plan *plan);
 /* Their gradient, of a plan that trains: the loss writes it, or where the plan has none the caller, between the two. */
 float *ls_plan_output_gradient(const struct ls_plan *plan);

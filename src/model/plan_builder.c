@@ -32,6 +32,7 @@ struct ls_plan_builder {
     struct ls_tensor kernels[2]; /* the trained variables and the frozen ones, as type */
     const char *of;              /* the layer that appends at present */
     ls_recompute recompute;      /* not LS_RECOMPUTE_AUTO */
+    bool divided;                /* the last layer and the loss are over parts of the rows, with their backward */
     bool too_large;
 };
 
@@ -49,10 +50,31 @@ static struct ls_tensor reshape(struct ls_tensor tensor, const ls_shape *shape) 
     return tensor;
 }
 
+static const struct ls_node *owner_of(const struct ls_plan_builder *builder, int value) {
+    return node_at(builder, (size_t)node_at(builder, (size_t)value)->owner);
+}
+
+/* In backward. */
+static bool reads_x(const struct ls_node *node) {
+    if (node->layer.kind == LS_LAYER_ACTIVATION) return ls_op_activation_takes_x(node->layer.activation);
+    return node->type->reads_x && !node->layer.frozen;
+}
+
+/* A slope follows from y, or from what the activation took. */
+static bool reads_y(const struct ls_node *node) {
+    bool activates = node->type->takes.activation && node->layer.activation != LS_LINEAR;
+    bool masks = node->residual != LS_NO_NODE && node->activation;
+    return node->type->reads_y || masks || (activates && !ls_op_activation_takes_x(node->layer.activation));
+}
+
 /* ---- for layers ---- */
 
 const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder) {
     return builder->config;
+}
+
+struct ls_plan *ls_plan_builder_plan(const struct ls_plan_builder *builder) {
+    return builder->plan;
 }
 
 struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape) {
@@ -136,9 +158,8 @@ ls_status ls_plan_builder_apply(struct ls_plan_builder *builder, struct ls_op op
     return ls_plan_builder_append(builder, &op);
 }
 
-/* from as another type; itself where it is one. */
-static ls_status convert(struct ls_plan_builder *builder, const struct ls_tensor *from, ls_dtype type,
-                         struct ls_tensor *to) {
+ls_status ls_plan_builder_convert(struct ls_plan_builder *builder, const struct ls_tensor *from, ls_dtype type,
+                                  struct ls_tensor *to) {
     *to = *from;
     if (from->dtype == type) return LS_OK;
     *to = ls_plan_builder_tensor(builder, type, &from->shape);
@@ -213,7 +234,7 @@ static ls_status append_features(struct ls_plan_builder *builder) {
     ls_shape input = ls_shape_of_rows(config->rows, ls_network_input(config->network));
     struct ls_tensor features = ls_plan_builder_given(builder, LS_GIVEN_FEATURES, LS_FLOAT32, &input);
     ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type;
-    if (!config->byte_values) return convert(builder, &features, type, value);
+    if (!config->byte_values) return ls_plan_builder_convert(builder, &features, type, value);
     struct ls_op op = {.kind = LS_OP_EXPAND};
     features.dtype = LS_UINT8;
     op.tensors[LS_ARG_W] = ls_plan_builder_given(builder, LS_GIVEN_BYTE_VALUES, LS_FLOAT32,
@@ -222,29 +243,12 @@ static ls_status append_features(struct ls_plan_builder *builder) {
     return ls_plan_builder_apply(builder, op, &features, value);
 }
 
-static struct value *last_value(const struct ls_plan_builder *builder) {
-    return &builder->values[ls_network_layer_count(builder->config->network)];
-}
-
-/* Then the loss, if there are labels: it writes the gradient, which else the caller does. */
-static ls_status append_outputs(struct ls_plan_builder *builder) {
-    const struct ls_plan_config *config = builder->config;
-    struct ls_plan *plan = builder->plan;
-    ls_status status = convert(builder, &last_value(builder)->forward, LS_FLOAT32, &plan->outputs);
-    if (config->training) plan->output_gradient = ls_plan_builder_tensor(builder, LS_FLOAT32, &plan->outputs.shape);
-    if (!status && (config->labels || config->numbers))
-        status = ls_plan_loss_append(builder, &plan->outputs, &plan->output_gradient);
-    if (config->training && plan->count)
-        plan->steps[plan->count - 1].ready = ls_network_trainable_count(config->network);
-    return status;
-}
-
 /* The variables from begin to end, as kernels. */
 static ls_status append_kernels(struct ls_plan_builder *builder, size_t begin, size_t end, struct ls_tensor *kernels) {
     const ls_shape shape = LS_SHAPE((int64_t)(end - begin));
     struct ls_tensor parameters = ls_plan_builder_given(builder, LS_GIVEN_PARAMETERS, LS_FLOAT32, &shape);
     parameters.within = begin * sizeof(float);
-    return begin == end ? LS_OK : convert(builder, &parameters, builder->type, kernels);
+    return begin == end ? LS_OK : ls_plan_builder_convert(builder, &parameters, builder->type, kernels);
 }
 
 static ls_status append_forward(struct ls_plan_builder *builder) {
@@ -256,11 +260,9 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
         status = append_kernels(builder, ls_network_summed_count(network), ls_network_blob_count(network),
                                 &builder->kernels[1]);
     if (!status) status = append_begins(builder, false);
-    for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)
+    for (size_t i = 0; !status && i < ls_network_layer_count(network) - builder->divided; i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
     builder->of = NULL;
-    if (!status) status = append_outputs(builder);
-    builder->plan->turn = builder->plan->count;
     return status;
 }
 
@@ -271,10 +273,6 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
 static bool makes_from_kept(const struct ls_node *node) {
     bool needs_output = node->type->takes.activation && !ls_op_activation_takes_x(node->layer.activation);
     return node->type->again && node->residual == LS_NO_NODE && !needs_output;
-}
-
-static const struct ls_node *owner_of(const struct ls_plan_builder *builder, int value) {
-    return node_at(builder, (size_t)node_at(builder, (size_t)value)->owner);
 }
 
 static bool runs_again(const struct ls_plan_builder *builder, int value) {
@@ -347,19 +345,6 @@ static ls_status settle_gradient(struct ls_plan_builder *builder, int node, cons
     return ls_plan_builder_apply(builder, op, &value->gradient, &value->gradient);
 }
 
-/* In backward. */
-static bool reads_x(const struct ls_node *node) {
-    if (node->layer.kind == LS_LAYER_ACTIVATION) return ls_op_activation_takes_x(node->layer.activation);
-    return node->type->reads_x && !node->layer.frozen;
-}
-
-/* A slope follows from y, or from what the activation took. */
-static bool reads_y(const struct ls_node *node) {
-    bool activates = node->type->takes.activation && node->layer.activation != LS_LINEAR;
-    bool masks = node->residual != LS_NO_NODE && node->activation;
-    return node->type->reads_y || masks || (activates && !ls_op_activation_takes_x(node->layer.activation));
-}
-
 static ls_status start_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                 struct ls_node_tensors *at) {
     const struct value *value = value_of(builder, node->last);
@@ -391,10 +376,68 @@ static ls_status backward(struct ls_plan_builder *builder, const struct ls_node 
     return status;
 }
 
+/* ---- the end of forward ---- */
+
+static struct value *last_value(const struct ls_plan_builder *builder) {
+    return &builder->values[ls_network_layer_count(builder->config->network)];
+}
+
+void ls_plan_builder_judged(const struct ls_plan_builder *builder) {
+    struct ls_plan *plan = builder->plan;
+    if (builder->config->training && plan->count)
+        plan->steps[plan->count - 1].ready = ls_network_trainable_count(builder->config->network);
+}
+
+/* Backward takes the outputs, or they are not the plan's own memory. */
+static bool needs_outputs(const struct ls_plan_builder *builder) {
+    int value = (int)ls_network_layer_count(builder->config->network) - 1;
+    const struct ls_node *node = owner_of(builder, value);
+    while (node->type->passes_through && node->type->passes_through(node, true)) {
+        if (node->inputs[0] == LS_NETWORK_INPUT) return true;
+        node = owner_of(builder, node->inputs[0]);
+    }
+    return reads_y(node) && builder->type == LS_FLOAT32;
+}
+
+/* Then the loss, if there are labels: it writes the gradient, in place of the outputs where it can. Else the caller
+ * does. */
+static ls_status append_outputs(struct ls_plan_builder *builder) {
+    const struct ls_plan_config *config = builder->config;
+    struct ls_plan *plan = builder->plan;
+    const struct ls_plan_part all = {0, config->rows};
+    bool judged = config->labels || config->numbers;
+    ls_status status = ls_plan_builder_convert(builder, &last_value(builder)->forward, LS_FLOAT32, &plan->outputs);
+    if (config->training && judged && !needs_outputs(builder))
+        plan->output_gradient = plan->outputs;
+    else if (config->training)
+        plan->output_gradient = ls_plan_builder_tensor(builder, LS_FLOAT32, &plan->outputs.shape);
+    if (!status && judged) status = ls_plan_loss_append(builder, &plan->outputs, &plan->output_gradient, &all);
+    ls_plan_builder_judged(builder);
+    return status;
+}
+
+/* The last layer in parts, with its backward. */
+static ls_status append_head(struct ls_plan_builder *builder) {
+    const struct ls_plan_config *config = builder->config;
+    const struct ls_node *node = node_at(builder, ls_network_layer_count(config->network) - 1);
+    const struct value *input = value_of(builder, node->inputs[0]);
+    const struct ls_network_variable *trained = first_trained(builder, node);
+    struct ls_plan_head head = {.node = node, .x = input->forward, .rows = ls_plan_head_rows(config, node)};
+    head.trains = config->training && (input->trainable || trained);
+    if (head.trains) head.dx = new_gradient(builder, node->inputs[0]);
+    builder->of = node->name;
+    ls_status status = ls_plan_head_append(builder, &head);
+    if (!status && head.trains && trained) builder->plan->steps[builder->plan->count - 1].ready = trained->offset;
+    return status || !head.trains ? status : settle_gradient(builder, node->inputs[0], &head.dx);
+}
+
 static ls_status append_backward(struct ls_plan_builder *builder) {
-    ls_status status = convert(builder, &builder->plan->output_gradient, builder->type, &last_value(builder)->gradient);
+    ls_status status = LS_OK;
+    if (!builder->divided)
+        status = ls_plan_builder_convert(builder, &builder->plan->output_gradient, builder->type,
+                                         &last_value(builder)->gradient);
     if (!status) status = append_begins(builder, true);
-    for (size_t i = ls_network_layer_count(builder->config->network); !status && i-- > 0;) {
+    for (size_t i = ls_network_layer_count(builder->config->network) - builder->divided; !status && i-- > 0;) {
         const struct ls_node *node = node_at(builder, i);
         if (node->owner == (int)i && value_of(builder, node->last)->trainable) status = backward(builder, node);
     }
@@ -420,7 +463,11 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute 
                                          [LS_GIVEN_TARGETS] =
                                              config->numbers ? (const void *)config->numbers : config->labels};
     memcpy(plan->given, given, sizeof(given));
+    const struct ls_node *last = node_at(&builder, count - 2);
+    builder.divided = ls_plan_head_rows(config, last) < config->rows;
     ls_status status = append_forward(&builder);
+    if (!status) status = (builder.divided ? append_head : append_outputs)(&builder);
+    plan->turn = plan->count;
     if (!status && config->training) status = append_backward(&builder);
     if (!status && builder.too_large)
         status = ls_fail(LS_RESOURCE_EXHAUSTED, "plan: the activations of %lld rows are larger than memory can be",

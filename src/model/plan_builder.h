@@ -30,6 +30,31 @@ ls_status ls_plan_builder_apply(struct ls_plan_builder *builder, struct ls_op op
 /* Appends all ops of config to an empty plan; data of tensors in buffers is not set. recompute, not LS_RECOMPUTE_AUTO,
  * takes the place of the objective's. */
 ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute recompute, struct ls_plan *plan);
-/* The loss and metrics of the last layer's outputs. gradient, absent in an evaluation, is where the loss has theirs. */
+/* from as another type; itself where it is one. */
+ls_status ls_plan_builder_convert(struct ls_plan_builder *builder, const struct ls_tensor *from, ls_dtype type,
+                                  struct ls_tensor *to);
+struct ls_plan *ls_plan_builder_plan(const struct ls_plan_builder *builder);
+/* In a training: with the last op that was appended forward and the loss are done. */
+void ls_plan_builder_judged(const struct ls_plan_builder *builder);
+
+/* Rows of the batch, from begin on. */
+struct ls_plan_part {
+    int64_t begin, rows;
+};
+/* The loss and metrics of the last layer's outputs for part of the rows. gradient, absent in an evaluation, is where
+ * the loss has theirs: it may be outputs. */
 ls_status ls_plan_loss_append(struct ls_plan_builder *builder, const struct ls_tensor *outputs,
-                              const struct ls_tensor *gradient);
+                              const struct ls_tensor *gradient, const struct ls_plan_part *part);
+
+/* The last layer with the loss, over parts of the rows. */
+struct ls_plan_head {
+    const struct ls_node *node;
+    struct ls_tensor x, dx; /* of all rows; dx is absent where nobody needs it */
+    int64_t rows;           /* of a part; the last one may have less */
+    bool trains;            /* the outputs' gradient is needed */
+};
+/* Rows of a part; all rows where the loss is behind the layer as it is elsewhere. */
+int64_t ls_plan_head_rows(const struct ls_plan_config *config, const struct ls_node *node);
+ls_status ls_plan_head_append(struct ls_plan_builder *builder, const struct ls_plan_head *head);
+/* The same of a tensor over all rows. */
+struct ls_tensor ls_plan_head_part(struct ls_tensor tensor, const struct ls_plan_part *part);

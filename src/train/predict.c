@@ -120,6 +120,7 @@ static ls_status predict(struct prediction *prediction) {
     if (!status) status = ls_model_build(model, prediction->data, prediction->pipeline, NULL);
     if (!status && ls_sparse_has(model)) status = ls_bind_attach(model); /* rows come from the servers */
     if (status) return status;
+    ls_pipeline_leave_targets(prediction->pipeline);
     prediction->width = ls_network_outputs(model->built.network);
     status = allocate_outputs(prediction);
     return status ? status : run_steps(prediction);

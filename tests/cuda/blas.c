@@ -251,7 +251,7 @@ struct work {
     struct problem problem;
     bool a_transposed, b_transposed, tf32, split, in_place;
     unsigned turn; /* in place: with which part a sum begins */
-    double alpha;
+    double alpha, beta;
     const void *a_data, *b_data, *bias;
     void *d_data;
     float *workspace;
@@ -295,6 +295,12 @@ static double element(const struct work *w, const double *a, const double *b, si
     return (double)(w->workspace[at] + w->workspace[all + at]);
 }
 
+static double number_at(const void *at, ls_dtype dtype) {
+    double *loaded = ls_numbers_load(at, dtype, 1, false), value = *loaded;
+    free(loaded);
+    return value;
+}
+
 static int multiply(void *work) {
     const struct work *w = work;
     const struct problem *p = &w->problem;
@@ -305,8 +311,10 @@ static int multiply(void *work) {
     for (size_t c = 0; c < p->columns; c++)
         for (size_t r = 0; r < p->rows; r++) {
             double value = element(w, a + r * p->depth, b + c * p->depth, c * p->rows + r) * w->alpha;
+            char *to = (char *)w->d_data + (c * (size_t)w->d.step + r) * ls_numbers_size(out);
             value += bias ? bias[r] : 0;
-            ls_numbers_store((char *)w->d_data + (c * (size_t)w->d.step + r) * ls_numbers_size(out), out, &value, 1);
+            if (w->beta != 0) value += w->beta * number_at(to, out);
+            ls_numbers_store(to, out, &value, 1);
         }
     free(a);
     free(b);
@@ -341,8 +349,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     cublasStatus_t code =
         pose(operation, (const cublasLtMatrixLayout_t[]){a_layout, b_layout, c_layout, d_layout}, &work.problem);
     if (code) return code;
-    if (memcmp(&work.problem, &chosen->problem, sizeof(work.problem)) || *(const float *)beta != 0)
-        return CUBLAS_STATUS_INVALID_VALUE;
+    if (memcmp(&work.problem, &chosen->problem, sizeof(work.problem))) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&work.a, a_layout, sizeof(work.a));
     memcpy(&work.b, b_layout, sizeof(work.b));
     memcpy(&work.d, d_layout, sizeof(work.d));
@@ -355,6 +362,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     work.in_place = chosen->in_place;
     work.turn = work.in_place ? atomic_fetch_add(&turns, 1) : 0;
     work.alpha = (double)*(const float *)alpha;
+    work.beta = (double)*(const float *)beta;
     if (!all_placed(&work, chosen, workspace_size)) return CUBLAS_STATUS_INVALID_VALUE;
     return ls_emulated_queue(stream, multiply, &work, sizeof(work)) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                                                                                    : CUBLAS_STATUS_EXECUTION_FAILED;

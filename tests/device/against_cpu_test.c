@@ -348,7 +348,7 @@ static void check_table(struct ls_device *const devices[2], const struct table *
     struct pair ids = make_pair(t->count), dy = make_random(2, t->count * t->width);
     struct pair dw[2] = {make_random(3, t->limit * t->width), make_random(3, t->limit * t->width)};
     uint16_t *halves = ls_alloc_array((size_t)dy.count, sizeof(*halves));
-    struct ls_op op = {.kind = LS_OP_EMBEDDING_BACKWARD, .beta = (float)(round / 2 % 2)};
+    struct ls_op op = {.kind = LS_OP_EMBEDDING_BACKWARD, .adds = round / 2 % 2};
     ck_assert_ptr_nonnull(halves);
     for (int64_t i = 0; i < t->count; i++)
         ids.device[i] = integers ? ls_float_bits_value((uint32_t)id_of(t, i)) : (float)id_of(t, i);

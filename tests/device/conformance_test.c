@@ -23,7 +23,7 @@ static uint64_t seed;
 
 static void dense(struct sample *s) {
     int64_t rows = sized(s, 9, 256), in = sized(s, 16, 512) + s->variant, out = sized(s, 8, 128) + s->variant % 2;
-    s->op.activation = s->variant % 3 ? LS_LINEAR : LS_RELU;
+    s->op.activation = s->variant % 3 ? LS_LINEAR : LS_RELU, s->op.adds = s->variant / 2 % 2;
     give(s, LS_ARG_X, true, LS_SHAPE(rows, in)), give(s, LS_ARG_DX, true, LS_SHAPE(rows, in));
     give(s, LS_ARG_W, true, LS_SHAPE(in, out)), give(s, LS_ARG_DW, false, LS_SHAPE(in, out));
     give(s, LS_ARG_B, false, LS_SHAPE(out)), give(s, LS_ARG_DB, false, LS_SHAPE(out));
@@ -201,8 +201,8 @@ static void outputs(struct sample *s) {
     if (s->variant / 2 % 2) give(s, LS_ARG_WEIGHTS, false, LS_SHAPE(rows));
     static const ls_metric metrics[VARIANTS / 2] = {
         {LS_METRIC_TOP_K, .k = 3}, {LS_METRIC_BINARY_ACCURACY, .threshold = 0.5F}, {LS_METRIC_MEAN_ABSOLUTE_ERROR}};
-    s->op.metric = metrics[s->variant / 2];
-    s->op.alpha = 0.1F * (float)(s->variant / 2);
+    s->op.metric = metrics[s->variant / 2], s->op.alpha = 0.1F * (float)(s->variant / 2);
+    s->op.adds = s->variant % 3 == 1, s->sums.loss = 30.5, s->sums.correct = 4, s->value = 2.25;
 }
 
 static void one_hot(struct sample *s) {
@@ -220,7 +220,8 @@ static void embedding(struct sample *s) {
         uint64_t id = ls_random_bits(7, 3, (uint64_t)i) % (uint64_t)ids;
         x[i] = s->variant % 2 ? ls_float_bits_value((uint32_t)id) : (float)id;
     }
-    give(s, LS_ARG_W, true, LS_SHAPE(ids, width)), give(s, LS_ARG_DW, false, LS_SHAPE(ids, width));
+    s->op.adds = s->variant / 2 % 2, give(s, LS_ARG_W, true, LS_SHAPE(ids, width));
+    give(s, LS_ARG_DW, false, LS_SHAPE(ids, width));
     give(s, LS_ARG_Y, true, LS_SHAPE(rows, count, width)), give(s, LS_ARG_DY, true, LS_SHAPE(rows, count, width));
 }
 

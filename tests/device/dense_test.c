@@ -174,6 +174,25 @@ TEST(dx_is_optional) {
     ls_device_close(device);
 }
 
+/* Of two runs over the same rows, the second adds: twice the gradient. */
+TEST_EACH(gradients_of_kernels_are_added_up, SIZE_COUNT) {
+    struct ls_device *device = open_device();
+    struct dense dense = make_dense(sizes[_i], LS_LINEAR);
+    struct reference_dense oracle = oracle_of(&dense);
+    struct ls_op op = dense_op(&dense, LS_OP_DENSE_BACKWARD);
+    assert_ok(run_op(device, &op));
+    op.adds = true;
+    assert_ok(run_op(device, &op));
+    reference_dense_backward(&oracle);
+    for (int64_t i = 0; i < dense.dw.count; i++) dense.dw.oracle[i] *= 2;
+    for (int64_t i = 0; i < dense.db.count; i++) dense.db.oracle[i] *= 2;
+    assert_pair("dw", &dense.dw);
+    assert_pair("db", &dense.db);
+    assert_pair("dx", &dense.dx);
+    free_dense(&dense);
+    ls_device_close(device);
+}
+
 /* NaN must reach the loss, not vanish in ReLU. */
 TEST(dw_and_db_are_optional) {
     struct dense without = make_dense(sizes[6], LS_LINEAR), with = make_dense(sizes[6], LS_LINEAR);

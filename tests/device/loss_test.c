@@ -116,6 +116,46 @@ TEST_EACH(regression_losses_equal_the_oracle, 24) {
     ls_device_close(device);
 }
 
+/* A loss of two parts of the rows, the second of which adds, in place of the logits: the bits of one run beside them.
+ */
+static void check_parts(struct ls_device *device, enum ls_op_kind kind, struct size size, int round) {
+    struct loss whole, parts;
+    make_loss(size, &whole);
+    make_loss(size, &parts);
+    int64_t cut = 1 + round % (size.rows - 1);
+    struct ls_op op = loss_op(&whole, round % 2), part = loss_op(&parts, round % 2);
+    op.kind = part.kind = kind;
+    op.alpha = part.alpha = round / 2 % 2 ? 0.1F : 0;
+    op.beta = part.beta = 0.75F;
+    for (int64_t i = 0; i < whole.logits.count && (kind == LS_OP_CROSSENTROPY || kind == LS_OP_BINARY_CROSSENTROPY);
+         i++)
+        whole.logits.device[i] = parts.logits.device[i] = fabsf(whole.logits.device[i]) / 8 + 0.01F;
+    assert_ok(run_op(device, &op));
+    part.tensors[LS_ARG_DLOGITS] = part.tensors[LS_ARG_LOGITS];
+    for (int p = 0; p < 2; p++) {
+        struct ls_tensor *labels = &part.tensors[LS_ARG_LABELS], *logits = &part.tensors[LS_ARG_LOGITS];
+        labels->shape.dims[0] = logits->shape.dims[0] = p ? size.rows - cut : cut;
+        part.tensors[LS_ARG_DLOGITS] = *logits;
+        part.adds = p;
+        assert_ok(run_op(device, &part));
+        logits->data = parts.logits.device + cut * size.classes;
+        labels->data = round % 2 ? (void *)(parts.labels + cut) : parts.one_hot.device + cut * size.classes;
+    }
+    ck_assert_int_eq(memcmp(whole.dlogits.device, parts.logits.device, (size_t)whole.dlogits.count * 4), 0);
+    ck_assert_double_le(fabs(whole.sums.loss - parts.sums.loss), device->host_memory ? 0 : 1e-12 * whole.sums.loss);
+    ck_assert(whole.sums.correct == parts.sums.correct && whole.sums.rows == parts.sums.rows);
+    ck_assert_double_le(fabs(whole.sums.weight - parts.sums.weight), 0);
+    free_loss(&whole);
+    free_loss(&parts);
+}
+
+TEST_EACH(a_loss_may_be_made_of_parts_in_place, 8) {
+    struct ls_device *device = open_device();
+    for (int kind = LS_OP_SOFTMAX_CROSSENTROPY; kind <= LS_OP_HUBER; kind++)
+        check_parts(device, (enum ls_op_kind)kind, sizes[2 + _i % 4], _i + 3 * kind);
+    ls_device_close(device);
+}
+
 TEST_EACH(one_hot_labels_give_the_bits_of_sparse_ones, SIZE_COUNT) {
     struct ls_device *device = open_device();
     struct loss sparse, dense;

@@ -55,7 +55,7 @@ TEST_EACH(gradients_of_one_id_are_added_in_their_order, 20) {
     for (int64_t i = 0; i < rows * count * width; i++) dy[i] = (float)ls_random_normal(3, 6, (uint64_t)i);
     for (int64_t i = 0; i < ids * width; i++) w[i] = (float)ls_random_normal(3, 7, (uint64_t)i), dw[i] = 77;
     bool adds = _i / 2 % 2;
-    struct ls_op op = {.kind = LS_OP_EMBEDDING_FORWARD, .beta = adds};
+    struct ls_op op = {.kind = LS_OP_EMBEDDING_FORWARD, .adds = adds};
     op.tensors[LS_ARG_X] =
         (struct ls_tensor){_i % 2 ? (void *)integers : x, _i % 2 ? LS_INT32 : LS_FLOAT32, LS_SHAPE(rows, count), 0};
     op.tensors[LS_ARG_W] = (struct ls_tensor){w, LS_FLOAT32, LS_SHAPE(ids, width), 0};

@@ -307,7 +307,7 @@ TEST(a_plan_without_a_loss_takes_the_outputs_gradient) {
     struct ls_plan *judged = new_plan(&config), *plan = new_plan(&bare);
     assert_ok(ls_plan_run_forward(judged));
     assert_ok(ls_plan_run_forward(plan));
-    ck_assert_int_eq(memcmp(ls_plan_outputs(judged), ls_plan_outputs(plan), 3 * 3 * sizeof(float)), 0);
+    ck_assert_ptr_eq(ls_plan_outputs(judged), ls_plan_output_gradient(judged)); /* a gradient in place of outputs */
     memcpy(ls_plan_output_gradient(plan), ls_plan_output_gradient(judged), 3 * 3 * sizeof(float));
     assert_ok(ls_plan_run_backward(judged, NULL, NULL));
     assert_ok(ls_plan_run_backward(plan, NULL, NULL));

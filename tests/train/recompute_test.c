@@ -117,18 +117,17 @@ static ls_status fit_text(ls_strategy *strategy, struct text_training *training,
     ls_layer *layers = NULL;
     ls_result result = {0};
     size_t count = 0;
-    ls_status st =
-        ls_dataset_tokens(TEXT, LS_DATASET(.tokens = LS_TOKENS_BYTES, .context = 16, .batch_size = 6), &data);
+    ls_status st = ls_dataset_tokens(TEXT, LS_DATASET(.tokens = LS_TOKENS_BYTES, .context = 8, .batch_size = 4), &data);
     if (!st)
         st = ls_application(
             training->model,
-            LS_APPLICATION(.classes = 256, .layers = 3, .heads = 2, .width = 16, .dropout = training->dropout), &layers,
+            LS_APPLICATION(.classes = 256, .layers = 2, .heads = 2, .width = 16, .dropout = training->dropout), &layers,
             &count);
     if (!st) st = ls_model_new(strategy, layers, count, &model);
     if (!st)
         st = ls_model_compile_with(model, ls_adam(1e-2F, .gradient_accumulation_steps = training->batches),
                                    LS_SPARSE_CATEGORICAL_CROSSENTROPY, &training->compile);
-    if (!st) st = ls_model_fit(model, data, LS_FIT(.steps_per_epoch = 4, .verbose = -1), &result);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.steps_per_epoch = 3, .verbose = -1), &result);
     if (!st) st = ls_model_weights_sha256(model, training->sha256[rank]);
     training->arena[rank] = result.arena_bytes;
     ls_model_free(model);
@@ -161,6 +160,7 @@ TEST_EACH(a_transformer_has_one_digest, 6) {
     static const char *const models[] = {"gpt", "gpt2", "llama"};
     uint64_t bits = ls_random_bits(first_seed(), 1, (uint64_t)_i);
     bool gpu = getenv("LOCKSTEP_TEST_DEVICE");
+    if (gpu && _i % 4 != 1) return; /* the emulation takes long */
     struct text_training first = {.model = models[_i % 3], .dropout = bits % 2 ? 0.2F : 0, .batches = 1 + _i / 3};
     first.compile = (ls_compile_options){.size = sizeof(first.compile),
                                          .precision = gpu && bits / 2 % 2 ? LS_MIXED_BFLOAT16 : LS_PRECISION_FLOAT32};
@@ -174,7 +174,8 @@ TEST_EACH(a_transformer_has_one_digest, 6) {
                 train_workers(&training, workers);
             if (!first.arena[0]) first = training;
             ck_assert_str_eq(training.sha256[0], first.sha256[0]);
-            ck_assert_int_eq(training.arena[0]<first.arena[0], r> LS_RECOMPUTE_NONE);
+            bool smaller = training.arena[0] < first.arena[0];
+            ck_assert_int_eq(smaller, r > LS_RECOMPUTE_NONE);
         }
 }
 

@@ -31,7 +31,18 @@ static dnnl_status_t describe_matrices(const struct ls_gemm *gemm, dnnl_memory_d
     return code ? code : dnnl_memory_desc_init_by_tag(&made[C], 2, dims, dnnl_f32, dnnl_ab);
 }
 
-static dnnl_status_t describe_matmul(const dnnl_memory_desc_t matrices[MEMORIES], dnnl_engine_t engine,
+/* The product is added to what c has. */
+static dnnl_status_t let_add(dnnl_primitive_attr_t attributes) {
+    dnnl_post_ops_t behind;
+    dnnl_status_t code = dnnl_post_ops_create(&behind);
+    if (code) return code;
+    code = dnnl_post_ops_append_sum(behind, 1);
+    if (!code) code = dnnl_primitive_attr_set_post_ops(attributes, behind);
+    (void)dnnl_post_ops_destroy(behind);
+    return code;
+}
+
+static dnnl_status_t describe_matmul(const dnnl_memory_desc_t matrices[MEMORIES], bool adds, dnnl_engine_t engine,
                                      dnnl_primitive_desc_t *made) {
     dnnl_matmul_desc_t description;
     dnnl_primitive_attr_t attributes;
@@ -39,6 +50,7 @@ static dnnl_status_t describe_matmul(const dnnl_memory_desc_t matrices[MEMORIES]
     if (!code) code = dnnl_primitive_attr_create(&attributes);
     if (code) return code;
     code = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+    if (!code && adds) code = let_add(attributes);
     if (!code) code = dnnl_primitive_desc_create(made, &description, attributes, engine, NULL);
     (void)dnnl_primitive_attr_destroy(attributes);
     return code;
@@ -56,7 +68,7 @@ static dnnl_status_t make_product(struct ls_bfloat16_product *made, const struct
     dnnl_memory_desc_t matrices[MEMORIES] = {0};
     dnnl_primitive_desc_t chosen;
     dnnl_status_t code = describe_matrices(gemm, matrices);
-    if (!code) code = describe_matmul(matrices, engine, &chosen);
+    if (!code) code = describe_matmul(matrices, gemm->adds, engine, &chosen);
     if (code) return code;
     matrices[SCRATCHPAD] = *dnnl_primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
     place_matrices(made, matrices);

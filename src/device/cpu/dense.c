@@ -23,9 +23,10 @@ LS_CLONES static void mask(float *restrict dy, const float *restrict y, size_t c
     for (size_t i = 0; i < count; i++) dy[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-LS_CLONES static void sum_columns(float *restrict db, const float *restrict dy, size_t rows, size_t columns) {
-    for (size_t c = 0; c < columns; c++) db[c] = dy[c];
-    for (size_t r = 1; r < rows; r++)
+LS_CLONES static void sum_columns(float *restrict db, const float *restrict dy, size_t rows, size_t columns,
+                                  bool adds) {
+    for (size_t c = 0; !adds && c < columns; c++) db[c] = dy[c];
+    for (size_t r = !adds; r < rows; r++)
         for (size_t c = 0; c < columns; c++) db[c] += dy[r * columns + c];
 }
 
@@ -57,7 +58,8 @@ static struct ls_gemm dense_product(const struct ls_op *op, int product) {
                                 .depth = rows,
                                 .a = t[LS_ARG_X].data,
                                 .b = t[LS_ARG_DY].data,
-                                .c = forward ? NULL : t[LS_ARG_DW].data};
+                                .c = forward ? NULL : t[LS_ARG_DW].data,
+                                .adds = op->adds};
     return (struct ls_gemm){.transpose_b = true,
                             .rows = rows,
                             .columns = in,
@@ -118,7 +120,7 @@ ls_status ls_cpu_dense_backward(const struct ls_op *op) {
     float *dy = op->tensors[LS_ARG_DY].data, *db = op->tensors[LS_ARG_DB].data;
     size_t rows = (size_t)shape->dims[0], columns = (size_t)shape->dims[1];
     if (op->activation == LS_RELU) mask(dy, op->tensors[LS_ARG_Y].data, rows * columns);
-    if (db) sum_columns(db, dy, rows, columns);
+    if (db) sum_columns(db, dy, rows, columns, op->adds);
     ls_status status = run_product(op, WEIGHTS);
     return status ? status : run_product(op, INPUTS);
 }

@@ -24,7 +24,7 @@ ls_status ls_cpu_embedding_backward(const struct ls_op *op) {
     size_t width = (size_t)dw->shape.dims[1];
     ls_status status = ls_ids_check(x, dw->shape.dims[0]);
     if (status) return status;
-    if (op->beta == 0) memset(dw->data, 0, (size_t)dw->shape.dims[0] * width * sizeof(float));
+    if (!op->adds) memset(dw->data, 0, (size_t)dw->shape.dims[0] * width * sizeof(float));
     for (int64_t i = 0; i < count; i++, from += width) {
         float *row = (float *)dw->data + (size_t)ls_ids_at(x, i) * width;
         for (size_t k = 0; k < width; k++) row[k] += from[k];

@@ -106,27 +106,34 @@ static void finish_gradient(const struct ls_cpu_row *row, double sum) {
     row->gradient[row->label] = own;
 }
 
-/* -log softmax = log(sum of exp(x - maximum)) - (x - maximum). The largest exponent is 0, so nothing overflows, and sum
- * is 1 or more, so the logarithm is not below 0. */
-static double softmax_loss(const struct ls_cpu_row *row, float maximum, double sum) {
-    double loss = 0, log_sum = log(sum);
-    if (!row->one_hot && row->smoothing == 0) return log_sum - (double)(row->outputs[row->label] - maximum);
+/* The sums over the classes of targets, and of targets times x - maximum. */
+struct weighed {
+    double targets, below;
+};
+
+static struct weighed weigh_targets(const struct ls_cpu_row *row, float maximum) {
+    struct weighed sums = {0, 0};
+    if (!row->one_hot && row->smoothing == 0) return (struct weighed){1, (double)(row->outputs[row->label] - maximum)};
     for (int64_t c = 0; c < row->classes; c++) {
         double part = smoothed_target(row, c);
-        if (part != 0) loss += part * (log_sum - (double)(row->outputs[c] - maximum));
+        sums.targets += part;
+        if (part != 0) sums.below += part * (double)(row->outputs[c] - maximum);
     }
-    return loss;
+    return sums;
 }
 
 static void count_class(const struct ls_cpu_row *row, int64_t predicted, struct ls_loss_sums *sums) {
     sums->correct += predicted == ls_cpu_row_label(row);
 }
 
+/* -log softmax = log(sum of exp(x - maximum)) - (x - maximum). The largest exponent is 0, so nothing overflows, and sum
+ * is 1 or more, so the logarithm is not below 0. The outputs may give way to the exponentials. */
 static void softmax_loss_row(const struct ls_cpu_row *row, struct ls_loss_sums *sums) {
     int64_t predicted = ls_cpu_argmax(row->outputs, row->classes);
     float maximum = row->outputs[predicted];
+    const struct weighed weighed = weigh_targets(row, maximum);
     double sum = exponentials(row, maximum);
-    sums->loss += softmax_loss(row, maximum, sum);
+    sums->loss += weighed.targets * log(sum) - weighed.below;
     count_class(row, predicted, sums);
     if (row->gradient) finish_gradient(row, sum);
 }
@@ -214,8 +221,8 @@ struct ls_cpu_row ls_cpu_row_at(const struct ls_op *op, int64_t r) {
 }
 
 ls_status ls_cpu_loss(const struct ls_op *op) {
-    struct ls_loss_sums sums = {.rows = op->tensors[LS_ARG_LOGITS].shape.dims[0]};
-    int64_t rows = 0, before = 0; /* uncounted, before the example's first position */
+    struct ls_loss_sums sums = op->adds ? *op->sums : (struct ls_loss_sums){0};
+    int64_t rows = 0, before = sums.uncounted; /* before the example's first position */
     ls_status status = ls_cpu_rows_check(op, &rows);
     if (status) return status;
     for (int64_t r = 0; r < rows; r++) {
@@ -232,7 +239,7 @@ ls_status ls_cpu_loss(const struct ls_op *op) {
     op->sums->loss = sums.loss;
     op->sums->weight = sums.weight;
     op->sums->correct = sums.correct;
-    op->sums->rows = sums.rows;
+    op->sums->rows = sums.rows + op->tensors[LS_ARG_LOGITS].shape.dims[0];
     op->sums->uncounted = sums.uncounted;
     return LS_OK;
 }

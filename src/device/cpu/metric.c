@@ -37,7 +37,7 @@ static double share(const struct ls_op *op, const struct ls_cpu_row *row) {
 }
 
 ls_status ls_cpu_metric(const struct ls_op *op) {
-    double sum = 0;
+    double sum = op->adds ? *op->value : 0;
     int64_t rows = 0;
     ls_status status = ls_cpu_rows_check(op, &rows);
     if (status) return status;

@@ -76,8 +76,8 @@ __global__ void add_bias(T *y, const float *bias, size_t rows, size_t columns, u
 
 /* One row of sums a block: over the rows of a thread in order, then over the threads of a column by halves. */
 template <typename T, int N, bool WHOLE>
-__global__ void sum_columns(T *x, const T *mask, float *sums, size_t rows, size_t columns, unsigned lanes,
-                            size_t part) {
+__global__ void sum_columns(T *x, const T *mask, float *sums, size_t rows, size_t columns, unsigned lanes, size_t part,
+                            bool adds) {
     LS_SHARED(float, kept); /* THREADS x N */
     unsigned lane = threadIdx.x % lanes, row = threadIdx.x / lanes, height = THREADS / lanes;
     size_t column = ((size_t)blockIdx.x * lanes + lane) * N, first = blockIdx.y * part;
@@ -99,8 +99,10 @@ __global__ void sum_columns(T *x, const T *mask, float *sums, size_t rows, size_
         for (int i = 0; row < half && i < N; i++)
             kept[threadIdx.x * N + i] += kept[(threadIdx.x + half * lanes) * N + i];
     }
-    for (int i = 0; !row && column < columns && i < N; i++)
-        sums[blockIdx.y * columns + column + i] = kept[lane * N + i];
+    for (int i = 0; !row && column < columns && i < N; i++) {
+        float *to = sums + blockIdx.y * columns + column + i;
+        *to = (adds ? *to : 0) + kept[lane * N + i];
+    }
 }
 
 template <typename T, int N, bool WHOLE>
@@ -124,7 +126,7 @@ cudaError_t launch_sums(const ls_cuda_columns *matrix, const void *mask, float *
     auto kernel = sum_columns<T, N, WHOLE>;
     return LS_LAUNCH_SYNC(kernel, d.blocks, dim3(THREADS), THREADS * N * sizeof(float), matrix->stream,
                           static_cast<T *>(matrix->values), static_cast<const T *>(mask), sums, matrix->rows,
-                          matrix->columns, d.lanes, d.rows);
+                          matrix->columns, d.lanes, d.rows, matrix->adds);
 }
 
 /* Sums of blocks, and again of these until one row is left. */
@@ -135,11 +137,13 @@ cudaError_t sums_as(const ls_cuda_columns *matrix, const void *mask, float *sums
     division d = divide(matrix->rows, matrix->columns, odd ? 1 : N);
     bool last = d.blocks.y == 1;
     float *to = last ? sums : workspace;
-    cudaError_t error = odd     ? launch_sums<T, 1, false>(matrix, mask, to, d)
-                        : whole ? launch_sums<T, N, true>(matrix, mask, to, d)
-                                : launch_sums<T, N, false>(matrix, mask, to, d);
+    ls_cuda_columns first = *matrix;
+    first.adds = last && matrix->adds;
+    cudaError_t error = odd     ? launch_sums<T, 1, false>(&first, mask, to, d)
+                        : whole ? launch_sums<T, N, true>(&first, mask, to, d)
+                                : launch_sums<T, N, false>(&first, mask, to, d);
     if (error != cudaSuccess || last) return error;
-    ls_cuda_columns rest = {workspace, d.blocks.y, matrix->columns, LS_FLOAT32, matrix->stream};
+    ls_cuda_columns rest = {workspace, d.blocks.y, matrix->columns, LS_FLOAT32, matrix->stream, matrix->adds};
     division all = divide(rest.rows, rest.columns, 1);
     all.blocks.y = 1;
     all.rows = rest.rows;

@@ -47,7 +47,7 @@ static bool is_small(const struct ls_op *op, const struct dense *d) {
     const struct ls_tensor *out = &op->tensors[does_forward(op) ? LS_ARG_Y : LS_ARG_DY];
     bool dense = op->kind == LS_OP_DENSE_FORWARD || (op->kind == LS_OP_DENSE_BACKWARD && does_weights(op));
     int64_t depth = does_forward(op) ? d->in : d->rows > d->out ? d->rows : d->out;
-    return dense && !op->tf32 && op->tensors[LS_ARG_W].dtype == LS_FLOAT32 && out->dtype == LS_FLOAT32 &&
+    return dense && !op->tf32 && !op->adds && op->tensors[LS_ARG_W].dtype == LS_FLOAT32 && out->dtype == LS_FLOAT32 &&
            depth <= LS_CUDA_SMALL_DEPTH && d->rows * d->in * d->out <= LS_CUDA_SMALL_PRODUCTS;
 }
 
@@ -111,7 +111,8 @@ static ls_status run_forward(const struct ls_op *op, struct dense *d) {
             op, ls_cuda_cast(ls_cuda_workspace(op), y->dtype, bias->data, LS_FLOAT32, d->out, ls_cuda_stream(op)));
     if (!status) status = ls_cuda_product_run(op, &d->forward, &matrices, ls_cuda_workspace(op) + d->bias);
     if (status || !bias->data || d->forward.biased) return status;
-    const struct ls_cuda_columns columns = {y->data, (size_t)d->rows, (size_t)d->out, y->dtype, ls_cuda_stream(op)};
+    const struct ls_cuda_columns columns = {y->data,  (size_t)d->rows,    (size_t)d->out,
+                                            y->dtype, ls_cuda_stream(op), false};
     return ls_cuda_launched(op, ls_cuda_add_bias(&columns, bias->data, does_relu(op)));
 }
 
@@ -127,7 +128,8 @@ static struct ls_cuda_matrices weights_of(const struct ls_op *op, const struct d
                                      .c_dtype = dw->dtype,
                                      .a = x->data,
                                      .b = op->tensors[LS_ARG_DY].data,
-                                     .c = dw->data};
+                                     .c = dw->data,
+                                     .adds = op->adds};
 }
 
 static struct ls_cuda_matrices inputs_of(const struct ls_op *op, const struct dense *d) {
@@ -160,8 +162,8 @@ static ls_status run_backward(const struct ls_op *op, struct dense *d) {
     const struct ls_tensor *dy = &op->tensors[LS_ARG_DY];
     ls_status status = LS_OK;
     if (does_sums(op)) {
-        const struct ls_cuda_columns columns = {dy->data, (size_t)d->rows, (size_t)d->out, dy->dtype,
-                                                ls_cuda_stream(op)};
+        const struct ls_cuda_columns columns = {dy->data,  (size_t)d->rows,    (size_t)d->out,
+                                                dy->dtype, ls_cuda_stream(op), op->adds};
         const void *mask = does_relu(op) ? op->tensors[LS_ARG_Y].data : NULL;
         status = ls_cuda_launched(
             op, ls_cuda_sum_columns(&columns, mask, op->tensors[LS_ARG_DB].data, ls_cuda_workspace(op)));

@@ -102,7 +102,7 @@ static ls_status run_embedding(const struct ls_op *op) {
                                                 .count = ls_shape_count(&x->shape),
                                                 .limit = table->shape.dims[0],
                                                 .width = table->shape.dims[1],
-                                                .adds = op->beta != 0,
+                                                .adds = op->adds,
                                                 .workspace = op->workspace};
     cudaStream_t stream = ls_cuda_stream(op);
     return ls_cuda_launched(op, backward ? ls_cuda_embedding_backward(&embedding, stream)

@@ -129,13 +129,13 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
 
 ls_status ls_cuda_product_run(const struct ls_op *op, struct ls_cuda_product *product, const struct ls_cuda_matrices *m,
                               void *workspace) {
-    const float one = 1, zero = 0;
+    const float one = 1, beta = m->adds ? 1 : 0;
     cublasLtHandle_t handle;
     ls_status status = ls_cuda_blas_handle(ls_cuda_op_of(op)->device, &handle);
     if (status) return status;
     cublasStatus_t code = product->biased ? set_bias(product, m->bias) : CUBLAS_STATUS_SUCCESS;
     if (!code)
-        code = cublasLtMatmul(handle, &product->description, &one, m->b, &product->b, m->a, &product->a, &zero, m->c,
+        code = cublasLtMatmul(handle, &product->description, &one, m->b, &product->b, m->a, &product->a, &beta, m->c,
                               &product->c, m->c, &product->c, &product->algorithm,
                               product->workspace ? workspace : NULL, product->workspace, ls_cuda_stream(op));
     return ls_cuda_blas_check(op, code);

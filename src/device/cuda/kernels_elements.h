@@ -30,6 +30,7 @@ struct ls_cuda_loss {
     int64_t *row_correct; /* (rows), scratch */
     double smoothing, scale, delta;
     struct ls_loss_sums *sums; /* all but metrics and penalty are written, unless there was a fault */
+    bool adds;                 /* to what is there */
 };
 cudaError_t ls_cuda_loss(const struct ls_cuda_loss *loss, cudaStream_t stream);
 
@@ -38,6 +39,7 @@ struct ls_cuda_metric {
     ls_metric metric;
     double *shares; /* (rows), scratch */
     double *value;
+    bool adds; /* to what is there */
 };
 cudaError_t ls_cuda_metric(const struct ls_cuda_metric *metric, cudaStream_t stream);
 /* y (rows, classes); rows' outputs and one_hot are not used. */

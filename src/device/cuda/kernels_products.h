@@ -15,6 +15,7 @@ struct ls_cuda_columns {
     size_t rows, columns;
     ls_dtype dtype;
     cudaStream_t stream;
+    bool adds; /* sums, to what is there */
 };
 /* values = values + bias(columns); with relu a value of 0 or below becomes 0, and NaN stays NaN. */
 cudaError_t ls_cuda_add_bias(const struct ls_cuda_columns *matrix, const float *bias, bool relu);

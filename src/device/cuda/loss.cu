@@ -185,11 +185,12 @@ __global__ void add_losses(struct ls_cuda_loss loss) {
     weight = ls_block_sum(weight);
     uncounted = ls_block_sum(uncounted);
     if (threadIdx.x != 0) return;
-    loss.sums->uncounted = static_cast<int64_t>(uncounted);
-    loss.sums->loss = value;
-    loss.sums->correct = static_cast<int64_t>(correct);
-    loss.sums->rows = loss.rows.rows / loss.rows.positions;
-    loss.sums->weight = weight;
+    const struct ls_loss_sums before = loss.adds ? *loss.sums : ls_loss_sums{};
+    loss.sums->uncounted = before.uncounted + static_cast<int64_t>(uncounted);
+    loss.sums->loss = before.loss + value;
+    loss.sums->correct = before.correct + static_cast<int64_t>(correct);
+    loss.sums->rows = before.rows + loss.rows.rows / loss.rows.positions;
+    loss.sums->weight = before.weight + weight;
 }
 
 /* Threads for a row: some outputs each, whole warps. */
@@ -248,7 +249,7 @@ __global__ void add_shares(struct ls_cuda_metric metric) {
     if (find_fault(metric.rows)) return;
     for (int64_t r = threadIdx.x; r < metric.rows.rows; r += blockDim.x) sum += metric.shares[r];
     sum = ls_block_sum(sum);
-    if (threadIdx.x == 0) *metric.value = sum;
+    if (threadIdx.x == 0) *metric.value = (metric.adds ? *metric.value : 0) + sum;
 }
 
 /* ---- one-hot ---- */

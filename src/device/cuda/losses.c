@@ -39,7 +39,8 @@ ls_status ls_cuda_loss_run(const struct ls_op *op) {
                                       .smoothing = (double)op->alpha,
                                       .scale = op->scale ? (double)*op->scale : 0,
                                       .delta = (double)op->beta,
-                                      .sums = op->sums};
+                                      .sums = op->sums,
+                                      .adds = op->adds};
     return ls_cuda_launched(op, ls_cuda_loss(&loss, ls_cuda_stream(op)));
 }
 
@@ -49,7 +50,7 @@ ls_status ls_cuda_metric_build(struct ls_cuda_device *device, struct ls_op *op) 
 
 ls_status ls_cuda_metric_run(const struct ls_op *op) {
     const struct ls_cuda_metric metric = {
-        .rows = rows_of(op), .metric = op->metric, .shares = ls_cuda_kept(op), .value = op->value};
+        .rows = rows_of(op), .metric = op->metric, .shares = ls_cuda_kept(op), .value = op->value, .adds = op->adds};
     return ls_cuda_launched(op, ls_cuda_metric(&metric, ls_cuda_stream(op)));
 }
 

@@ -21,6 +21,7 @@ ls_status ls_cuda_dnn_check(const struct ls_op *op, cudnnStatus_t code);
 struct ls_cuda_matrices {
     int64_t rows, columns, depth;
     bool transpose_a, transpose_b;
+    bool adds;               /* c is not overwritten: the product is added to it */
     ls_dtype dtype, c_dtype; /* of a and b; of c and bias: the same, or float32 */
     const void *a, *b, *bias;
     void *c;
