@@ -22,22 +22,45 @@ bool ls_buckets_full(const struct ls_bucket_rule *rule, size_t bytes, bool first
     return bytes >= (first ? rule->first_bytes : later_bytes(rule));
 }
 
-/* The walk goes from the last variable to the first, in the order in which backward finishes gradients. [offsets[i],
- * end) is the bucket that is being filled; it closes at the begin of a variable, so no variable lies in two. Bucket 0
- * reaches to total: statistics and extras lie behind the last variable and go with it. A model without variables has
- * one bucket. */
+/* Buckets that have been cut so far; the one that is being filled ends at end. */
+struct cutting {
+    const struct ls_bucket_rule *rule;
+    struct ls_bucket *buckets;
+    size_t made, end;
+};
+
+static void close_bucket(struct cutting *cutting, size_t begin) {
+    cutting->buckets[cutting->made++] = (struct ls_bucket){begin, cutting->end};
+    cutting->end = begin;
+}
+
+/* A bucket may begin there. */
+static void offer_cut(struct cutting *cutting, size_t at) {
+    if (ls_buckets_full(cutting->rule, (cutting->end - at) * sizeof(float), !cutting->made)) close_bucket(cutting, at);
+}
+
+/* Of a variable that ends before end, from there on. TensorFlow's packs hold whole variables. */
+static void offer_cuts_inside(struct cutting *cutting, size_t offset, size_t end) {
+    size_t at = end ? (end - 1) / LS_BUCKET_STEP * LS_BUCKET_STEP : 0;
+    if (cutting->rule->bytes_per_pack) return;
+    for (; at > offset; at -= LS_BUCKET_STEP) offer_cut(cutting, at);
+}
+
+/* The walk goes from the last variable to the first, in the order in which backward finishes gradients. A bucket closes
+ * at the begin of a variable, or inside of a large one, so that its last part is reduced while the next is on its way.
+ * Bucket 0 reaches to total: statistics and extras lie behind the last variable and go with it. A model without
+ * variables has one bucket. */
 ls_status ls_buckets_cut(const struct ls_bucket_rule *rule, struct ls_bucket **buckets, size_t *bucket_count) {
-    LS_NEW_ARRAY(struct ls_bucket, cut, rule->count + 1, "gradient buckets");
-    size_t made = 0, end = rule->total;
-    for (size_t i = rule->count; i-- > 0;) {
-        if (i > 0 && !ls_buckets_full(rule, (end - rule->offsets[i]) * sizeof(float), made == 0)) continue;
-        size_t begin = i > 0 ? rule->offsets[i] : 0;
-        cut[made++] = (struct ls_bucket){begin, end};
-        end = begin;
+    size_t most = rule->count + rule->total / LS_BUCKET_STEP + 1, end = rule->total - rule->extras;
+    LS_NEW_ARRAY(struct ls_bucket, cut, most, "gradient buckets");
+    struct cutting cutting = {.rule = rule, .buckets = cut, .end = rule->total};
+    for (size_t i = rule->count; i-- > 0; end = rule->offsets[i]) {
+        offer_cuts_inside(&cutting, rule->offsets[i], end);
+        if (i > 0) offer_cut(&cutting, rule->offsets[i]);
     }
-    if (!made) cut[made++] = (struct ls_bucket){0, rule->total};
+    if (cutting.end > 0 || !cutting.made) close_bucket(&cutting, 0);
     *buckets = cut;
-    *bucket_count = made;
+    *bucket_count = cutting.made;
     return LS_OK;
 }
 

@@ -1,8 +1,11 @@
 /* Gradient buckets: gradients that are reduced together, in the order in which they become ready. A training's are
- * ranges of the gradient blob, cut at variables, from the tail. RING's bits depend on them, so they are part of the
- * training fingerprint. */
+ * ranges of the gradient blob, cut at variables and inside of large ones, from the tail. RING's bits depend on them, so
+ * they are part of the training fingerprint. */
 #pragma once
 #include <lockstep/lockstep.h>
+
+/* Elements: a variable may be cut at multiples of it, which are counted from the begin of the blob. */
+#define LS_BUCKET_STEP ((size_t)1 << 20)
 
 struct ls_bucket {
     size_t begin, end; /* elements of the blob */
@@ -12,6 +15,7 @@ struct ls_bucket_rule {
     size_t first_bytes, bytes; /* otherwise: at least so many bytes in the first bucket, and in each later one, which
                                   gets a sixteenth of the whole where that is less, but no less than the first */
     size_t total;              /* elements of the whole (float32); 0: it is not known */
+    size_t extras;             /* of them behind the last variable */
     const size_t *offsets;     /* [count], rising: where variables begin */
     size_t count;
 };

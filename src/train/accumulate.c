@@ -23,31 +23,32 @@ static struct ls_op merge_of(const ls_model *model, const struct ls_model_replic
     return op;
 }
 
-static bool begins_bucket(const ls_model *model, size_t offset) {
-    if (!ls_model_is_reduced(model)) return false;
-    for (size_t i = 0; i < model->bound.bucket_count; i++)
-        if (model->bound.buckets[i].begin == offset) return true;
-    return false;
+static size_t end_of_variable(const ls_model *model, int index) {
+    bool last = index + 1 == ls_network_summed_variables(model->built.network);
+    return last ? model->built.summed_count : ls_network_variable(model->built.network, index + 1)->offset;
 }
 
 /* True if a merge op begins at the variable: its scale differs from the one of the variable before it, or a new bucket
- * begins here. */
+ * begins at the variable or inside of it. */
 static bool begins_merge(const ls_model *model, int index) {
     const struct ls_network_variable *variable = ls_network_variable(model->built.network, index), *before;
     before = ls_network_variable(model->built.network, index - 1);
     bool alike = variable->trained == before->trained && (variable->trained || variable->momentum == before->momentum);
-    return !alike || begins_bucket(model, variable->offset);
+    const struct ls_model_bound *bound = &model->bound;
+    return !alike ||
+           (ls_model_is_reduced(model) &&
+            ls_buckets_begin_in(bound->buckets, bound->bucket_count, variable->offset, end_of_variable(model, index)));
 }
 
-/* Neighbouring variables with one factor share an op; a bucket's begin cuts it, for a bucket is merged when it is ready
- * and not before. */
+/* Neighbouring variables with one factor share an op; a variable in which a bucket begins has the next one, for it is
+ * merged when the bucket is ready, and not before. */
 static ls_status build_merges(const ls_model *model, struct ls_model_replica *replica) {
     int count = ls_network_summed_variables(model->built.network);
     ls_status status = LS_OK;
     for (int first = 0, next; !status && first < count; first = next) {
         for (next = first + 1; next < count && !begins_merge(model, next);) next++;
-        size_t end = next < count ? ls_network_variable(model->built.network, next)->offset : model->built.summed_count;
-        struct ls_op op = merge_of(model, replica, ls_network_variable(model->built.network, first), end);
+        struct ls_op op = merge_of(model, replica, ls_network_variable(model->built.network, first),
+                                   end_of_variable(model, next - 1));
         status = replica->device->ops->build(replica->device, &op);
         if (!status) replica->merges[replica->merge_count++] = op;
     }

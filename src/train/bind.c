@@ -142,6 +142,7 @@ static ls_status cut_buckets(ls_model *model) {
                                         .first_bytes = (size_t)settings->first_bucket,
                                         .bytes = (size_t)settings->bucket,
                                         .total = model->built.summed_count + LS_EXTRAS,
+                                        .extras = LS_EXTRAS,
                                         .offsets = offsets,
                                         .count = count};
     return ls_buckets_cut(&rule, &model->bound.buckets, &model->bound.bucket_count);
