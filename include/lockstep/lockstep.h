@@ -1,5 +1,6 @@
 /* Lockstep: train one model on many machines at once, in lockstep. This header, and callbacks.h, cluster_spec.h,
- * collectives.h, data.h, layers.h, strategies.h, tokenizer.h and training.h, which it includes, are the whole public API.
+ * collectives.h, data.h, layers.h, saving.h, strategies.h, tokenizer.h and training.h, which it includes, are the whole public
+ * API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -260,7 +261,7 @@ typedef struct ls_load_options {
 #define LS_LOAD(...) (&(ls_load_options){.size = sizeof(ls_load_options), __VA_ARGS__})
 LS_API ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options);
 /* Model.save_weights: this worker's copy, which all have, as .safetensors or .npz under Keras' names; path is there whole or as it
- * was. The model must be built. */
+ * was. The model must be built. ls_model_save of saving.h makes a model of it. */
 LS_API ls_status ls_model_save_weights(const ls_model *model, const char *path);
 /* A text of the program's own, copied, that the model's weights and checkpoints carry beside what they say of input, outputs, loss and
  * classes; "": none. ls_tools_about_weights reads it. */
@@ -382,6 +383,7 @@ LS_API bool ls_strategy_recover(ls_strategy *strategy, ls_status *status);
 #include <lockstep/cluster_spec.h>
 #include <lockstep/collectives.h>
 #include <lockstep/data.h>
+#include <lockstep/saving.h>
 #include <lockstep/strategies.h>
 #include <lockstep/tokenizer.h>
 #include <lockstep/training.h>

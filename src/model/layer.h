@@ -50,7 +50,7 @@ struct ls_node_tensors {
 struct ls_plan_builder;
 struct ls_layer_type {
     ls_layer_kind kind;
-    struct ls_layer_title title;
+    struct ls_layer_title title; /* its name is the kind's in files */
     /* for a title that depends on fields; NULL if it is title */
     struct ls_layer_title (*title_of)(const ls_layer *layer);
     ls_layer takes;              /* not zero: each field of layer_fields.c that says something to this kind */

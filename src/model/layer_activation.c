@@ -96,6 +96,7 @@ static ls_status activation_backward(struct ls_plan_builder *builder, const stru
 
 const struct ls_layer_type ls_activation_type = {
     .kind = LS_LAYER_ACTIVATION,
+    .title = {"activation", "Activation"},
     .title_of = activation_title,
     .takes = {.activation = LS_RELU, .negative_slope = 1},
     .check = ls_activation_check,

@@ -1,6 +1,8 @@
 /* The fields of a layer that are for some kinds only: one that says nothing to its kind is refused, and not ignored. */
 #include "model/layer_fields.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -19,17 +21,34 @@
     }
 #define FIELD(field)  NUMBER(#field, #field, field)
 #define UNTOLD(field) NUMBER(#field, NULL, field)
+#define LAYERS(field)                                                                                                  \
+    { #field, NULL, offsetof(ls_layer, field), sizeof(MEMBER(field)), LS_FIELD_LAYERS }
+#define CHOICE(field, word, choice)                                                                                    \
+    { #field, word, offsetof(ls_layer, field), sizeof(MEMBER(field)), LS_FIELD_CHOICE, choice }
+
+static const char *choose_activation(int value) {
+    return ls_activation_name((ls_activation)value);
+}
+
+static const char *choose_initializer(int value) {
+    return ls_initializer_name((ls_initializer)value);
+}
+
+static const char *choose_padding(int value) {
+    static const char *const names[] = {[LS_VALID] = "valid", [LS_SAME] = "same"};
+    return value >= 0 && value <= LS_SAME ? names[value] : NULL;
+}
 
 const struct ls_layer_field ls_layer_fields[] = {
     UNTOLD(units),
-    UNTOLD(activation),
-    UNTOLD(kernel_initializer),
-    UNTOLD(others),
-    UNTOLD(tied),
+    CHOICE(activation, NULL, choose_activation),
+    CHOICE(kernel_initializer, NULL, choose_initializer),
+    LAYERS(others),
+    LAYERS(tied),
     FIELD(kernel_size),
     FIELD(kernel_width),
     FIELD(strides),
-    FIELD(padding),
+    CHOICE(padding, "padding", choose_padding),
     FIELD(dilation_rate),
     FIELD(groups),
     FIELD(no_bias),
@@ -75,6 +94,36 @@ double ls_layer_fields_value(const struct ls_layer_field *field, const ls_layer 
     }
     memcpy(&number, at, sizeof(number));
     return number;
+}
+
+bool ls_layer_fields_set(const struct ls_layer_field *field, ls_layer *layer, double value) {
+    char *at = (char *)layer + field->offset;
+    const bool flag = value > 0;
+    const float real = (float)value;
+    if (field->type == LS_FIELD_FLOAT) {
+        if (!isfinite(real)) return false;
+        memcpy(at, &real, sizeof(real));
+        return true;
+    }
+    if (!(value >= INT_MIN && value <= INT_MAX) || value != floor(value)) return false;
+    const int number = (int)value;
+    if (field->type == LS_FIELD_BOOL && number != flag) return false;
+    if (field->type == LS_FIELD_CHOICE && !field->choice(number)) return false;
+    if (field->type == LS_FIELD_BOOL)
+        memcpy(at, &flag, sizeof(flag));
+    else
+        memcpy(at, &number, sizeof(number));
+    return true;
+}
+
+const char *ls_layer_fields_key(const struct ls_layer_field *field) {
+    return field->word ? field->word : field->name;
+}
+
+const struct ls_layer_field *ls_layer_fields_find(const char *key) {
+    for (const struct ls_layer_field *field = ls_layer_fields; field->name; field++)
+        if (!strcmp(ls_layer_fields_key(field), key)) return field;
+    return NULL;
 }
 
 static bool is_set(const ls_layer *layer, const struct ls_layer_field *field) {

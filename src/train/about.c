@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/text.h"
+#include "model/layer_json.h"
 
 static void put_classes(FILE *out, const ls_dataset *data) {
     for (int i = 0; i < ls_dataset_num_classes(data); i++)
@@ -60,12 +61,15 @@ static void put_json(FILE *out, const ls_model *model) {
     for (int i = 0; i < input->rank; i++) (void)fprintf(out, i ? ", %lld" : "%lld", (long long)input->dims[i]);
     ls_json_print(out, "], 'integers': %i, 'outputs': %lld", ls_network_takes_integers(model->built.network),
                   (long long)ls_network_outputs(model->built.network));
-    if (model->spec.compiled && !model->spec.implied)
-        ls_json_print(out, ", 'loss': %s", ls_objective_loss_name(model->spec.objective.loss));
+    bool compiled = model->spec.compiled && !model->spec.implied;
+    const char *loss = compiled ? ls_objective_loss_name(model->spec.objective.loss) : model->spec.loss;
+    if (loss) ls_json_print(out, ", 'loss': %s", loss);
     if (model->spec.classes) (void)fprintf(out, ", \"classes\": %s", model->spec.classes);
     if (model->spec.transform) (void)fprintf(out, ", \"transform\": %s", model->spec.transform);
     if (model->spec.note) ls_json_print(out, ", 'note': %s", model->spec.note);
     if (model->spec.last.steps) put_last(out, &model->spec.last);
+    (void)fputs(", \"" LS_LAYERS_MEMBER "\": ", out);
+    ls_layers_write(model->built.network, out);
     (void)fputc('}', out);
 }
 

@@ -1,6 +1,7 @@
 /* Files of weights and checkpoints tell their finder of the model. The text is one JSON object: "input" (a shape),
  * "integers", "outputs", "loss" (Keras' name), "classes" (names), "transform" (ls_dataset_transform), "note"
- * (ls_model_note), and "last", the numbers of the last epoch. It leaves out the unknown. */
+ * (ls_model_note), "last", the numbers of the last epoch, and "layers" (model/layer_json.h). It leaves out the unknown.
+ * open.c and src/tools/about_weights.c read it. */
 #pragma once
 #include "train/model.h"
 

@@ -70,6 +70,7 @@ void ls_model_free(ls_model *model) {
     ls_free(model->spec.transform);
     ls_free(model->spec.note);
     ls_free(model->spec.about);
+    ls_free(model->spec.loss);
     ls_free(model);
 }
 

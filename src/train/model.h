@@ -133,6 +133,7 @@ struct ls_model_spec {
     bool compiled;
     bool implied;                             /* predict has compiled it: nothing of that is the user's */
     char *classes, *transform, *note, *about; /* own: of about.h, NULL without */
+    char *loss;                               /* likewise: of the file that it was opened from */
     ls_result last;                           /* of the last epoch that has ended; steps is 0 before */
     float compiled_rate;                      /* the learning rate of compile */
     struct ls_initial_weights *initial;       /* owns; NULL if the weights are drawn */

@@ -1,14 +1,18 @@
 /* .npz and .safetensors, from and to. */
 #include "weights/arrays.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/digest.h"
 #include "base/half.h"
 #include "base/shape.h"
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "checkpoint/safetensors.h"
@@ -185,6 +189,36 @@ ls_status ls_weights_arrays_from_safetensors(const char *path, struct ls_weights
     if (!status) status = add_tensors(path, &file, weights);
     ls_safetensors_free(&file);
     return status;
+}
+
+/* Of a file of size bytes, whose header ends at the end-th. */
+static ls_status read_header(int fd, const char *path, size_t end, size_t size, char **about) {
+    struct ls_safetensors file;
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = ls_alloc(end);
+    if (!bytes) return ls_fail_memory(path, end);
+    ls_status status = ls_read_file_at(fd, path, 0, bytes, end);
+    if (status) return status;
+    status = ls_safetensors_parse(bytes, size, &file);
+    if (status) return ls_fail_context(status, "'%s'", path);
+    const char *text = ls_safetensors_text(&file, ABOUT);
+    *about = text ? ls_strdup(text) : NULL;
+    ls_safetensors_free(&file);
+    return text && !*about ? ls_fail_memory(path, 1) : LS_OK;
+}
+
+ls_status ls_weights_arrays_about(const char *path, bool *header, char **about) {
+    struct stat info;
+    uint8_t start[9];
+    uint64_t length = 0;
+    LS_CLEANUP(ls_read_file_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info)) return ls_read_file_fail("open", path);
+    size_t size = info.st_size > 0 ? (size_t)info.st_size : 0;
+    if (size < sizeof(start)) return LS_OK;
+    ls_status status = ls_read_file_at(fd, path, 0, start, sizeof(start));
+    for (int i = 0; i < 8; i++) length |= (uint64_t)start[i] << 8 * i;
+    if (status || start[8] != '{' || length > LS_SAFETENSORS_HEADER || length > size - 8) return status;
+    *header = true;
+    return read_header(fd, path, 8 + (size_t)length, size, about);
 }
 
 /* ---- to ---- */

@@ -8,3 +8,5 @@ ls_status ls_weights_arrays_check_path(const char *path);
 ls_status ls_weights_arrays_write(const char *path, const struct ls_weights *weights);
 ls_status ls_weights_arrays_from_npz(const char *path, struct ls_weights *weights);
 ls_status ls_weights_arrays_from_safetensors(const char *path, struct ls_weights *weights);
+/* *header: the file is a .safetensors, whose header says *about; NULL: nothing. */
+ls_status ls_weights_arrays_about(const char *path, bool *header, char **about);

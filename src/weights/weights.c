@@ -74,6 +74,16 @@ ls_status ls_weights_read(const char *path, struct ls_weights *weights) {
     return status ? status : ls_weights_parse(path, bytes, size, weights);
 }
 
+ls_status ls_weights_read_about(const char *path, char **about) {
+    bool header = false;
+    ls_status status = ls_weights_arrays_about(path, &header, about);
+    if (status || header) return status;
+    LS_CLEANUP(ls_weights_free) struct ls_weights weights = {0};
+    status = ls_weights_read(path, &weights);
+    if (!status) *about = ls_steal(weights.about);
+    return status;
+}
+
 void ls_weights_free(struct ls_weights *weights) {
     for (size_t i = 0; i < weights->count; i++) {
         ls_free(weights->items[i].name);

@@ -7,7 +7,7 @@ import sys
 import house
 
 HEADERS = ["lockstep/lockstep.h", "lockstep/callbacks.h", "lockstep/cluster_spec.h", "lockstep/collectives.h", "lockstep/data.h",
-           "lockstep/layers.h", "lockstep/strategies.h", "lockstep/tokenizer.h", "lockstep/tools.h", "lockstep/training.h"]
+           "lockstep/layers.h", "lockstep/saving.h", "lockstep/strategies.h", "lockstep/tokenizer.h", "lockstep/tools.h", "lockstep/training.h"]
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-Iinclude"]
 LIMIT = 400
 

@@ -9,7 +9,7 @@ import house
 
 HEADERS = ["include/lockstep/lockstep.h", "include/lockstep/callbacks.h", "include/lockstep/cluster_spec.h",
            "include/lockstep/collectives.h",
-           "include/lockstep/data.h", "include/lockstep/strategies.h", "include/lockstep/tokenizer.h", "include/lockstep/tools.h", "include/lockstep/training.h"]
+           "include/lockstep/data.h", "include/lockstep/saving.h", "include/lockstep/strategies.h", "include/lockstep/tokenizer.h", "include/lockstep/tools.h", "include/lockstep/training.h"]
 DECLARATION = re.compile(r"^LS_API\b[^;(]*?\b(ls_\w+)\s*\(", re.M)
 # what sanitizers and the linker add
 FOREIGN = re.compile(r"_init$|_fini$|__odr_asan|__asan|__ubsan|__tsan|__sanitizer|__start_|__stop_|_edata|_end$|__bss_start"
