@@ -113,7 +113,9 @@ typedef struct ls_tools_about {
     int class_count;
     char *note; /* ls_model_note's */
     char *transform, *target; /* ls_dataset_transform's, and its target's name */
-    char *text; /* all that it says, a JSON object */
+    char *text;    /* all that it says, a JSON object */
+    bool integers; /* examples are ids */
+    bool layered;  /* it says its layers */
 } ls_tools_about;
 /* Collective over strategy's workers: the chief reads path, and all get what it says. Freed with ls_tools_about_free. */
 LS_API ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path, ls_tools_about **about);
@@ -121,6 +123,12 @@ LS_API ls_status ls_tools_about_weights(ls_strategy *strategy, const char *path,
  * become what they were in the training that made path. NULL where dataset is no table, or path says nothing. */
 LS_API ls_status ls_tools_about_table(const char *dataset, const char *path, ls_tools_about **about);
 LS_API void ls_tools_about_free(ls_tools_about *about);
+/* The same of a file that this process reads by itself. */
+LS_API ls_status ls_tools_about_file(const char *path, ls_tools_about **about);
+/* *layers, freed with ls_memory_free, are those that it says. INVALID_ARGUMENT where it says none; an error names path. */
+LS_API ls_status ls_tools_about_layers(const ls_tools_about *about, const char *path, ls_layer **layers, size_t *count);
+/* Describes the model of such a file, or a file's variables where it says no layers. *text is freed with ls_memory_free. */
+LS_API ls_status ls_tools_describe_model(const char *path, char **text);
 /* Describes what ls_dataset_open(name) reads, of each split: counts by class, shape, range of the values of so many examples that
  * are spread evenly, and hints. *text, freed with ls_memory_free, receives a table or one JSON object. split and part of options do
  * not count. */

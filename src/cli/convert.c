@@ -10,7 +10,7 @@ static const char about[] =
     "lockstep convert: write a dataset, or a file of weights, in another format\n"
     "\n"
     "usage: lockstep convert --dataset digits|shapes|words|DIR|FILE --to FORMAT --output DIR [OPTIONS]\n"
-    "       lockstep convert WEIGHTS OUT.safetensors|OUT.npz\n"
+    "       lockstep convert WEIGHTS|--model FILE OUT.safetensors|OUT.npz\n"
     "\n"
     "Reads what lockstep train reads and writes it so that lockstep train, TensorFlow and others can read it: the "
     "same\n"
@@ -20,7 +20,7 @@ static const char about[] =
     "\n"
     "WEIGHTS is a .safetensors file (a checkpoint too), an .npz, or a .h5, .weights.h5 or .keras file of Keras; "
     "variables\n"
-    "keep Keras' names.\n";
+    "keep Keras' names, and a model its layers.\n";
 static const char more[] =
     "examples:\n"
     "  lockstep convert --dataset shapes --limit 400 --to jpeg --output /tmp/shapes\n"
@@ -30,7 +30,7 @@ static const char more[] =
     "exit status: 0 success; 2 a bad command line; 1 anything else.\n";
 
 struct conversion {
-    const char *dataset, *output;
+    const char *dataset, *output, *model;
     int format, split; /* split: an ls_split, or all */
     ls_dataset_options data;
     ls_write_options write;
@@ -60,6 +60,7 @@ static const struct ls_option rows[] = {
     {"output", "DIR", "made if it is not there", AT(output)},
     {"split", NULL, "which split (default all that are there; both is the same)", AT(split), LS_TRAIN, .words = splits,
      .read = read_choice},
+    {"model", "FILE", "a saved model, whose weights are converted", AT(model)},
     {"name", "NAME", "of TFRecord files: NAME-train.tfrecord-00000-of-00001 (default: the dataset's kind)",
      AT(write.name)},
     {"shards", "N", "TFRecord files a split (default 1)", AT(write.shards), 1, 99999},
@@ -102,10 +103,11 @@ static ls_status convert(struct conversion *conversion) {
     return LS_OK;
 }
 
-static int convert_weights(const struct ls_command_line *line, char **paths, int count) {
+/* From the model's file, or the first of the paths, to the last. */
+static int convert_weights(const struct ls_command_line *line, const char *model, char **paths, int count) {
     char *text = NULL;
-    if (count != 2) return ls_usage_error(line, "weights need two files: from and to");
-    ls_status status = ls_tools_convert_weights(paths[0], paths[1], &text);
+    if (count != (model ? 1 : 2)) return ls_usage_error(line, "weights need two files: from and to");
+    ls_status status = ls_tools_convert_weights(model ? model : paths[0], paths[count - 1], &text);
     if (!status) (void)printf("%s\n", text);
     ls_memory_free(text);
     return ls_exit(status);
@@ -117,8 +119,8 @@ int convert_main(int argc, char **argv) {
         .split = ALL, .data = {.size = sizeof(ls_dataset_options)}, .write = {.size = sizeof(ls_write_options)}};
     int code = ls_options_read(&line, &conversion);
     if (code >= 0) return code;
-    if (line.next < argc && !conversion.dataset && !conversion.format && !conversion.output)
-        return convert_weights(&line, argv + line.next, argc - line.next);
+    if ((line.next < argc || conversion.model) && !conversion.dataset && !conversion.format && !conversion.output)
+        return convert_weights(&line, conversion.model, argv + line.next, argc - line.next);
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
     if (!conversion.dataset || !conversion.format || !conversion.output)
         return ls_usage_error(&line, "it needs --dataset, --to and --output");

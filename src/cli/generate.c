@@ -90,6 +90,7 @@ static ls_status write_token(void *user, int32_t token) {
 /* The model is made for windows of its context; its data has one, of zeros. */
 static ls_status open_model(struct generation *generation, ls_strategy *strategy, ls_model **model) {
     struct ls_saved_model *saved = &generation->saved;
+    if (!saved->data.context && saved->about->input.rank == 1) saved->data.context = saved->about->input.dims[0];
     int64_t context = saved->data.context;
     int32_t *zeros = calloc((size_t)context, sizeof(*zeros));
     ls_dataset *data = NULL;

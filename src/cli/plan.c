@@ -94,23 +94,28 @@ ls_tools_plan_options ls_train_plan(const struct ls_train_options *training) {
                                    .json = training->json};
 }
 
+static int print_plan(struct plan_command *command) {
+    char *text = NULL;
+    ls_tools_plan_options options = ls_train_plan(&command->training);
+    options.workers = command->workers;
+    options.servers = command->servers;
+    options.bits = command->bits;
+    options.measure = command->measure;
+    ls_status status = ls_tools_plan(&options, make, &command->training, &text);
+    return ls_exit_text(status, text);
+}
+
 int plan_main(int argc, char **argv) {
     static const struct ls_option_table own = {"plan", plan_rows, 0};
     struct ls_option_table tables[LS_TRAIN_TABLES + 2] = {own};
     struct plan_command command = {.workers = 0};
     int code;
-    char *text = NULL;
     memcpy(tables + 1, ls_train_tables, LS_TRAIN_TABLES * sizeof(*tables));
     struct ls_command_line line = {"lockstep plan", argc, argv, about, more, tables, 0};
     if (!ls_train_options_parse(&line, &command.training, &code)) return code;
-    const struct ls_train_options *training = &command.training;
-    if (training->servers.consistency != LS_SYNC)
-        return ls_usage_error(&line, "a plan is of steps in sync; leave '--consistency' out");
-    ls_tools_plan_options options = ls_train_plan(training);
-    options.workers = command.workers;
-    options.servers = command.servers;
-    options.bits = command.bits;
-    options.measure = command.measure;
-    ls_status status = ls_tools_plan(&options, make, &command.training, &text);
-    return ls_exit_text(status, text);
+    code = command.training.servers.consistency == LS_SYNC
+               ? print_plan(&command)
+               : ls_usage_error(&line, "a plan is of steps in sync; leave '--consistency' out");
+    ls_train_options_end(&command.training);
+    return code;
 }

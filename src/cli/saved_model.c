@@ -10,6 +10,8 @@
 
 #include "cli/signals.h"
 
+#define SAVED_NOTE "--model " LS_SAVED_NAME " " /* begins the note of who was trained from a file */
+
 void ls_saved_model_begin(struct ls_saved_model *saved) {
     *saved = (struct ls_saved_model){
         .model = {.name = "mlp",
@@ -27,7 +29,7 @@ const struct ls_option ls_saved_options[] = {
     {"weights", "WHAT",
      "the model's: .safetensors, .npz, Keras' .h5, .weights.h5 or .keras; or a folder of checkpoints, whose newest is "
      "taken. The chief reads it. --model, --hidden, --embedding, --alpha and --symmetric: as the model was trained, "
-     "which what lockstep train writes says itself",
+     "which what lockstep train writes says itself. Not needed beside --model FILE",
      LS_OPTION_AT(struct ls_saved_model, weights)},
     {"outputs", "N", "of the model, where neither the weights nor the data say it",
      LS_OPTION_AT(struct ls_saved_model, model.outputs), 1, 1 << 24},
@@ -35,7 +37,12 @@ const struct ls_option ls_saved_options[] = {
     {0}};
 
 bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_model *saved) {
-    if (!saved->weights) return LS_REFUSE(line, "--weights is missing");
+    if (!saved->weights) saved->weights = saved->model.file;
+    if (!saved->weights) return LS_REFUSE(line, "--weights is missing, or a --model FILE");
+    for (const struct ls_option *row = ls_model_options; saved->model.file && row->name; row++)
+        if (ls_option_given(line, row->name) && strcmp(row->name, "model") != 0)
+            return LS_REFUSE(line, "--%s is given, and '%s' says its layers: leave the option out", row->name,
+                             saved->model.file);
     saved->line = line;
     if (saved->dataset && saved->path_count)
         return LS_REFUSE(line, "--dataset '%s' is given, and '%s' too: one or the other", saved->dataset,
@@ -45,9 +52,10 @@ bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_
 
 void ls_saved_model_end(struct ls_saved_model *saved) {
     ls_tools_about_free(saved->about);
+    ls_tools_about_free(saved->layers);
     for (int i = 0; i < saved->name_count; i++) free(saved->names[i]);
     free(saved->names);
-    saved->about = NULL;
+    saved->about = saved->layers = NULL;
     saved->names = NULL;
     saved->name_count = 0;
 }
@@ -65,9 +73,38 @@ static bool same_value(const char *a, const char *b) {
     return !strcasecmp(a, b) || (end_a != a && end_b != b && !*end_a && !*end_b && !(x < y) && !(x > y));
 }
 
+/* The option by which the command line says the model; NULL: it does not. */
+static const char *named_by(const struct ls_saved_model *saved) {
+    for (const struct ls_option *row = ls_model_options; !saved->model.file && row->name; row++)
+        if (ls_option_given(saved->line, row->name)) return row->name;
+    return NULL;
+}
+
+/* Layers are those of --model FILE, or those that the weights say. */
+static ls_status take_layers(struct ls_saved_model *saved, ls_strategy *strategy) {
+    struct ls_train_model *model = &saved->model;
+    bool other = model->file && strcmp(model->file, saved->weights) != 0;
+    const char *named = named_by(saved), *note = saved->about->note;
+    ls_status status = other ? ls_tools_about_weights(strategy, model->file, &saved->layers) : LS_OK;
+    if (!status && named && note && !strncmp(note, SAVED_NOTE, strlen(SAVED_NOTE)))
+        status = ls_tools_fail(LS_INVALID_ARGUMENT, "--%s is given, and '%s' says its layers: leave the option out",
+                               named, model->weights);
+    if (status || named) return status;
+    const ls_tools_about *about = other ? saved->layers : saved->about;
+    if (model->file && !about->layered)
+        return ls_tools_fail(LS_INVALID_ARGUMENT,
+                             "--model '%s' holds weights, and does not say its layers: give it as --weights",
+                             model->file);
+    if (!about->layered) return LS_OK;
+    model->said = about;
+    model->said_by = other ? model->file : model->weights;
+    return LS_OK;
+}
+
 /* An option of the training: it counts where it is not given here, and may not be given otherwise. */
 static ls_status take_word(struct ls_saved_model *saved, const char *name, const char *value) {
     const char *given = ls_option_text(saved->line, name);
+    if (saved->model.said && !strcmp(name, "model")) return LS_OK;
     if (given && !same_value(given, value))
         return ls_tools_fail(LS_INVALID_ARGUMENT, "--%s is '%s', and '%s' was trained with '%s': leave the option out",
                              name, given, saved->model.weights, value);
@@ -121,7 +158,8 @@ static ls_status ask_weights(struct ls_saved_model *saved, ls_strategy *strategy
     if (!saved->any_loss && !saved->data.target) saved->data.target = saved->about->target;
     if (!saved->line) return LS_OK;
     take_image_size(saved, ls_is_chief(strategy));
-    status = take_words(saved);
+    status = take_layers(saved, strategy);
+    if (!status) status = take_words(saved);
     int64_t positions = saved->data.tokens && saved->data.context ? saved->data.context : 1;
     if (!saved->model.outputs) saved->model.outputs = (int)(saved->about->outputs / positions);
     return status;

@@ -18,6 +18,7 @@ struct ls_saved_model {
     char path[4096];                    /* of the newest checkpoint in a folder */
     const struct ls_command_line *line; /* what it does not say the weights say; NULL: they are not asked */
     ls_tools_about *about;              /* once it is open: what they say. Owns */
+    ls_tools_about *layers;             /* owns: what another file says, whose layers it has; NULL: the weights' own */
     char **names;                       /* [name_count] own: of the training's classes, else of the data's */
     int name_count;
 };

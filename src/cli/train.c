@@ -210,12 +210,18 @@ static int run_dry(struct ls_train_options *training) {
     return ls_exit_text(status, text);
 }
 
+static int run_task(struct ls_train_options *training) {
+    if (training->dry_run) return run_dry(training);
+    if (reads_cluster(training) && ls_serve_is_due()) return ls_serve_run();
+    bool evaluator = reads_cluster(training) && ls_check_says("\"task_type\": \"evaluator\"");
+    return evaluator ? run_evaluator(training) : run_training(training);
+}
+
 int train_main(int argc, char **argv) {
     struct ls_train_options training;
     int code;
     if (!ls_train_options_read(argc, argv, &training, &code)) return code;
-    if (training.dry_run) return run_dry(&training);
-    if (reads_cluster(&training) && ls_serve_is_due()) return ls_serve_run();
-    bool evaluator = reads_cluster(&training) && ls_check_says("\"task_type\": \"evaluator\"");
-    return evaluator ? run_evaluator(&training) : run_training(&training);
+    code = run_task(&training);
+    ls_train_options_end(&training);
+    return code;
 }

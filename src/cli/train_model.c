@@ -19,8 +19,8 @@ bool ls_train_model_is_transformer(const struct ls_train_model *choice) {
 static void set_regularizers(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (layers[i].kind != LS_LAYER_DENSE && layers[i].kind != LS_LAYER_CONV2D) continue;
-        layers[i].kernel_l1 = choice->rules.kernel_l1;
-        layers[i].kernel_l2 = choice->rules.kernel_l2;
+        if (choice->rules.kernel_l1 > 0) layers[i].kernel_l1 = choice->rules.kernel_l1;
+        if (choice->rules.kernel_l2 > 0) layers[i].kernel_l2 = choice->rules.kernel_l2;
     }
 }
 
@@ -46,9 +46,27 @@ static void set_batch_norm(const struct ls_train_model *choice, ls_layer *layers
     for (size_t i = 0; i < count; i++) {
         if (layers[i].kind != LS_LAYER_BATCH_NORMALIZATION) continue;
         if (choice->norm_momentum > 0) layers[i].momentum = choice->norm_momentum;
-        layers[i].synchronized = choice->synchronized;
-        layers[i].fused = choice->fused;
+        layers[i].synchronized |= choice->synchronized;
+        layers[i].fused |= choice->fused;
     }
+}
+
+static ls_status make_layers(const struct ls_train_model *choice, ls_strategy *strategy, ls_layer *layers, size_t count,
+                             ls_model **model) {
+    set_batch_norm(choice, layers, count);
+    set_regularizers(choice, layers, count);
+    ls_status status = ls_model_new(strategy, layers, count, model);
+    ls_memory_free(layers);
+    return status;
+}
+
+/* Of who is said by a file. */
+static ls_status make_saved(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
+    ls_layer *layers = NULL;
+    size_t count = 0;
+    (void)classes; /* the last layer has as many outputs as it had */
+    ls_status status = ls_tools_about_layers(choice->said, choice->said_by, &layers, &count);
+    return status ? status : make_layers(choice, strategy, layers, count, model);
 }
 
 static ls_status make_application(const struct ls_train_model *choice, ls_strategy *strategy, int classes,
@@ -60,11 +78,7 @@ static ls_status make_application(const struct ls_train_model *choice, ls_strate
     options.classes = classes;
     options.alpha = choice->alpha;
     ls_status status = ls_application(choice->name, &options, &layers, &count);
-    if (!status) set_batch_norm(choice, layers, count);
-    if (!status) set_regularizers(choice, layers, count);
-    if (!status) status = ls_model_new(strategy, layers, count, model);
-    ls_memory_free(layers);
-    return status;
+    return status ? status : make_layers(choice, strategy, layers, count, model);
 }
 
 static ls_status freeze(const struct ls_train_model *choice, ls_model *model) {
@@ -112,10 +126,16 @@ void ls_train_model_suit(struct ls_train_model *choice, const ls_dataset *data) 
         choice->rules.loss = LS_CATEGORICAL_CROSSENTROPY; /* of classes that are mixed */
 }
 
+typedef ls_status make_fn(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model);
+
+static make_fn *find_maker(const struct ls_train_model *choice) {
+    if (choice->said) return make_saved;
+    return !strcmp(choice->name, "mlp") || is_embedding(choice) ? make_dense : make_application;
+}
+
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model) {
-    bool dense = !strcmp(choice->name, "mlp") || is_embedding(choice);
-    ls_status status = (dense ? make_dense : make_application)(choice, strategy, count_outputs(choice, data), model);
+    ls_status status = find_maker(choice)(choice, strategy, count_outputs(choice, data), model);
     if (ls_is_chief(strategy)) tell_of_classes(choice, data);
     if (!status) status = ls_model_seed(*model, choice->seed);
     if (!status) status = freeze(choice, *model);
@@ -167,7 +187,7 @@ void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, c
 }
 
 bool ls_train_model_takes_ids(const struct ls_train_model *choice) {
-    return is_embedding(choice) || ls_train_model_is_transformer(choice);
+    return choice->said ? choice->said->integers : is_embedding(choice) || ls_train_model_is_transformer(choice);
 }
 
 const char *ls_train_model_dataset(const struct ls_train_model *choice) {
@@ -205,6 +225,18 @@ static bool read_hidden(const struct ls_command_line *line, const struct ls_opti
     return true;
 }
 
+/* No name of a model has a dot or a slash. */
+static bool read_model(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                       void *field) {
+    struct ls_train_model *choice = field;
+    choice->file = strpbrk(text, "./") ? text : NULL;
+    choice->name = LS_SAVED_NAME;
+    if (choice->file) return true;
+    int place = ls_option_word(line, "--model", text, option->words);
+    if (place >= 0) choice->name = option->words[place];
+    return place >= 0;
+}
+
 static const char *const models[] = {"mlp",  "embedding", "lenet", "mobilenet_v2", "resnet50", "gpt",
                                      "gpt2", "llama",     NULL};
 
@@ -213,9 +245,9 @@ const struct ls_option ls_model_options[] = {
     {"model", NULL,
      "(default mlp: layers of --hidden units with ReLU, then one unit a class); embedding: the mean of the rows of an "
      "example's integers in a table, then as mlp; gpt, gpt2 and llama predict the next of a file's --tokens; the "
-     "others "
-     "are for images of any size",
-     LS_OPTION_AT(struct ls_train_model, name), .words = models},
+     "others are for images of any size; or a FILE with a dot in its name, of --save-best, --checkpoint or "
+     "ls_model_save: its layers, and its weights unless --weights is given",
+     0, LS_OPTION_READ, .words = models, .read = read_model},
     {"hidden", "A,B,...", "units of mlp's and embedding's hidden layers; 'none' for a linear model (default 128,64)", 0,
      LS_OPTION_READ, .read = read_hidden},
     {"embedding", "ROWSxWIDTH", "embedding's table (default 10000x16)", 0, LS_OPTION_READ, .read = read_table},

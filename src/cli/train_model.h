@@ -1,15 +1,20 @@
 /* The model of lockstep train: as its options say. */
 #pragma once
 #include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #include "cli/options.h"
 #include "cli/rules.h"
 
 #define LS_MAX_HIDDEN 31
+#define LS_SAVED_NAME "saved" /* of a model by a file */
 
 struct ls_train_model {
-    const char *name;          /* "mlp", "embedding", or one of ls_application's */
-    int hidden[LS_MAX_HIDDEN]; /* units of hidden layers, but for those of ls_application's */
+    const char *name;           /* "mlp", "embedding", one of ls_application's, or LS_SAVED_NAME */
+    const char *file;           /* of --model; NULL: it is a name */
+    const ls_tools_about *said; /* borrowed: whose layers it has; NULL: those of its name */
+    const char *said_by;        /* the file */
+    int hidden[LS_MAX_HIDDEN];  /* units of hidden layers, but for those of ls_application's */
     int hidden_count;
     int words, width;             /* of embedding's table */
     float alpha;                  /* 0 if not given */

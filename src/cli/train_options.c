@@ -279,6 +279,26 @@ static bool check_training(const struct ls_command_line *line, const struct ls_t
     return true;
 }
 
+/* Its layers are the model's, and its weights those that training begins with. */
+static ls_status take_file(struct ls_train_options *training) {
+    struct ls_train_model *model = &training->model;
+    ls_status status = model->file ? ls_tools_about_file(model->file, &training->about) : LS_OK;
+    if (status || !model->file) return status;
+    if (!training->about->layered)
+        return ls_tools_fail(LS_INVALID_ARGUMENT,
+                             "--model '%s' holds weights, and does not say its layers: give it as --weights",
+                             model->file);
+    model->said = training->about;
+    model->said_by = model->file;
+    if (!model->weights) model->weights = model->file;
+    return LS_OK;
+}
+
+void ls_train_options_end(struct ls_train_options *training) {
+    ls_tools_about_free(training->about);
+    training->about = NULL;
+}
+
 bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code) {
     *training = (struct ls_train_options){
         .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
@@ -297,13 +317,19 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
     };
     *code = ls_options_read(line, training);
     if (*code >= 0) return false;
+    ls_status status = take_file(training);
+    if (status) *code = ls_exit(status);
+    if (status) return false;
     *code = LS_EXIT_USAGE;
     if (!training->dataset) training->dataset = ls_train_model_dataset(&training->model);
     training->data.ids = ls_train_model_takes_ids(&training->model);
     training->model.tokens = training->data.tokens;
     training->model.context = training->data.context;
     training->model.vocabulary = training->data.vocabulary;
-    if (!check_training(line, training)) return false;
+    if (!check_training(line, training)) {
+        ls_train_options_end(training);
+        return false;
+    }
     training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
     if (!training->staleness) training->servers.consistency = LS_SYNC;
     training->model.seed = training->data.seed;

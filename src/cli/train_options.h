@@ -15,6 +15,7 @@ struct ls_train_options {
     int staleness; /* -1: any number */
     ls_local_sgd_options local;
     struct ls_train_model model;
+    ls_tools_about *about; /* owns: of the model's file; NULL without one */
     const char *transport; /* NULL if the environment chooses */
     ls_dataset_options data;
     struct ls_augment augment;
@@ -31,6 +32,7 @@ extern const struct ls_option_table ls_train_tables[];
 ls_tools_plan_options ls_train_plan(const struct ls_train_options *training);
 /* Reads a command line whose struct begins with training. As ls_train_options_read. */
 bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code);
+void ls_train_options_end(struct ls_train_options *training);
 /* Reads the command line. False if the command is over: *code is its exit status, and the error, or the help, is
  * printed. */
 bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code);

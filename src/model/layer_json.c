@@ -35,7 +35,7 @@ static void put_inputs(const struct ls_network *network, const struct ls_node *n
     if (node->tied != LS_NO_NODE) ls_json_print(out, ", 'tied': %s", name_of(network, node->tied));
 }
 
-void ls_layers_write(const struct ls_network *network, FILE *out) {
+void ls_layer_json_write(const struct ls_network *network, FILE *out) {
     for (size_t i = 0; i < ls_network_layer_count(network); i++) {
         const struct ls_node *node = ls_network_node(network, i);
         ls_json_print(out, "%-s{'kind': %s, 'name': %s", i ? ", " : "[", node->type->title.name, node->name);
@@ -148,7 +148,7 @@ static ls_status read_list(const cJSON *items, ls_layer **layers, size_t *count)
     return LS_OK;
 }
 
-ls_status ls_layers_read(const char *object, ls_layer **layers, size_t *count) {
+ls_status ls_layer_json_read(const char *object, ls_layer **layers, size_t *count) {
     LS_PLAIN;
     cJSON *tree = cJSON_Parse(object);
     ls_status status = cJSON_IsObject(tree)

@@ -6,10 +6,11 @@
 
 #include <stdio.h>
 
-#define LS_LAYERS_MEMBER "layers" /* of the object that ls_layers_read takes */
+#define LS_LAYERS_MEMBER "layers" /* of the object that ls_layer_json_read takes */
 
-void ls_layers_write(const struct ls_network *network, FILE *out);
+void ls_layer_json_write(const struct ls_network *network, FILE *out);
 /* The layers of the object's member of that name, as ls_application gives them. INVALID_ARGUMENT without one, DATA_LOSS
  * for what is no JSON object. INVALID_ARGUMENT names layer and field of what is no layer: an unknown kind or field, a
- * value of another type, a name of no layer before it. What is wrong with numbers ls_model_new tells. */
-ls_status ls_layers_read(const char *object, ls_layer **layers, size_t *count);
+ * value of another type, a name of no layer before it. ls_model_new tells what is
+ * wrong with numbers. */
+ls_status ls_layer_json_read(const char *object, ls_layer **layers, size_t *count);

@@ -10,6 +10,7 @@
 #include "collective/collectives.h"
 #include "data/files.h"
 #include "data/sources.h"
+#include "model/layer_json.h"
 #include "strategy/strategy.h"
 #include "weights/weights.h"
 #include "base/plain.h"
@@ -68,6 +69,8 @@ static ls_status read_about(const char *path, ls_tools_about *about) {
     const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(object, "outputs");
     if (cJSON_IsNumber(outputs) && outputs->valueint > 0) about->outputs = outputs->valueint;
     read_input(object, &about->input);
+    about->integers = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "integers"));
+    about->layered = cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(object, LS_LAYERS_MEMBER));
     ls_status status = read_classes(object, about);
     if (!status) status = copy_text(object, "loss", &about->loss);
     if (!status) status = copy_text(object, "note", &about->note);
@@ -153,6 +156,19 @@ ls_status ls_tools_about_table(const char *dataset, const char *path, ls_tools_a
     made->text = ls_strdup(weights.about);
     if (!made->text) status = ls_fail_memory("what weights say", strlen(weights.about));
     return hand_over(status, path, made, about);
+}
+
+ls_status ls_tools_about_file(const char *path, ls_tools_about **about) {
+    LS_NEED(path, about);
+    LS_NEW(ls_tools_about, made, "what a file says");
+    return hand_over(ls_weights_read_about(path, &made->text), path, made, about);
+}
+
+ls_status ls_tools_about_layers(const ls_tools_about *about, const char *path, ls_layer **layers, size_t *count) {
+    LS_NEED(about, path, layers, count);
+    ls_status status = about->text ? ls_layer_json_read(about->text, layers, count)
+                                   : ls_fail(LS_INVALID_ARGUMENT, "it does not say the layers of its model");
+    return status ? ls_fail_context(status, "'%s'", path) : LS_OK;
 }
 
 void ls_tools_about_free(ls_tools_about *about) {

@@ -69,7 +69,7 @@ static void put_json(FILE *out, const ls_model *model) {
     if (model->spec.note) ls_json_print(out, ", 'note': %s", model->spec.note);
     if (model->spec.last.steps) put_last(out, &model->spec.last);
     (void)fputs(", \"" LS_LAYERS_MEMBER "\": ", out);
-    ls_layers_write(model->built.network, out);
+    ls_layer_json_write(model->built.network, out);
     (void)fputc('}', out);
 }
 

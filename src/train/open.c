@@ -94,7 +94,7 @@ static ls_status open_about(ls_strategy *strategy, const char *about, ls_model *
     ls_layer *layers = NULL;
     size_t count = 0;
     if (!about) return ls_fail(LS_INVALID_ARGUMENT, "it holds weights, and does not say the layers of its model");
-    ls_status status = ls_layers_read(about, &layers, &count);
+    ls_status status = ls_layer_json_read(about, &layers, &count);
     if (!status) status = ls_model_new(strategy, layers, count, model);
     if (!status) status = keep_facts(about, &(*model)->spec);
     ls_free(layers);

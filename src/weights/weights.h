@@ -26,8 +26,8 @@ struct ls_weights {
 ls_status ls_weights_read(const char *path, struct ls_weights *weights);
 /* The same from bytes of ls_alloc, which it takes; they are freed on failure too. */
 ls_status ls_weights_parse(const char *path, uint8_t *bytes, size_t size, struct ls_weights *weights);
-/* What the file says of its model alone, NULL if nothing; freed with ls_free. Of .safetensors the header is read, and
- * no value. */
+/* *about, freed with ls_free, is what the file says of its model; NULL: nothing. Of .safetensors the header alone is
+ * read. */
 ls_status ls_weights_read_about(const char *path, char **about);
 void ls_weights_free(struct ls_weights *weights);
 /* NULL if there is none. */

@@ -169,7 +169,7 @@ def errors_name_what_is_wrong():
         (["train", "--accumulate", "0"], b"'--accumulate' needs a whole number from 1"),
         (["check", "--frobnicate"], b"lockstep check: unknown option '--frobnicate'"),
         (["check", "extra"], b"unexpected argument 'extra'"),
-        (["info", "extra"], b"unexpected argument 'extra'"),
+        (["info", "file", "extra"], b"unexpected argument 'extra'"),
         (["settings", "extra"], b"unexpected argument 'extra'"),
     ]
     for arguments, message in cases:

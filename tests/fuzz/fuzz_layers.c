@@ -14,7 +14,8 @@ static void require(bool condition) {
 }
 
 static ls_status write_network(const struct ls_network *network, char **text) {
-    return LS_TEXT(out, (fputs("{\"layers\": ", out), ls_layers_write(network, out), fputc('}', out)), "layers", text);
+    return LS_TEXT(out, (fputs("{\"layers\": ", out), ls_layer_json_write(network, out), fputc('}', out)), "layers",
+                   text);
 }
 
 /* Freed with ls_free; NULL where the object or its network is refused. */
@@ -23,7 +24,7 @@ static char *written(const char *object) {
     struct ls_network *network = NULL;
     size_t count = 0;
     char *again = NULL;
-    ls_status status = ls_layers_read(object, &layers, &count);
+    ls_status status = ls_layer_json_read(object, &layers, &count);
     require(!status || status == LS_INVALID_ARGUMENT || status == LS_DATA_LOSS);
     require(!status || (ls_error()[0] && !layers));
     if (!status) require(count >= 1);

@@ -15,7 +15,7 @@ struct drawn_network {
     size_t count;
     ls_shape input; /* of whole numbers from 0 to 3 */
 };
-/* What was drawn so far: kinds in the order of LS_LAYER_TYPES, fields in that of ls_layer_fields. */
+/* Notes what was drawn so far: kinds in the order of LS_LAYER_TYPES, fields in that of ls_layer_fields. */
 struct drawn_seen {
     bool kinds[DRAWN_KINDS], fields[DRAWN_FIELDS];
     bool input;

@@ -13,8 +13,8 @@ enum { NETWORKS = 5000 };
 
 static char *write_object(const struct ls_network *network) {
     char *text = NULL;
-    assert_ok(
-        LS_TEXT(out, (fputs("{\"layers\": ", out), ls_layers_write(network, out), fputc('}', out)), "layers", &text));
+    assert_ok(LS_TEXT(out, (fputs("{\"layers\": ", out), ls_layer_json_write(network, out), fputc('}', out)), "layers",
+                      &text));
     return text;
 }
 
@@ -37,7 +37,7 @@ TEST(drawn_networks_come_back) {
         ls_layer *layers = NULL;
         size_t count = 0;
         char *text = write_layers(drawn.layers, drawn.count, &drawn.input, &before);
-        assert_ok(ls_layers_read(text, &layers, &count));
+        assert_ok(ls_layer_json_read(text, &layers, &count));
         ck_assert_uint_eq(count, drawn.count);
         char *again = write_layers(layers, count, &drawn.input, &after);
         ck_assert_msg(!strcmp(before, after), "seed %llu: %s\n%s", (unsigned long long)seed, before, after);
@@ -83,8 +83,8 @@ TEST(what_is_no_layer_is_named) {
     ls_layer *layers = NULL;
     size_t count = 0;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_refused(ls_layers_read(bad[i].text, &layers, &count), bad[i].says);
-    assert_fails(ls_layers_read("[", &layers, &count), LS_DATA_LOSS, "no JSON object");
+        assert_refused(ls_layer_json_read(bad[i].text, &layers, &count), bad[i].says);
+    assert_fails(ls_layer_json_read("[", &layers, &count), LS_DATA_LOSS, "no JSON object");
     ck_assert_ptr_null(layers);
 }
 

@@ -348,6 +348,12 @@ static inline ls_tools_events *draw_ls_tools_events_p(struct draw *draw) {
     return NULL;
 }
 #define fresh_ls_tools_events_p draw_ls_tools_events_p
+/* One that says nothing, or a layer. */
+static inline const ls_tools_about *draw_const_ls_tools_about_p(struct draw *draw) {
+    static char text[] = "{\"layers\": [{\"kind\": \"dense\", \"name\": \"a\", \"units\": 3}]}";
+    static const ls_tools_about abouts[] = {{.text = NULL}, {.text = text}};
+    return &abouts[draw_below(draw, 2)];
+}
 /* That of a file which says nothing. */
 static inline ls_tools_about *fresh_ls_tools_about_p(struct draw *draw) {
     (void)draw;

@@ -15,7 +15,7 @@
 #include "model/drawn_network.h"
 #include "strategy/workers.h"
 
-enum { EXAMPLES = 5, NETWORKS = SANITIZED ? 40 : 150, CHANGES = SANITIZED ? 300 : 1500 };
+enum { EXAMPLES = 5, NETWORKS = SANITIZED ? 40 : 100, CHANGES = 500 };
 
 static char folder[40], paths[2][64];
 static float features[EXAMPLES * 6 * 5 * 4];
