@@ -143,9 +143,10 @@ typedef struct ls_tools_events ls_tools_events;
 LS_API ls_status ls_tools_events_new(const char *folder, ls_tools_events **events);
 LS_API ls_status ls_tools_events_put(ls_tools_events *events, const char *name, int64_t step, double value);
 LS_API void ls_tools_events_free(ls_tools_events *events);
-/* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names. *text says
- * what was written; freed with ls_memory_free. */
-LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);
+/* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names; or, of a gpt, gpt2 or
+ * llama, under those of Hugging Face's GPT2LMHeadModel and LlamaForCausalLM, as .safetensors. *text says what was written; freed with
+ * ls_memory_free. */
+LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, bool huggingface, char **text);
 /* A training that is to be planned. */
 typedef struct ls_tools_plan_options {
     const ls_strategy_options *strategy; /* of each worker; may be NULL */

@@ -10,7 +10,7 @@ static const char about[] =
     "lockstep convert: write a dataset, or a file of weights, in another format\n"
     "\n"
     "usage: lockstep convert --dataset digits|shapes|words|DIR|FILE --to FORMAT --output DIR [OPTIONS]\n"
-    "       lockstep convert WEIGHTS|--model FILE OUT.safetensors|OUT.npz\n"
+    "       lockstep convert [--to huggingface] WEIGHTS|--model FILE OUT.safetensors|OUT.npz\n"
     "\n"
     "Reads what lockstep train reads and writes it so that lockstep train, TensorFlow and others can read it: the "
     "same\n"
@@ -20,7 +20,8 @@ static const char about[] =
     "\n"
     "WEIGHTS is a .safetensors file (a checkpoint too), an .npz, or a .h5, .weights.h5 or .keras file of Keras; "
     "variables\n"
-    "keep Keras' names, and a model its layers.\n";
+    "keep Keras' names, and a model its layers. Hugging Face's names of GPT-2 and Llama become ours, and with\n"
+    "--to huggingface back.\n";
 static const char more[] =
     "examples:\n"
     "  lockstep convert --dataset shapes --limit 400 --to jpeg --output /tmp/shapes\n"
@@ -36,8 +37,9 @@ struct conversion {
     ls_write_options write;
 };
 
-enum { ALL = LS_VALIDATION + 1 };
-static const char *const formats[] = {"jpeg", "png", "tfrecord", "npy", "npz", NULL}; /* ls_file_format from 1 */
+enum { ALL = LS_VALIDATION + 1, HUGGINGFACE = LS_FORMAT_NPZ + 1 };
+static const char *const formats[] = {"jpeg", "png",         "tfrecord", "npy",
+                                      "npz",  "huggingface", NULL}; /* ls_file_format from 1 */
 static const char *const splits[] = {"train", "test", "validation", "all", "both", NULL};
 
 static bool read_choice(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -55,7 +57,8 @@ static bool read_choice(const struct ls_command_line *line, const struct ls_opti
 static const struct ls_option rows[] = {
     {"to", NULL,
      "tfrecord: files of tf.train.Example as tensorflow_datasets writes them; jpeg or png: an image folder "
-     "DIR/train/CLASS/...; npy or npz: NumPy's arrays x_train, y_train",
+     "DIR/train/CLASS/...; npy or npz: NumPy's arrays x_train, y_train. huggingface, of weights: the "
+     "names and matrices of transformers' GPT2LMHeadModel, or LlamaForCausalLM",
      AT(format), 1, .words = formats, .read = read_choice},
     {"output", "DIR", "made if it is not there", AT(output)},
     {"split", NULL, "which split (default all that are there; both is the same)", AT(split), LS_TRAIN, .words = splits,
@@ -104,10 +107,12 @@ static ls_status convert(struct conversion *conversion) {
 }
 
 /* From the model's file, or the first of the paths, to the last. */
-static int convert_weights(const struct ls_command_line *line, const char *model, char **paths, int count) {
+static int convert_weights(const struct ls_command_line *line, const struct conversion *conversion, char **paths,
+                           int count) {
     char *text = NULL;
-    if (count != (model ? 1 : 2)) return ls_usage_error(line, "weights need two files: from and to");
-    ls_status status = ls_tools_convert_weights(model ? model : paths[0], paths[count - 1], &text);
+    if (count != (conversion->model ? 1 : 2)) return ls_usage_error(line, "weights need two files: from and to");
+    ls_status status = ls_tools_convert_weights(conversion->model ? conversion->model : paths[0], paths[count - 1],
+                                                conversion->format == HUGGINGFACE, &text);
     if (!status) (void)printf("%s\n", text);
     ls_memory_free(text);
     return ls_exit(status);
@@ -119,9 +124,13 @@ int convert_main(int argc, char **argv) {
         .split = ALL, .data = {.size = sizeof(ls_dataset_options)}, .write = {.size = sizeof(ls_write_options)}};
     int code = ls_options_read(&line, &conversion);
     if (code >= 0) return code;
-    if ((line.next < argc || conversion.model) && !conversion.dataset && !conversion.format && !conversion.output)
-        return convert_weights(&line, conversion.model, argv + line.next, argc - line.next);
+    bool plain = !conversion.format || conversion.format == HUGGINGFACE;
+    if ((line.next < argc || conversion.model) && !conversion.dataset && plain && !conversion.output)
+        return convert_weights(&line, &conversion, argv + line.next, argc - line.next);
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
+    if (conversion.format == HUGGINGFACE)
+        return ls_usage_error(&line,
+                              "--to huggingface is of weights: give WEIGHTS or --model FILE, and OUT.safetensors");
     if (!conversion.dataset || !conversion.format || !conversion.output)
         return ls_usage_error(&line, "it needs --dataset, --to and --output");
     if (!ls_check_dataset(&line, conversion.dataset)) return LS_EXIT_USAGE;

@@ -6,7 +6,9 @@
 #include "base/shape.h"
 #include "base/need.h"
 #include "base/text.h"
+#include "data/files.h"
 #include "weights/arrays.h"
+#include "weights/huggingface.h"
 #include "weights/weights.h"
 
 static ls_status tell_totals(const struct ls_weights *weights, const char *to, char **text) {
@@ -16,10 +18,19 @@ static ls_status tell_totals(const struct ls_weights *weights, const char *to, c
                    text);
 }
 
-ls_status ls_tools_convert_weights(const char *from, const char *to, char **text) {
+/* An archive of arrays has no text that says its format. */
+static ls_status rename_weights(const char *from, const char *to, struct ls_weights *weights) {
+    if (!ls_files_has_ending(to, ".safetensors"))
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s': Hugging Face's weights are written as .safetensors", to);
+    return ls_huggingface_write(from, weights);
+}
+
+ls_status ls_tools_convert_weights(const char *from, const char *to, bool huggingface, char **text) {
     LS_NEED(from, to, text);
     LS_CLEANUP(ls_weights_free) struct ls_weights weights = {0};
     ls_status status = ls_weights_read(from, &weights);
+    if (!status) status = ls_huggingface_read(from, &weights);
+    if (!status && huggingface) status = rename_weights(from, to, &weights);
     if (!status) status = ls_weights_arrays_write(to, &weights);
     return status ? status : tell_totals(&weights, to, text);
 }

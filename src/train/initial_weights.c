@@ -17,6 +17,7 @@
 #include "train/model_state.h"
 #include "train/sparse.h"
 #include "weights/arrays.h"
+#include "weights/huggingface.h"
 
 #define WAY_OUT " (skip_mismatch, --skip-mismatch: it keeps the value that it has)"
 
@@ -36,9 +37,12 @@ void ls_initial_weights_free(struct ls_initial_weights *initial) {
 }
 
 static ls_status read_once(struct ls_initial_weights *initial) {
-    ls_status status = initial->read ? LS_OK : ls_weights_read(initial->path, &initial->weights);
-    if (!status) initial->read = true;
-    return status;
+    struct ls_weights read = {0};
+    if (initial->read) return LS_OK;
+    ls_status status = ls_weights_read(initial->path, &read);
+    if (!status) status = ls_huggingface_read(initial->path, &read);
+    initial->read = !status;
+    return LS_HAND_OVER(status, &initial->weights, read, ls_weights_free(&read));
 }
 
 ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options) {

@@ -253,7 +253,8 @@ static ls_status write_safetensors(const char *path, const struct ls_weights *we
     struct ls_safetensor *tensors = ls_alloc_array(weights->count, sizeof(*tensors));
     LS_CLEANUP(ls_free_pointer) char *header = NULL;
     char digest[65] = "";
-    struct ls_safetensors_text texts[] = {{"format", "np"}, {DIGEST, digest}, {ABOUT, weights->about}};
+    struct ls_safetensors_text texts[] = {
+        {"format", weights->format ? weights->format : "np"}, {DIGEST, digest}, {ABOUT, weights->about}};
     struct ls_safetensors file = {
         .tensors = tensors, .tensor_count = weights->count, .texts = texts, .text_count = weights->about ? 3 : 2};
     if (!tensors) return ls_fail_memory("a list of tensors", weights->count * sizeof(*tensors));

@@ -28,7 +28,7 @@ static int by_name(const void *left, const void *right) {
     return strcmp(((const struct ls_weight *)left)->name, ((const struct ls_weight *)right)->name);
 }
 
-static ls_status put_in_order(const char *path, struct ls_weights *weights) {
+ls_status ls_weights_sort(const char *path, struct ls_weights *weights) {
     if (!weights->count) return ls_fail(LS_INVALID_ARGUMENT, "'%s' holds no variables", path);
     qsort(weights->items, weights->count, sizeof(*weights->items), by_name);
     for (size_t i = 1; i < weights->count; i++)
@@ -63,7 +63,7 @@ static ls_status parse(const char *path, struct ls_weights *weights) {
 ls_status ls_weights_parse(const char *path, uint8_t *bytes, size_t size, struct ls_weights *weights) {
     struct ls_weights read = {.bytes = bytes, .size = size};
     ls_status status = parse(path, &read);
-    if (!status) status = put_in_order(path, &read);
+    if (!status) status = ls_weights_sort(path, &read);
     return LS_HAND_OVER(status, weights, read, ls_weights_free(&read));
 }
 

@@ -1,5 +1,6 @@
 /* Files of a model's variables: names ("dense/kernel"), shapes and float32 values, from wherever they were written.
  *   .safetensors           Lockstep's own, its checkpoints' too (without what is the optimizer's), Hugging Face's
+ *                          (huggingface.h has its names)
  *   .npz                   an array a variable
  *   .h5, .weights.h5, .keras   Keras'
  * Floats of 16 and 64 bits become float32. The values of other types, and of more than LS_MAX_RANK axes, are not read.
@@ -17,8 +18,9 @@ struct ls_weight {
 struct ls_weights {
     struct ls_weight *items; /* owns; by name, each once */
     size_t count, capacity;
-    char *about;    /* owns: what the file says of its model (train/about.h); NULL if nothing */
-    uint8_t *bytes; /* owns: the file's */
+    char *about;        /* owns: what the file says of its model (train/about.h); NULL if nothing */
+    const char *format; /* in the metadata of .safetensors; NULL: "np" */
+    uint8_t *bytes;     /* owns: the file's */
     size_t size;
 };
 /* NOT_FOUND without a file. DATA_LOSS, UNIMPLEMENTED or INVALID_ARGUMENT says what is wrong with it. The first bytes
@@ -35,5 +37,7 @@ const struct ls_weight *ls_weights_find(const struct ls_weights *weights, const 
 
 /* For the readers: takes own, and copies the rest. */
 ls_status ls_weights_add(struct ls_weights *weights, const struct ls_weight *weight);
+/* Puts them in the order of their names. INVALID_ARGUMENT where there are none, or one is there twice. */
+ls_status ls_weights_sort(const char *path, struct ls_weights *weights);
 
 ls_status ls_weights_keras_from_hdf5(const char *path, struct ls_weights *weights);

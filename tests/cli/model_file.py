@@ -15,7 +15,6 @@ MODELS = {  # options that name a model, and its data
     "embedding": (("--model", "embedding", "--embedding", "10000x3", "--hidden", "4"), ("--dataset", "words")),
     "gpt": (("--model", "gpt", "--layers", "1", "--heads", "2", "--width", "8", "--dropout", "0.1"),
             ("--dataset", os.path.join(FOLDER.name, "text"), "--tokens", "chars", "--context", "7")),
-    "lenet": (("--model", "lenet"), ()),
     "llama": (("--model", "llama", "--layers", "1", "--heads", "2", "--kv-heads", "1", "--width", "8"),
               ("--dataset", os.path.join(FOLDER.name, "text"), "--tokens", "bytes", "--context", "7")),
 }
@@ -45,10 +44,11 @@ def a_file_is_the_model_that_made_it():
     for name, (options, data) in MODELS.items():
         train(name + ".safetensors", *options, *data)
         file = path_of(name + ".safetensors")
-        run("convert", "--model", file, path_of(name + ".npz"))
         data_of = [*data, *(LIMIT if not data else ("--limit", "40", "--split", "train"))]
-        ways = [("--model", file), ("--model", path_of(name + ".npz")), ("--model", file, "--weights", path_of(name + ".npz")),
-                (*options, "--weights", file)]
+        ways = [("--model", file), (*options, "--weights", file)]
+        if name == "mlp":
+            run("convert", "--model", file, path_of("mlp.npz"))
+            ways += [("--model", path_of("mlp.npz")), ("--model", file, "--weights", path_of("mlp.npz"))]
         found = {run("evaluate", "--json", *how, *data_of) for how in ways}
         found.add(run("evaluate", "--json", *ways[0], *data_of, workers=2))
         equal(len({json.dumps(last(text), sort_keys=True) for text in found}), 1, (name, found))
@@ -93,6 +93,24 @@ def info_tells_a_model():
     equal(plan["parameters"], 28 * 28 * 9 + 9 + 9 * 5 + 5 + 5 * 10 + 10)
 
 
+def hugging_face_has_the_same_model():
+    for name, first in (("gpt", "transformer.h.0.attn.c_attn.bias"), ("llama", "lm_head.weight")):
+        options, data = MODELS[name]
+        theirs, back = path_of("theirs.safetensors"), path_of("back.safetensors")
+        contains(run("convert", "--to", "huggingface", "--model", path_of(name + ".safetensors"), theirs), "theirs.safetensors: ")
+        run("convert", theirs, back)
+        header, _ = header_of(theirs)
+        equal(header["__metadata__"]["format"], "pt")
+        equal(min(key for key in header if key != "__metadata__"), first)
+        equal(header_of(back), header_of(path_of(name + ".safetensors")))
+        data_of = (*data, "--limit", "40", "--split", "train")
+        found = {run("evaluate", "--json", *how, *data_of) for how in ((*options, "--weights", theirs), ("--model", theirs), ("--weights", back))}
+        equal(len(found), 1, found)
+    contains(run("convert", "--to", "huggingface", path_of("mlp.safetensors"), theirs, status=2), "is of no gpt, gpt2 or llama")
+    contains(run("convert", "--to", "huggingface", path_of("gpt.safetensors"), path_of("x.npz"), status=2), "are written as .safetensors")
+    contains(run("convert", "--dataset", "digits", "--to", "huggingface", "--output", FOLDER.name, status=2), "--to huggingface is of weights")
+
+
 def header_of(path):
     with open(path, "rb") as file:
         length, = struct.unpack("<Q", file.read(8))
@@ -132,4 +150,5 @@ def what_is_no_model_is_one_error():
 with open(path_of("text"), "w", encoding="ascii") as text_file:
     text_file.write("abcdefgh" * 40)
 main([a_file_is_the_model_that_made_it, training_goes_on_from_a_file, a_checkpoint_is_a_model, a_language_model_is_a_file, info_tells_a_model,
+      hugging_face_has_the_same_model,
       what_is_no_model_is_one_error])

@@ -5,7 +5,7 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
-#include "weights/weights.h"
+#include "weights/huggingface.h"
 
 static void require(bool condition) {
     if (!condition) abort();
@@ -40,6 +40,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     require(weights.count > 0);
     for (size_t i = 0; i < weights.count; i++) check_weight(&weights, i);
+    status = ls_huggingface_read("input", &weights);
+    require(!status || (status == LS_INVALID_ARGUMENT && ls_error()[0]));
+    for (size_t i = 0; !status && i < weights.count; i++) check_weight(&weights, i);
     ls_weights_free(&weights);
     return 0;
 }
