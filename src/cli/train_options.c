@@ -300,6 +300,26 @@ void ls_train_options_end(struct ls_train_options *training) {
     training->about = NULL;
 }
 
+/* Fills in what follows from the command line. As ls_train_options_parse. */
+static bool complete_options(struct ls_command_line *line, struct ls_train_options *training, int *code) {
+    ls_status status = take_file(training);
+    if (status) *code = ls_exit(status);
+    if (status) return false;
+    *code = LS_EXIT_USAGE;
+    if (!training->dataset) training->dataset = ls_train_model_dataset(&training->model);
+    training->data.ids = ls_train_model_takes_ids(&training->model);
+    training->model.tokens = training->data.tokens;
+    training->model.context = training->data.context;
+    training->model.vocabulary = training->data.vocabulary;
+    if (!check_training(line, training)) return false;
+    training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
+    if (!training->staleness) training->servers.consistency = LS_SYNC;
+    training->model.seed = training->data.seed;
+    training->model.loss_implied = !ls_option_given(line, "loss");
+    ls_rules_complete(&training->model.rules);
+    return true;
+}
+
 bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code) {
     *training = (struct ls_train_options){
         .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
@@ -318,25 +338,9 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
     };
     *code = ls_options_read(line, training);
     if (*code >= 0) return false;
-    ls_status status = take_file(training);
-    if (status) *code = ls_exit(status);
-    if (status) return false;
-    *code = LS_EXIT_USAGE;
-    if (!training->dataset) training->dataset = ls_train_model_dataset(&training->model);
-    training->data.ids = ls_train_model_takes_ids(&training->model);
-    training->model.tokens = training->data.tokens;
-    training->model.context = training->data.context;
-    training->model.vocabulary = training->data.vocabulary;
-    if (!check_training(line, training)) {
-        ls_train_options_end(training);
-        return false;
-    }
-    training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
-    if (!training->staleness) training->servers.consistency = LS_SYNC;
-    training->model.seed = training->data.seed;
-    training->model.loss_implied = !ls_option_given(line, "loss");
-    ls_rules_complete(&training->model.rules);
-    return true;
+    bool complete = complete_options(line, training, code);
+    if (!complete) ls_train_options_end(training);
+    return complete;
 }
 
 bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code) {

@@ -88,4 +88,4 @@ TEST(what_is_no_layer_is_named) {
     ck_assert_ptr_null(layers);
 }
 
-TESTS("layers as JSON")
+TESTS("layers as JSON", .seconds = 60)
