@@ -82,6 +82,15 @@ static bool fits(const struct drawn_network *drawn) {
     return small;
 }
 
+/* There is no other place for one than the first; all four ids are its. */
+static void add_embedding(struct drawing *drawing) {
+    ls_layer layer = draw_layer(drawing, &ls_embedding_type);
+    layer.units = (int)(1 + below(drawing, 8));
+    layer.input_dim = (int)(4 + below(drawing, 5));
+    add(drawing, layer);
+    if (!fits(drawing->network)) drawing->network->count = 0;
+}
+
 static void note(const struct drawn_network *drawn, struct drawn_seen *seen) {
     static const ls_layer nothing;
     for (size_t i = 0; i < drawn->count; i++) {
@@ -98,8 +107,7 @@ void draw_network(uint64_t seed, struct drawn_network *drawn, struct drawn_seen 
     static const ls_shape inputs[] = {{3, {6, 5, 4}}, {2, {6, 8}}, {1, {6}}, {2, {5, 12}}};
     struct drawing drawing = {seed, 0, drawn};
     *drawn = (struct drawn_network){.input = inputs[below(&drawing, 4)]};
-    if (drawn->input.rank == 1 && below(&drawing, 2)) /* there is no other place for one */
-        add(&drawing, (ls_layer)ls_embedding((int)(4 + below(&drawing, 5)), (int)(1 + below(&drawing, 8))));
+    if (drawn->input.rank == 1 && below(&drawing, 2)) add_embedding(&drawing);
     for (int i = 0; i < TRIES && drawn->count + 3 < DRAWN_LAYERS; i++) {
         size_t before = drawn->count;
         ls_layer layer = draw_layer(&drawing, types[below(&drawing, TYPES)]);

@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "model/drawn_network.h"
 
-enum { NETWORKS = 5000 };
+enum { NETWORKS = 4000 };
 
 static char *write_object(const struct ls_network *network) {
     char *text = NULL;
