@@ -73,7 +73,7 @@ TEST(what_is_no_layer_is_named) {
         {LAYER(", \"others\": \"a\""), "layer 1: field 'others' is no list of names"},
         {LAYER(", \"others\": [\"a\", \"z\"]"), "layer 1: field 'others' names what is no layer before it"},
         {LAYER(", \"others\": [\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\"]"), "has more names than a layer takes"},
-        {"{\"layers\": [{\"kind\": \"lstm\", \"name\": \"x\"}]}", "layer 0 ('x'): its kind is unknown"},
+        {"{\"layers\": [{\"kind\": \"maxout\", \"name\": \"x\"}]}", "layer 0 ('x'): its kind is unknown"},
         {"{\"layers\": [{\"kind\": \"dense\"}]}", "layer 0: it is no object with a name"},
         {"{\"layers\": [7]}", "layer 0: it is no object with a name"},
         {"{\"layers\": []}", "does not say the layers"},
