@@ -43,7 +43,7 @@ static ls_status make(struct bench *bench) {
     return st ? st
               : ls_model_compile_with(bench->model, ls_adamw(1e-4F, .weight_decay = 0.1F),
                                       LS_SPARSE_CATEGORICAL_CROSSENTROPY,
-                                      LS_COMPILE(.precision = bench->precision, .recompute = LS_RECOMPUTE_NEVER));
+                                      LS_COMPILE(.precision = bench->precision, .recompute = LS_RECOMPUTE_NONE));
 }
 
 static bool read_arguments(int count, char **arguments, struct bench *bench) {
