@@ -35,8 +35,8 @@ static const char *choose_initializer(int value) {
 }
 
 static const char *choose_padding(int value) {
-    static const char *const names[] = {[LS_VALID] = "valid", [LS_SAME] = "same"};
-    return value >= 0 && value <= LS_SAME ? names[value] : NULL;
+    static const char *const names[] = {[LS_VALID] = "valid", [LS_SAME] = "same", [LS_CAUSAL] = "causal"};
+    return value >= 0 && value <= LS_CAUSAL ? names[value] : NULL;
 }
 
 const struct ls_layer_field ls_layer_fields[] = {

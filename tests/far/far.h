@@ -42,9 +42,7 @@ struct far_device {
     int index;
     /* With far_lock, as the execution: */
     struct far_queue ops, copies;
-    size_t used, most; /* bytes that are wanted, now and at the most */
-    struct far_block *blocks;
-    int opened;                      /* how often its memory is open now */
+    size_t used, most;               /* bytes that are wanted, now and at the most */
     int away;                        /* copies forwarded and not received yet */
     uint64_t marks[LS_DEVICE_MARKS]; /* numbers of copies */
     int polls;                       /* of one copy, before it is made */
@@ -52,10 +50,9 @@ struct far_device {
     pthread_t capturing;
     ls_status status; /* the first error of what was queued */
     char error[LS_ERROR_SIZE];
-    bool stuck;        /* no copy is ever done */
-    _Atomic bool left; /* an abort of a group waited */
-    int ending;        /* groups that are aborted and not closed */
-    int failing;       /* the so many-th optimizer from now on fails when it runs; 0: none */
+    bool stuck;  /* no copy is ever done */
+    int ending;  /* groups that are aborted and not closed */
+    int failing; /* the so many-th optimizer from now on fails when it runs; 0: none */
 };
 
 /* For tests, by dlsym: what was used so far. */
@@ -86,7 +83,7 @@ ls_status far_give(ls_status status);
 void far_lock(void);
 void far_unlock(void);
 
-/* memory.c: pages that are closed but while far work is done. */
+/* memory.c: pages that are closed but while far work is done. All devices of one index reach them, as of one GPU. */
 ls_status far_allocate(struct far_device *far, size_t size, void **memory);
 void far_release(struct far_device *far, void *memory);
 void far_open_memory(struct far_device *far, bool open);

@@ -59,7 +59,6 @@ static void count_ending(struct ls_device_group *group, int more) {
 /* As NCCL's it comes behind what the devices compute, and nothing is computed here before somebody waits for it. */
 static void group_abort(struct ls_device_group *group) {
     count_ending(group, 1);
-    for (int i = 0; i < group->count && far_aborts_wait; i++) group->devices[i]->left = true;
     while (far_aborts_wait || !is_reached(group)) (void)nanosleep(&(const struct timespec){.tv_nsec = 1000000}, NULL);
     free_requests(group);
     group->aborted = true;

@@ -8,6 +8,14 @@
 
 #define PAGE 4096U
 
+enum { GPUS = 16 };
+
+/* With far_lock. */
+static struct {
+    struct far_block *blocks;
+    int opened; /* how often this memory is open now */
+} gpus[GPUS];
+
 static size_t whole_pages(size_t size) {
     return (size + PAGE) / PAGE * PAGE; /* one byte at least */
 }
@@ -24,8 +32,9 @@ ls_status far_allocate(struct far_device *far, size_t size, void **memory) {
     }
     block->memory = made;
     far_lock();
-    block->next = far->blocks;
-    far->blocks = block;
+    if (gpus[far->index].opened) (void)mprotect(made, block->size, PROT_READ | PROT_WRITE);
+    block->next = gpus[far->index].blocks;
+    gpus[far->index].blocks = block;
     far->used += size;
     if (far->used > far->most) far->most = far->used;
     far_unlock();
@@ -36,7 +45,7 @@ ls_status far_allocate(struct far_device *far, size_t size, void **memory) {
 void far_release(struct far_device *far, void *memory) {
     far_lock();
     far_counts.hasty += far->ending > 0;
-    for (struct far_block **at = &far->blocks; *at; at = &(*at)->next) {
+    for (struct far_block **at = &gpus[far->index].blocks; *at; at = &(*at)->next) {
         struct far_block *found = *at;
         if (found->memory != memory) continue;
         *at = found->next;
@@ -48,17 +57,17 @@ void far_release(struct far_device *far, void *memory) {
     far_unlock();
 }
 
-/* The device that opened it first closes it last. */
+/* Openings are counted: the first one opens, the last closing closes. */
 void far_open_memory(struct far_device *far, bool open) {
-    far->opened += open ? 1 : -1;
-    if (far->opened != (open ? 1 : 0)) return;
-    for (const struct far_block *b = far->blocks; b; b = b->next)
+    gpus[far->index].opened += open ? 1 : -1;
+    if (gpus[far->index].opened != (open ? 1 : 0)) return;
+    for (const struct far_block *b = gpus[far->index].blocks; b; b = b->next)
         (void)mprotect(b->memory, b->size, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 bool far_owns(const struct far_device *far, const void *memory, size_t size) {
     const char *begin = memory;
-    for (const struct far_block *b = far->blocks; b; b = b->next)
+    for (const struct far_block *b = gpus[far->index].blocks; b; b = b->next)
         if (begin >= b->memory && begin + size <= b->memory + b->size) return true;
     return false;
 }

@@ -19,22 +19,11 @@ ls_status far_give(ls_status status) {
     return status;
 }
 
-/* Leaves the blocks that an abandoned group may still use. */
-static void leave_blocks(struct far_device *far) {
-    static struct far_block *_Atomic left;
-    while (far->blocks) {
-        struct far_block *block = far->blocks;
-        far->blocks = block->next;
-        block->next = atomic_exchange(&left, block);
-    }
-}
-
 static void far_close(struct ls_device *device) {
     struct far_device *far = (struct far_device *)device;
     far_lock();
     far_do(far, far->copies.queued);
     far_forget(far);
-    if (far->left) leave_blocks(far);
     far_unlock();
     ls_device_close(far->inner);
     ls_free(far);

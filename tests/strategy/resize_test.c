@@ -111,12 +111,12 @@ TEST(without_memory) {
         ck_assert_msg(!status || (was_reached && status == LS_RESOURCE_EXHAUSTED), "%s", ls_error());
         failed += status != LS_OK;
     } while (status);
-    ck_assert_int_gt(failed, 20); /* replicas, devices, variables, the model's blobs and buffers */
+    ck_assert_int_gt(failed, 15); /* replicas, devices, variables, the model's gradients and buffers */
     train(&job);
     end(&job);
 }
 
-/* One bit of any element of any blob of any replica but the first one. */
+/* One bit of any element of any blob of the second device. The third replica has the first one's. */
 TEST(a_difference_is_named) {
     struct draw draw = draw_from(first_seed(), 0);
     struct job job = {0};
@@ -124,12 +124,11 @@ TEST(a_difference_is_named) {
     assert_ok(take_over(&job, 3));
     for (int k = 0; k < 50; k++) {
         const struct ls_shard_part *part = &job.model->built.state[draw_below(&draw, job.model->built.state_count)];
-        int replica = 1 + (int)draw_below(&draw, 2);
-        uint32_t *words = (uint32_t *)job.model->built.replicas[replica].blobs[part->blob];
+        uint32_t *words = (uint32_t *)job.model->built.replicas[1].blobs[part->blob];
         uint32_t *word = &words[draw_below(&draw, part->count)], bit = 1U << draw_below(&draw, 32);
         char named[80];
-        (void)snprintf(named, sizeof(named), "the %s of replicas 0 and %d differ after",
-                       part->blob ? "moments" : "variables", replica);
+        (void)snprintf(named, sizeof(named), "the %s of replicas 0 and 1 differ after",
+                       part->blob ? "moments" : "variables");
         *word ^= bit;
         ck_assert_int_eq(ls_replica_check(job.model), LS_DATA_LOSS);
         ck_assert_ptr_nonnull(strstr(ls_error(), named));

@@ -127,9 +127,9 @@ static void run_layout(struct training *training, int workers, int devices, int 
 }
 
 /* All in one bucket, and the kernel in several: with rules that need norms, and gathered batches. */
-TEST_EACH(a_large_variable_has_one_digest, 3) {
-    const ls_optimizer optimizers[] = {ls_adam(1e-2F, .global_clipnorm = 0.5F), ls_lamb(1e-2F),
-                                       ls_sgd(0.1F, .gradient_accumulation_steps = 2)};
+TEST_EACH(a_large_variable_has_one_digest, SANITIZED ? 1 : 3) {
+    const ls_optimizer optimizers[] = {ls_sgd(0.1F, .gradient_accumulation_steps = 2),
+                                       ls_adam(1e-2F, .global_clipnorm = 0.5F), ls_lamb(1e-2F)};
     struct training whole = {.optimizer = optimizers[_i]};
     run_layout(&whole, 1, 2, 0, "64M");
     ck_assert_uint_eq(whole.buckets, 1);

@@ -31,9 +31,8 @@ static ls_status write_weights(void *context, const ls_callback_call *call) {
     return LS_OK;
 }
 
-static ls_dataset *open_data(const struct golden *golden) {
+static ls_dataset *open_data(const struct golden *golden, int32_t labels[EXAMPLES]) {
     const struct golden_tensor *x = golden_find(golden, "x"), *given = golden_find(golden, "labels");
-    int32_t labels[EXAMPLES];
     ls_dataset *data = NULL;
     for (int i = 0; i < EXAMPLES; i++) labels[i] = (int32_t)given->values[i];
     assert_ok(ls_dataset_arrays(x->values, LS_SHAPE(x->shape.dims[1]), labels, EXAMPLES, CLASSES,
@@ -61,7 +60,8 @@ TEST_EACH(trainings_follow_parameter_groups, COUNT_OF(jobs) * COUNT_OF(devices))
     ls_callback callback = LS_CALLBACK(.name = "weights", .context = golden, .on_build = write_weights);
     ls_strategy *strategy = NULL;
     ls_model *model = NULL;
-    ls_dataset *data = open_data(golden);
+    int32_t labels[EXAMPLES];
+    ls_dataset *data = open_data(golden, labels);
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = devices[(size_t)_i % COUNT_OF(devices)]), &strategy));
     assert_ok(ls_model_new(strategy,
                            LS_LAYERS(ls_dense(8, LS_TANH, .name = "first", .rate_multiplier = 0.1F),

@@ -15,22 +15,23 @@ struct training {
     double accuracy;
 };
 
-/* Two words stand in one order or in the other one, which is the class; the rest are words of no meaning. */
-static void fill_text(int32_t ids[EXAMPLES][LENGTH], int32_t *labels) {
+static int32_t text_ids[EXAMPLES][LENGTH], text_labels[EXAMPLES];
+
+/* Before any worker starts. Two words stand in one order or in the other one, which is the class; the rest are words of
+ * no meaning. */
+static void fill_text(void) {
     for (int i = 0; i < EXAMPLES; i++) {
         int first = i / 2 % 4, last = 4 + i / 8 % 4;
-        labels[i] = i % 2;
-        for (int j = 0; j < LENGTH; j++) ids[i][j] = 2 + (i * 5 + j * 3) % 4;
-        ids[i][first] = labels[i], ids[i][last] = !labels[i];
+        text_labels[i] = i % 2;
+        for (int j = 0; j < LENGTH; j++) text_ids[i][j] = 2 + (i * 5 + j * 3) % 4;
+        text_ids[i][first] = text_labels[i], text_ids[i][last] = !text_labels[i];
     }
 }
 
 static ls_status open_text(ls_dataset **data) {
-    static int32_t ids[EXAMPLES][LENGTH], labels[EXAMPLES];
-    fill_text(ids, labels);
-    return ls_dataset_from_arrays(
-        LS_ARRAYS(.count = EXAMPLES, .ids = &ids[0][0], .shape = LS_SHAPE(LENGTH), .labels = labels, .classes = 2),
-        LS_DATASET(.batch_size = 16, .shuffle = LS_SHUFFLE_NEVER), data);
+    return ls_dataset_from_arrays(LS_ARRAYS(.count = EXAMPLES, .ids = &text_ids[0][0], .shape = LS_SHAPE(LENGTH),
+                                            .labels = text_labels, .classes = 2),
+                                  LS_DATASET(.batch_size = 16, .shuffle = LS_SHUFFLE_NEVER), data);
 }
 
 static ls_status new_model(ls_strategy *strategy, ls_model **model) {
@@ -59,6 +60,7 @@ static ls_status train(struct worker *worker) {
 
 /* The mean of the words is the same for both classes. */
 TEST(layouts_learn_the_same_order_of_words) {
+    fill_text();
     static const int layouts[][3] = {{1, 0, 0}, {4, 0, 0}, {2, 2, 0}, {1, 2, 1}};
     static struct training trainings[4];
     for (int i = 0; i < 4; i++) {
@@ -72,6 +74,7 @@ TEST(layouts_learn_the_same_order_of_words) {
 }
 
 TEST_EACH(weights_go_to_a_file_and_back, 2) {
+    fill_text();
     char path[64], digests[2][65];
     ls_strategy *strategy = NULL;
     ls_dataset *data = NULL;
