@@ -129,16 +129,15 @@ static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct l
     return status || !ls_tensor_exists(&at->dx[0]) ? status : ls_plan_builder_append(builder, &data);
 }
 
+#define CONVOLUTION_CALLS                                                                                              \
+    .check = conv2d_check, .infer = conv2d_infer, .forward = conv2d_forward, .backward = conv2d_backward,              \
+    .again = ls_layer_activation_again, .reads_x = true
+
 const struct ls_layer_type ls_conv2d_type = {
     .kind = LS_LAYER_CONV2D,
     .title = {"conv2d", "Conv2D"},
     .takes = {LS_LAYER_KERNEL_FIELDS, LS_LAYER_WINDOW_FIELDS, .dilation_rate = 1, .groups = 1},
-    .check = conv2d_check,
-    .infer = conv2d_infer,
-    .forward = conv2d_forward,
-    .backward = conv2d_backward,
-    .again = ls_layer_activation_again,
-    .reads_x = true,
+    CONVOLUTION_CALLS,
 };
 
 const struct ls_layer_type ls_depthwise_conv2d_type = {
@@ -146,22 +145,12 @@ const struct ls_layer_type ls_depthwise_conv2d_type = {
     .title = {"depthwise_conv2d", "DepthwiseConv2D"},
     .takes = {LS_LAYER_KERNEL_FIELDS, LS_LAYER_WINDOW_FIELDS, .dilation_rate = 1},
     .described_units = "multiplier",
-    .check = conv2d_check,
-    .infer = conv2d_infer,
-    .forward = conv2d_forward,
-    .backward = conv2d_backward,
-    .again = ls_layer_activation_again,
-    .reads_x = true,
+    CONVOLUTION_CALLS,
 };
 
 const struct ls_layer_type ls_conv1d_type = {
     .kind = LS_LAYER_CONV1D,
     .title = {"conv1d", "Conv1D"},
     .takes = {LS_LAYER_KERNEL_FIELDS, LS_LAYER_SEQUENCE_FIELDS, .dilation_rate = 1, .groups = 1},
-    .check = conv2d_check,
-    .infer = conv2d_infer,
-    .forward = conv2d_forward,
-    .backward = conv2d_backward,
-    .again = ls_layer_activation_again,
-    .reads_x = true,
+    CONVOLUTION_CALLS,
 };

@@ -124,6 +124,7 @@ bool ls_strategy_is_central(const ls_strategy *strategy);
 /* The local replica that has the variables of this one, which may be itself: the first of its device;
  * CentralStorageStrategy has one for all. */
 int ls_strategy_holder(const ls_strategy *strategy, int local);
+/* The first local replica of the same device. */
 int ls_strategy_first_of_device(const ls_strategy *strategy, int local);
 /* True if servers keep all that a model trains, and not sparse tables alone. */
 static inline bool ls_strategy_stores(const ls_strategy *strategy) {

@@ -242,14 +242,17 @@ static ls_status count_fragment_bytes(const struct ls_tools_planning *planning, 
     return LS_OK;
 }
 
+static size_t bytes_of_moments(const ls_model *model) {
+    return (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
+}
+
 size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker) {
     const ls_model *model = planning->model;
-    size_t moments =
-        (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
-    size_t blob = model->built.blob_count * sizeof(float), bytes = planning->worker.beside;
+    size_t own = model->built.blob_count * sizeof(float) + (planning->stores ? 0 : bytes_of_moments(model));
+    size_t bytes = planning->worker.beside;
     for (int i = 0; i < ls_tools_plan_replicas(planning, worker); i++) {
         bytes += (size_t)planning->worker.memory.planned_bytes;
-        if (ls_strategy_holder(planning->strategy, i) != i) bytes -= blob + (planning->stores ? 0 : moments);
+        if (ls_strategy_holder(planning->strategy, i) != i) bytes -= own;
         if (ls_turn_arena(model, i) != i) bytes -= (size_t)planning->worker.memory.arena_bytes;
         bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, planning->first[worker] + i));
     }
@@ -258,9 +261,7 @@ size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker
 
 static ls_status count_memory(struct ls_tools_planning *planning) {
     const ls_model *model = planning->model;
-    size_t moments =
-        (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
-    if (planning->stores) planning->worker.memory.planned_bytes -= (int64_t)moments;
+    if (planning->stores) planning->worker.memory.planned_bytes -= (int64_t)bytes_of_moments(model);
     if (!planning->meets) return LS_OK;
     planning->worker.beside += bytes_between_meetings(model);
     return count_fragment_bytes(planning, &planning->worker.beside);

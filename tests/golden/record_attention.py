@@ -5,13 +5,12 @@ a small network with positions and attention; writes attention.txt beside this s
 Needs only a Python with torch and numpy. Running it again with the same version on the same instruction set reproduces
 the file. Rotary positions are those of Hugging Face's Llama, computed here."""
 
-import pathlib
-
 import numpy as np
 import torch
 import torch.nn.functional as functional
 
-FOLDER = pathlib.Path(__file__).resolve().parent
+from torch_text import version, write
+
 # rows, positions, width of a head, heads, kv_heads, window (0: none), rope, causal
 CASES = {
     "plain": (2, 9, 4, 2, 2, 0, False, True),
@@ -21,24 +20,6 @@ CASES = {
     "whole": (1, 8, 4, 2, 1, 0, True, False),
     "blocks": (1, 70, 2, 2, 1, 0, True, True),
 }
-
-
-def hex_float(value):
-    if not np.isfinite(value):
-        raise ValueError(f"{value} cannot be recorded")
-    mantissa, exponent = float(value).hex().split("p")
-    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}p{exponent}"
-
-
-def write(tensors):
-    lines = ["# Attention and positions by torch.",
-             f"# Recorded by tests/golden/record_attention.py with torch {torch.__version__.split('+')[0]}, numpy {np.__version__}."]
-    for key, value in tensors.items():
-        array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value, dtype=np.float32)
-        lines.append(" ".join(["tensor", key, str(array.ndim), *map(str, array.shape)]))
-        flat = [hex_float(v) for v in array.reshape(-1)]
-        lines += [" ".join(flat[i:i + 8]) for i in range(0, len(flat), 8)]
-    (FOLDER / "attention.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 def rotate(x):
@@ -102,4 +83,4 @@ def record_network(tensors):
 recorded = {}
 record_cases(recorded)
 record_network(recorded)
-write(recorded)
+write(__file__, "Attention and positions by torch.", f"torch {version()}, numpy {np.__version__}", recorded)

@@ -4,11 +4,9 @@ frozen; writes groups.txt beside this script.
 
 Needs a Python with torch (pip install torch): running it again with the same version reproduces the file."""
 
-import os
-
 import torch
 
-from record_uncounted import hexadecimal
+from torch_text import version, write
 
 EXAMPLES, WIDTH, CLASSES, STEPS = 24, 6, 5, 20
 LAYERS = {"first": (WIDTH, 8), "middle": (8, 7), "last": (7, CLASSES)}
@@ -60,12 +58,7 @@ def main():
             clip([value.grad for value in variables.values() if value.requires_grad], 0.3)
             optimizer.step()
         tensors |= {"%s/%s" % (rule.__name__, name): value for name, value in variables.items()}
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "groups.txt"), "w", encoding="ascii") as out:
-        out.write("# Trainings with parameter groups.\n# Recorded by tests/golden/record_groups.py with torch %s.\n"
-                  % torch.__version__.split("+")[0])
-        for name, tensor in tensors.items():
-            shape = list(tensor.shape)
-            out.write("tensor %s %s\n%s\n" % (name, " ".join(map(str, [len(shape), *shape])), hexadecimal(tensor)))
+    write(__file__, "Trainings with parameter groups.", f"torch {version()}", tensors)
 
 
 main()

@@ -6,7 +6,6 @@ Needs only a Python with keras, torch and numpy. Running it again with the same 
 reproduces the file. No average has padding: torch's counts its zeros, and TensorFlow's does not."""
 
 import os
-import pathlib
 
 os.environ["KERAS_BACKEND"] = "torch"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -16,7 +15,8 @@ import numpy as np
 import torch
 from keras import layers
 
-FOLDER = pathlib.Path(__file__).resolve().parent
+from torch_text import version, write
+
 ROWS, POSITIONS, CHANNELS, CLASSES = 5, 11, 4, 3
 NETWORKS = {
     "lstm": [layers.LSTM(5, return_sequences=True, name="a"), layers.LSTM(6, name="b")],
@@ -32,25 +32,6 @@ NETWORKS = {
     "mixed": [layers.Conv1D(6, 3, padding="same", activation="tanh", name="a"), layers.MaxPooling1D(2),
               layers.GRU(5, return_sequences=True, name="b"), layers.AveragePooling1D(2), layers.LSTM(4, name="c")],
 }
-
-
-def hex_float(value):
-    if not np.isfinite(value):
-        raise ValueError(f"{value} cannot be recorded")
-    mantissa, exponent = float(value).hex().split("p")
-    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}p{exponent}"
-
-
-def write(tensors):
-    lines = ["# LSTM, GRU, Conv1D and pools over time by Keras.",
-             f"# Recorded by tests/golden/record_recurrent.py with keras {keras.__version__}, torch "
-             f"{torch.__version__.split('+')[0]}, numpy {np.__version__}."]
-    for key, value in tensors.items():
-        array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value, dtype=np.float32)
-        lines.append(" ".join(["tensor", key, str(array.ndim), *map(str, array.shape)]))
-        flat = [hex_float(v) for v in array.reshape(-1)]
-        lines += [" ".join(flat[i:i + 8]) for i in range(0, len(flat), 8)]
-    (FOLDER / "recurrent.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 def named(model):
@@ -77,7 +58,8 @@ def main():
     random, tensors = np.random.default_rng(20), {}
     for name, middle in NETWORKS.items():
         record(name, middle, random, tensors)
-    write(tensors)
+    write(__file__, "LSTM, GRU, Conv1D and pools over time by Keras.",
+          f"keras {keras.__version__}, torch {version()}, numpy {np.__version__}", tensors)
 
 
 if __name__ == "__main__":

@@ -4,23 +4,12 @@ gradients in float64; writes uncounted.txt beside this script.
 
 Needs a Python with torch (pip install torch): running it again with the same version reproduces the file."""
 
-import os
-
 import torch
+
+from torch_text import version, write
 
 ROWS, COUNT, IDS, WIDTH, HIDDEN = 5, 6, 7, 4, 5
 torch.manual_seed(11)
-
-
-def short(value):
-    """The shortest hexadecimal text of a float: 0x1.8p+1."""
-    mantissa, exponent = float(value).hex().split("p")
-    return mantissa.rstrip("0").rstrip(".") + "p" + exponent if "." in mantissa else mantissa + "p" + exponent
-
-
-def hexadecimal(tensor):
-    values = [short(value) for value in tensor.detach().to(torch.float32).flatten().tolist()]
-    return "\n".join(" ".join(values[i:i + 8]) for i in range(0, len(values), 8))
 
 
 def draw(*shape):
@@ -44,13 +33,7 @@ def main():
     gradients = torch.autograd.grad(loss, list(variables.values()))
     tensors = {"ids": ids, "labels": labels, "loss": loss, "smoothed": smoothed, "perplexity": torch.exp(loss), "right": right,
                **variables, **{"gradient/" + name: gradient for name, gradient in zip(variables, gradients)}}
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "uncounted.txt"), "w", encoding="ascii") as out:
-        out.write("# Cross-entropy of positions, of which those with label -1 do not count.\n"
-                  "# Recorded by tests/golden/record_uncounted.py with torch %s.\n" % torch.__version__.split("+")[0])
-        for name, tensor in tensors.items():
-            shape = list(tensor.shape)
-            out.write("tensor %s %s\n%s\n" % (name, " ".join(map(str, [len(shape), *shape])), hexadecimal(tensor)))
+    write(__file__, "Cross-entropy of positions, of which those with label -1 do not count.", f"torch {version()}", tensors)
 
 
-if __name__ == "__main__":
-    main()
+main()

@@ -95,22 +95,9 @@ TEST(a_network_with_attention_equals_torch) {
 TEST(an_evaluation_has_the_loss_of_a_training) {
     struct golden *golden = golden_open("attention.txt");
     struct replica replica = recorded_replica(golden);
-    run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    double trained = replica.sums.loss;
-    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    config.training = false, config.gradients = NULL;
-    replica.sums.loss = 0;
-    if (!getenv("LOCKSTEP_TEST_DEVICE")) {
-        run_plan(&config);
-        ck_assert(replica.sums.loss == trained);
-    }
+    check_evaluation(&replica);
     free_replica(&replica);
     golden_close(golden);
-}
-
-static double loss_of(struct replica *replica) {
-    run_once(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    return replica->sums.loss / (double)replica->rows;
 }
 
 /* In float32: a larger step, and a wider limit, than the oracle's own test has. */

@@ -163,6 +163,25 @@ static inline void run_once(struct replica *replica, ls_loss loss) {
     run_config(replica, &config);
 }
 
+/* Of one run of training. */
+static inline double loss_of(struct replica *replica) {
+    run_once(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    return replica->sums.loss / (double)replica->rows;
+}
+
+/* On a CPU an evaluation has the loss of a training, to the bit. */
+static inline void check_evaluation(struct replica *replica) {
+    run_once(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    double trained = replica->sums.loss;
+    struct ls_plan_config config = plan_config(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    config.training = false, config.gradients = NULL;
+    replica->sums.loss = 0;
+    if (!getenv("LOCKSTEP_TEST_DEVICE")) {
+        run_plan(&config);
+        ck_assert(replica->sums.loss == trained);
+    }
+}
+
 /* This CPU's errors by those of one with AVX-512, which the tests name: a lane of a shorter vector adds more numbers
  * one after the other. With AVX2 errors were up to 3.1 times as large, without it up to 5.3 times. */
 static inline double rounding(void) {

@@ -77,22 +77,9 @@ TEST_EACH(loss_and_gradients_equal_keras, NET_COUNT) {
 TEST_EACH(an_evaluation_has_the_loss_of_a_training, NET_COUNT) {
     struct golden *golden = golden_open("recurrent.txt");
     struct replica replica = recorded_replica(golden, _i);
-    run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    double trained = replica.sums.loss;
-    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    config.training = false, config.gradients = NULL;
-    replica.sums.loss = 0;
-    if (!getenv("LOCKSTEP_TEST_DEVICE")) {
-        run_plan(&config);
-        ck_assert(replica.sums.loss == trained);
-    }
+    check_evaluation(&replica);
     free_replica(&replica);
     golden_close(golden);
-}
-
-static double loss_of(struct replica *replica) {
-    run_once(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    return replica->sums.loss / (double)replica->rows;
 }
 
 /* In float32: a larger step, and a wider limit, than the oracle's own test of the ops has. */
