@@ -237,11 +237,6 @@ static ls_status check_async(const ls_model *model) {
     return LS_OK;
 }
 
-static ls_status open_session(struct ls_fitting *fitting) {
-    return ls_label_count_refuse(fitting->model, fitting->data, "asynchronous training",
-                                 "and workers do not meet in a step");
-}
-
 static ls_status describe_bounds(FILE *out, const ls_strategy *strategy, const ls_checkpoint_options *checkpoint) {
     const ls_parameter_server_options *servers = &strategy->servers;
     (void)checkpoint;
@@ -268,5 +263,4 @@ const struct ls_sync_ops ls_sync_async = {.apart = true,
                                           .advise = advise_on_bounds,
                                           .commit = ls_sync_commit,
                                           .open_data = ls_iterator_open_alone,
-                                          .open = open_session,
                                           .train = run_session};

@@ -27,13 +27,10 @@ struct local_steps {
     struct ls_fragments *fragments; /* that meet between; NULL: none does, or no step has begun since then */
 };
 
-static ls_status check_local(const ls_model *model, const ls_dataset *data) {
-    static const char why[] = "and workers do not meet in a step";
+static ls_status check_local(const ls_model *model) {
     if (model->spec.objective.precision == LS_MIXED_FLOAT16)
         return ls_fail(LS_UNIMPLEMENTED, "LocalSGDStrategy has no loss scaling: take precision mixed_bfloat16 or "
                                          "float32 in place of mixed_float16");
-    ls_status status = ls_label_count_refuse(model, data, "LocalSGDStrategy", why);
-    if (status) return status;
     return ls_sync_batch_norm_refuse(model, "LocalSGDStrategy",
                                      "and workers do not meet in a step; take one that is not");
 }
@@ -44,7 +41,7 @@ static void forget_fragments(struct ls_fitting *fitting) {
 }
 
 static ls_status open_local(struct ls_fitting *fitting) {
-    ls_status status = check_local(fitting->model, fitting->data);
+    ls_status status = check_local(fitting->model);
     if (status) return status;
     fitting->stretch.where = "the workers' last meeting";
     fitting->stretch.stop = forget_fragments;

@@ -27,7 +27,7 @@ static double count_labels(const ls_model *model, int local) {
 static void set_scale(const ls_model *model, int local, double counted) {
     struct ls_model_numbers *numbers = model->built.numbers;
     int64_t positions = positions_of_model(model);
-    double all = (double)(ls_pipeline_global_rows(model->progress.pipeline) * positions);
+    double all = (double)(ls_step_rows(model) * positions);
     float scale = model->progress.scaler.scale > 0 ? model->progress.scaler.scale : 1;
     float mean = counted < all ? (float)((double)positions / counted) : numbers->loss_scale;
     numbers->replicas[local].gradient_scale = counted > 0 ? mean * scale : 0;

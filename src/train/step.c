@@ -312,8 +312,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
     return end_replica(&training, status);
 }
 
-/* Of all replicas that add their gradients. */
-static int64_t count_rows(const ls_model *model) {
+int64_t ls_step_rows(const ls_model *model) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
     int64_t rows = 0;
     if (!model->sync->apart) return ls_pipeline_global_rows(pipeline);
@@ -327,7 +326,7 @@ static int64_t count_rows(const ls_model *model) {
  * step. */
 static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     struct ls_model_numbers *numbers = model->built.numbers;
-    numbers->loss_scale = 1.0F / (float)count_rows(model);
+    numbers->loss_scale = 1.0F / (float)ls_step_rows(model);
     numbers->statistic_scale = 1;
     ls_precision_scaling_begin(model);
     model->progress.step.pass = batch;

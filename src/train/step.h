@@ -56,6 +56,8 @@ ls_status ls_step_exchange(struct ls_model_exchange *own, double *values, size_t
 
 /* Labels that do not count (LS_LABEL_UNCOUNTED). */
 
+/* The batch's rows of all replicas that add their gradients, those of other workers where a step meets them; not 0. */
+int64_t ls_step_rows(const ls_model *model);
 /* The replica's batch is loaded, or status says why not: then its gradient's scale becomes 1 over the positions of all
  * replicas that count. All replicas come to it. Returns status, or another one's failure. */
 ls_status ls_label_count_scale(ls_model *model, int local, ls_status status);

@@ -1,7 +1,10 @@
-/* Sums over all replicas in the middle of a step. Every replica comes to every exchange, in one order; the last one of
- * a worker to come adds for all of them, in the tree over replica ids. A replica that fails comes with its error in
- * place of values: so nobody waits for it. An exchange that fails has failed for the whole worker. */
+/* Sums over all replicas in the middle of a step, of this worker alone where workers train apart. Every replica comes
+ * to every exchange, in one order; the last one of a worker to come adds for all of them, in the tree over replica ids.
+ * A replica that fails comes with its error in place of values: so nobody waits for it. An exchange that fails has
+ * failed for the whole worker. */
 #include "train/step.h"
+
+#include <string.h>
 
 #include "base/point.h"
 #include "base/status.h"
@@ -14,6 +17,14 @@ static ls_status give_up_step(ls_model *model, int local) {
     const struct ls_runtime *runtime = model->strategy->runtime;
     if (runtime->size > 1) ls_runtime_give_up(runtime, failed->error.status, failed->error.message);
     return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", model->strategy->replicas[local].id);
+}
+
+/* Workers train apart: the sums are of this one's replicas. They are of counts, which no order changes. */
+static void add_here(void *const *arrays, int replicas, size_t count) {
+    double *first = arrays[0];
+    for (int i = 1; i < replicas; i++)
+        for (size_t k = 0; k < count; k++) first[k] += ((const double *)arrays[i])[k];
+    for (int i = 1; i < replicas; i++) memcpy(arrays[i], first, count * sizeof(double));
 }
 
 /* By the last replica to come. */
@@ -31,6 +42,10 @@ static ls_status add_all(ls_strategy *strategy, void *context) {
     if (!giving) return LS_OK; /* the end */
     if (giving != strategy->local_count) return ls_fail(LS_INTERNAL, "replicas came to different exchanges of a step");
     ls_reached("exchange");
+    if (model->sync->apart) {
+        add_here(arrays, strategy->local_count, count);
+        return LS_OK;
+    }
     return ls_reduce_all_replicas(strategy, LS_ALL_REDUCE("numbers of a step", .count = count, .dtype = LS_FLOAT64,
                                                           .inputs = (const void *const *)arrays, .outputs = arrays));
 }

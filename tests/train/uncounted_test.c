@@ -1,5 +1,5 @@
 /* Labels that do not count, in training: one digest in every layout however unevenly they lie, the same numbers as
- * without the examples that have none, and an error by name where workers cannot count together. */
+ * without the examples that have none, and an error by name where steps go on while workers count. */
 #include <math.h>
 #include <string.h>
 
@@ -83,6 +83,32 @@ TEST_EACH(every_layout_trains_to_the_same_bits, 3) {
     ck_assert_str_ne(job.digests[0], first.digests[0]);
 }
 
+/* ---- workers that train apart ---- */
+
+static const ls_local_sgd_options local_options = {.size = sizeof(local_options), .sync_every = 2};
+static const ls_parameter_server_options async_options = {.size = sizeof(async_options), .consistency = LS_ASYNC};
+
+static void run_apart(struct job *job, int workers, bool local) {
+    struct worker_cluster cluster = {.count = workers, .devices = {2, 2, 2}, .fn = train, .context = job};
+    if (local) cluster.local = &local_options;
+    if (!local) cluster.stored = &async_options;
+    cluster.servers = !local;
+    run_workers_ok(&cluster);
+}
+
+/* A worker alone counts what mirrored training counts. */
+TEST_EACH(workers_that_train_apart_count_their_own, 2) {
+    struct job mirrored = {.optimizer = ls_sgd(0.3F)}, job = mirrored;
+    fill(3);
+    run(&mirrored, 1, 2);
+    run_apart(&job, 1, _i == 0);
+    ck_assert_str_eq(job.digests[0], mirrored.digests[0]);
+    ck_assert(job.results[0].loss == mirrored.results[0].loss);
+    run_apart(&job, 3, _i == 0);
+    for (int i = 1; i < 3; i++) ck_assert_str_eq(job.digests[i], job.digests[0]);
+    ck_assert(job.results[0].loss > 0.1 && job.results[0].loss < 2.5);
+}
+
 /* ---- the scale ---- */
 
 static ls_result measure(int devices, int64_t batch, const ls_arrays *arrays) {
@@ -137,17 +163,16 @@ TEST(a_single_label_of_less_than_0_stays_an_error) {
     assert_refused(ls_dataset_arrays(x, LS_SHAPE(1), labels, 2, 3, NULL, &data), "label -1 of example 1 is outside");
 }
 
-TEST(workers_that_do_not_meet_refuse_such_labels) {
+TEST(delayed_steps_refuse_such_labels) {
     struct job job = {.optimizer = ls_sgd(0.3F)};
-    const ls_local_sgd_options local = {.size = sizeof(local), .sync_every = 2};
-    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = train, .context = &job, .local = &local};
+    const ls_parameter_server_options delayed = {.size = sizeof(delayed), .consistency = LS_DELAYED, .delay = 1};
+    struct worker_cluster cluster = {.count = 1, .devices = {1}, .fn = train, .context = &job, .stored = &delayed};
+    cluster.servers = 1;
     fill(2);
     run_workers(&cluster);
-    for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(cluster.workers[i].status, LS_UNIMPLEMENTED);
-        ck_assert_msg(strstr(cluster.workers[i].error, "LocalSGDStrategy: the dataset has labels of -1") != NULL, "%s",
-                      cluster.workers[i].error);
-    }
+    ck_assert_int_eq(cluster.workers[0].status, LS_UNIMPLEMENTED);
+    ck_assert_msg(strstr(cluster.workers[0].error, "consistency delayed: the dataset has labels of -1") != NULL, "%s",
+                  cluster.workers[0].error);
 }
 
 TEST(perplexity_is_of_a_cross_entropy_of_classes) {
