@@ -229,6 +229,14 @@ def find_python_peers(python, wanted, hint):
     return python, versions
 
 
+def own_program(options, name):
+    """A program of the build folder's bench."""
+    program = options.lockstep.resolve().parent / "bench" / name
+    if not program.exists():
+        raise Failure(f"{program} is missing; scripts/quickstart builds it")
+    return program
+
+
 # --- the machine and the command line -----------------------------------------------------------------------------
 
 
