@@ -26,11 +26,13 @@ static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_EXCHANGE, LS_ALGORIT
                                                LS_ALGORITHM_HALVING};
 enum { ALGORITHMS = sizeof(algorithms) / sizeof(algorithms[0]) };
 
+/* Of a short vector, which up to 8 ranks of a ring pass on whole. */
 static int steps_of(enum ls_algorithm algorithm, int n) {
     if (n == 1) return 0;
     if (algorithm == LS_ALGORITHM_EXCHANGE) return 1;
     if (algorithm == LS_ALGORITHM_DIRECT) return 2;
-    return algorithm == LS_ALGORITHM_RING ? 2 * (n - 1) : 2 * log2_below(n);
+    if (algorithm == LS_ALGORITHM_RING) return (n <= 8 ? 1 : 2) * (n - 1);
+    return 2 * log2_below(n);
 }
 
 TEST_EACH(right_for_every_number_of_workers, ALGORITHMS) {
@@ -50,6 +52,18 @@ TEST_EACH(right_for_every_number_of_workers, ALGORITHMS) {
                 (void)run(simulation);
             }
     }
+}
+
+/* On both sides of the longest vector that goes round whole. */
+TEST(rings_of_short_and_long_vectors) {
+    for (int n = 2; n <= 9; n++)
+        for (size_t i = 0; i < 4; i++) {
+            size_t limit = (n == 2 ? (size_t)16 << 10 : (size_t)4 << 10) / 4;
+            struct simulation simulation = {.algorithm = LS_ALGORITHM_RING, .count = limit + i / 2, .size = n};
+            simulation.in_place = i % 2;
+            struct simulation_cost cost = run(simulation);
+            ck_assert_int_eq(cost.steps, (n <= 8 && i < 2 ? 1 : 2) * (n - 1));
+        }
 }
 
 TEST_EACH(right_for_many_workers, ALGORITHMS) {
@@ -155,9 +169,11 @@ TEST(costs_are_those_of_the_formulas) {
         ck_assert_int_eq(cost.peers, n - 1);
         ck_assert_uint_eq(cost.total, wide * cost.sent);
         ck_assert_uint_eq(cost.link, 2 * block);
-        cost = cost_of(LS_ALGORITHM_RING, n, count);
-        ck_assert_uint_eq(cost.sent, 2 * (wide - 1) * block);
+        cost = cost_of(LS_ALGORITHM_RING, n, 4096 * count);
+        ck_assert_uint_eq(cost.sent, 4096 * 2 * (wide - 1) * block);
         ck_assert_int_eq(cost.messages, 2 * (n - 1));
+        cost = cost_of(LS_ALGORITHM_RING, n, 4);
+        ck_assert(n > 8 || (cost.sent == (wide - 1) * 16 && cost.messages == n - 1));
         ck_assert_int_eq(cost.peers, n == 2 ? 1 : 2);
         cost = cost_of(LS_ALGORITHM_EXCHANGE, n, 1);
         ck_assert_uint_eq(cost.sent, (wide - 1) * 4);

@@ -13,6 +13,8 @@
 
 #include "collective/schedule/wire.h"
 
+enum { SHORT_RING = 8 /* ranks: n - 1 folds a block */ };
+
 static struct ls_stripe block_at(const struct ls_reduction *reduction, int index) {
     int n = reduction->size, wrapped = (index % n + n) % n;
     return (struct ls_stripe){ls_block_start(reduction->count, n, wrapped) * reduction->element,
@@ -95,8 +97,82 @@ static struct ls_values reduce_blocks(struct ls_schedule *schedule, const struct
     return values;
 }
 
+/* ---- short vectors ---- */
+
+/* Each rank receives all n parts, which go round the ring whole, and adds up every block in its order: the same bits in
+ * n - 1 steps. It sends n - 1 vectors, so the vector is one that takes less time than a step. Two ranks send no more
+ * than in two steps. */
+static bool is_short(const struct ls_reduction *reduction) {
+    size_t limit = (reduction->size == 2 ? 16 : 4) << 10;
+    bool few = reduction->size > 1 && reduction->size <= SHORT_RING;
+    return few && !reduction->compression && ls_reduction_bytes(reduction) <= limit;
+}
+
+/* A single leaf lies in the input, more are folded. */
+static struct ls_values whole_part(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    int leaves = ls_reduction_leaves(reduction, reduction->rank);
+    struct ls_action fold = {.kind = LS_ACTION_FOLD, .size = ls_reduction_bytes(reduction)};
+    if (leaves == 1) return (struct ls_values){reduction->inputs[0], .gate = -1};
+    fold.to = ls_schedule_take(schedule, fold.size);
+    const struct ls_values values = {fold.to, .gate = ls_schedule_add(schedule, fold)};
+    for (int i = 0; i < leaves; i++)
+        ls_schedule_source(schedule, values.gate, (struct ls_subtree){i, i + 1}, reduction->inputs[i]);
+    return values;
+}
+
+static void add_source(struct ls_schedule *schedule, int fold, int side, const struct ls_values *values,
+                       size_t offset) {
+    ls_schedule_source(schedule, fold, (struct ls_subtree){side, side + 1}, values->at + offset);
+    ls_schedule_gate_at(schedule, fold, values->gate, offset);
+}
+
+/* parts: of all ranks. Returns the last fold of the chain that begins at rank b. */
+static int fold_chain(struct ls_schedule *schedule, const struct ls_reduction *reduction, const struct ls_values *parts,
+                      int b) {
+    int n = reduction->size, fold = -1;
+    struct ls_stripe block = block_at(reduction, b);
+    struct ls_values sum = parts[b];
+    for (int step = 1; step < n; step++) {
+        bool last = step == n - 1;
+        struct ls_action action = {.kind = LS_ACTION_FOLD, .size = block.size, .divide = last ? reduction->divide : 0};
+        action.to = last ? result(reduction, block) : ls_schedule_take(schedule, block.size);
+        fold = ls_schedule_add(schedule, action);
+        add_source(schedule, fold, 0, &sum, step == 1 ? block.offset : 0);
+        add_source(schedule, fold, 1, &parts[(b + step) % n], block.offset);
+        sum = (struct ls_values){action.to, .gate = fold};
+    }
+    return fold;
+}
+
+/* The result may lie where the own part does: it waits until that has left. */
+static void pass_whole_parts(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    struct ls_values parts[SHORT_RING];
+    int n = reduction->size, rank = reduction->rank, whole;
+    size_t bytes = ls_reduction_bytes(reduction);
+    parts[rank] = whole_part(schedule, reduction);
+    int sent = ls_wire_send(schedule, next_rank(reduction), &parts[rank], bytes);
+    for (int step = 1; step < n; step++) {
+        int from = (rank + n - step) % n;
+        struct ls_action receive = {
+            .peer = previous_rank(reduction), .to = ls_schedule_take(schedule, bytes), .size = bytes};
+        parts[from] = ls_wire_receive_into(schedule, reduction, receive, &whole);
+        if (step < n - 1) (void)ls_wire_send(schedule, next_rank(reduction), &parts[from], bytes);
+    }
+    for (int b = 0; b < n && !schedule->out_of_memory; b++) {
+        struct ls_stripe block = block_at(reduction, b);
+        if (!block.size) continue;
+        int fold = fold_chain(schedule, reduction, parts, b);
+        ls_schedule_gate_at(schedule, fold, sent, block.offset);
+        ls_reduction_spread(schedule, reduction, block.offset, block.size, fold);
+    }
+}
+
 void ls_ring_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
     if (schedule->leaves < 2) schedule->leaves = 2; /* folds pairs too */
+    if (is_short(reduction)) {
+        pass_whole_parts(schedule, reduction);
+        return;
+    }
     struct ls_values values = reduce_blocks(schedule, reduction);
     struct ls_stripe block = block_at(reduction, reduction->rank + 1);
     ls_reduction_spread(schedule, reduction, block.offset, block.size, values.gate);
