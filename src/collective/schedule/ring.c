@@ -120,8 +120,7 @@ static struct ls_values whole_part(struct ls_schedule *schedule, const struct ls
     return values;
 }
 
-static void add_source(struct ls_schedule *schedule, int fold, int side, const struct ls_values *values,
-                       size_t offset) {
+static void add_part(struct ls_schedule *schedule, int fold, int side, const struct ls_values *values, size_t offset) {
     ls_schedule_source(schedule, fold, (struct ls_subtree){side, side + 1}, values->at + offset);
     ls_schedule_gate_at(schedule, fold, values->gate, offset);
 }
@@ -137,8 +136,8 @@ static int fold_chain(struct ls_schedule *schedule, const struct ls_reduction *r
         struct ls_action action = {.kind = LS_ACTION_FOLD, .size = block.size, .divide = last ? reduction->divide : 0};
         action.to = last ? result(reduction, block) : ls_schedule_take(schedule, block.size);
         fold = ls_schedule_add(schedule, action);
-        add_source(schedule, fold, 0, &sum, step == 1 ? block.offset : 0);
-        add_source(schedule, fold, 1, &parts[(b + step) % n], block.offset);
+        add_part(schedule, fold, 0, &sum, step == 1 ? block.offset : 0);
+        add_part(schedule, fold, 1, &parts[(b + step) % n], block.offset);
         sum = (struct ls_values){action.to, .gate = fold};
     }
     return fold;
