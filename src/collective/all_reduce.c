@@ -137,7 +137,7 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
     made.frame.prescale = ls_scale_factor(call->prescale);
     made.frame.postscale = ls_scale_factor(call->postscale);
     struct ls_reduction reduction = reduction_of(group, call, first);
-    if (group->executor.size == 1 || !moves_over_links(group, call->communication, first))
+    if (call->compression && (group->executor.size == 1 || !moves_over_links(group, call->communication, first)))
         reduction.compression = LS_COMPRESS_NONE;
     made.conversion = ls_convert_find(reduction.compression);
     enum ls_algorithm algorithm;

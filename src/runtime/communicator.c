@@ -152,8 +152,9 @@ ls_status ls_communicator_make(ls_communicator *communicator, struct ls_operatio
     }
     int64_t begun = ls_track_begin(communicator->track);
     ls_status status = ls_operation_run(operation, communicator->ranks->group, operation->name);
-    ls_communicator_note(communicator, begun, ls_operation_span(operation), operation->name,
-                         ls_operation_bytes(operation, communicator->ranks));
+    if (communicator->track)
+        ls_communicator_note(communicator, begun, ls_operation_span(operation), operation->name,
+                             ls_operation_bytes(operation, communicator->ranks));
     return status;
 }
 

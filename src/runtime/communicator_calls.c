@@ -1,13 +1,23 @@
 /* The collectives of a bare communicator, each as a call that returns when it has ended and as one that begins. */
+#include <string.h>
+
 #include "base/need.h"
 #include "base/status.h"
 #include "runtime/communicator.h"
 #include "runtime/pending.h"
 
+/* Fills in zeros but for the progress, which async.c sets: its message is larger than all else. */
+static void clear(struct ls_operation *operation, enum ls_operation_kind kind) {
+    memset(operation, 0, offsetof(struct ls_operation, progress));
+    operation->kind = kind;
+}
+
 /* Makes the call that a struct of this kind says, or begins it where pending is not NULL. */
 static ls_status call(ls_communicator *communicator, enum ls_operation_kind kind, const void *options,
                       ls_pending **pending) {
-    struct ls_operation operation = {.kind = kind, .communication = communicator->runtime->communication};
+    struct ls_operation operation;
+    clear(&operation, kind);
+    operation.communication = communicator->runtime->communication;
     ls_status status = ls_operation_read(&operation, options);
     if (status) return status;
     if (pending) return ls_pending_begin(communicator, &operation, pending);
@@ -60,7 +70,9 @@ ls_status ls_all_to_all(ls_communicator *communicator, const ls_all_to_all_optio
 
 ls_status ls_barrier(ls_communicator *communicator, const char *name) {
     LS_NEED(communicator);
-    struct ls_operation operation = {.kind = LS_OPERATION_BARRIER, .name = name};
+    struct ls_operation operation;
+    clear(&operation, LS_OPERATION_BARRIER);
+    operation.name = name;
     return ls_communicator_make(communicator, &operation);
 }
 

@@ -218,9 +218,3 @@ struct ls_frame_text ls_frame_describe(const struct ls_frame *frame) {
                    frame->name, (unsigned long long)frame->sequence);
     return call;
 }
-
-uint64_t ls_frame_digest(uint64_t digest, uint64_t value) {
-    if (!digest) digest = UINT64_C(0xCBF29CE484222325);
-    digest = (digest ^ value) * UINT64_C(0x100000001B3);
-    return digest ^ digest >> 32;
-}

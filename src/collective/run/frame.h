@@ -53,4 +53,8 @@ struct ls_frame_text ls_frame_describe(const struct ls_frame *frame);
 /* "all_reduce" of an enum ls_collective_kind; "unknown" for any other value. */
 const char *ls_frame_collective_name(int kind);
 /* Continues a digest as FNV-1a does, but by whole values; start with 0. */
-uint64_t ls_frame_digest(uint64_t digest, uint64_t value);
+static inline uint64_t ls_frame_digest(uint64_t digest, uint64_t value) {
+    if (!digest) digest = UINT64_C(0xCBF29CE484222325);
+    digest = (digest ^ value) * UINT64_C(0x100000001B3);
+    return digest ^ digest >> 32;
+}

@@ -5,6 +5,7 @@
 
 int ls_leaves_most(const int *first, int size) {
     int most = 0;
+    if (first[size] == size && !first[0]) return 1; /* each has one, as none may be without */
     for (int i = 0; i < size; i++)
         if (first[i + 1] - first[i] > most) most = first[i + 1] - first[i];
     return most;
@@ -49,9 +50,15 @@ ls_status ls_leaves_find(const struct ls_shared_call *call, const struct ls_redu
 
 /* ---- small slots ---- */
 
+/* Leaves of few bytes, one a worker, lie beside the turns of the workers: a meeting brings them along. */
+static bool is_in_arrival(const struct ls_reduction *reduction) {
+    return ls_reduction_bytes(reduction) <= LS_ARRIVAL_BYTES && reduction->first[reduction->size] == reduction->size;
+}
+
 void ls_leaves_copy_small(const struct ls_shared_call *call, const struct ls_reduction *reduction) {
     unsigned char *small = ls_shared_call_small(call, call->shared->rank);
     size_t bytes = ls_reduction_bytes(reduction);
+    if (is_in_arrival(reduction)) small = ls_shared_arrival(call->shared, call->shared->rank)->small;
     for (int i = 0; bytes && i < ls_reduction_leaves(reduction, reduction->rank); i++)
         memcpy(small + ls_whole_lines(bytes) * (size_t)i, reduction->inputs[i], bytes);
 }
@@ -59,10 +66,12 @@ void ls_leaves_copy_small(const struct ls_shared_call *call, const struct ls_red
 void ls_leaves_find_small(const struct ls_shared_call *call, const struct ls_reduction *reduction) {
     struct ls_shared *shared = call->shared;
     size_t stride = ls_whole_lines(ls_reduction_bytes(reduction));
+    bool in_arrival = is_in_arrival(reduction);
     for (int index = 0; index < shared->size; index++) {
         int rank = shared->members[index];
+        unsigned char *small = in_arrival ? ls_shared_arrival(shared, index)->small : ls_shared_call_small(call, index);
         for (int i = 0; i < ls_reduction_leaves(reduction, rank); i++)
-            shared->leaves[reduction->first[rank] + i] = ls_shared_call_small(call, index) + stride * (size_t)i;
+            shared->leaves[reduction->first[rank] + i] = small + stride * (size_t)i;
     }
 }
 

@@ -47,14 +47,24 @@ struct ls_notice {
     char cause[LS_ERROR_SIZE];
 };
 
+/* What the others of the host read of a worker in every call: one cache line. A worker writes the line of a call until
+ * it has come to the call's last turn. It writes it again two calls later, when all have come to the call between. */
+enum { LS_ARRIVAL_BYTES = 48 };
+struct ls_arrival {
+    _Alignas(64) _Atomic uint64_t turn;    /* the last one that the worker has come to in the call */
+    uint64_t digest;                       /* of the frame of its post */
+    unsigned char small[LS_ARRIVAL_BYTES]; /* its leaf, where each worker has one of no more bytes */
+};
+_Static_assert(sizeof(struct ls_arrival) == 64, "one cache line");
+
 /* A worker's control block. Words that different workers write lie in lines of their own. */
 struct ls_control {
-    _Alignas(64) _Atomic uint64_t arrived; /* the last turn that this worker has come to */
-    uint64_t digests[2];                   /* of the frames of the posts below */
-    _Atomic int32_t processor;             /* on which it was then */
+    struct ls_arrival arrivals[2];          /* used in turns, by call */
+    _Alignas(64) _Atomic int32_t processor; /* on which it came last; written where it is another one */
     /* of the first worker's only: */
     _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic uint32_t wakes;              /* the futex */
+    _Atomic uint64_t woken;              /* the last turn for which somebody has woken the sleepers */
     _Alignas(64) _Atomic uint64_t taken; /* blocks, and vain attempts, of all calls */
     _Alignas(64) _Atomic uint64_t done;
     _Alignas(64) struct ls_notice notice;
@@ -87,6 +97,7 @@ struct ls_shared {
     struct ls_region *regions;
     int32_t next_id;
     uint64_t turn, calls;
+    int parity;              /* of the present call */
     int awaited;             /* in this turn those before have come */
     bool blocks;             /* this meeting waits for all blocks, not for all workers */
     uint64_t taken, done;    /* the counters of blocks: taken before this call, done after it */
@@ -98,6 +109,9 @@ struct ls_shared {
 
 static inline struct ls_control *ls_shared_control(const struct ls_shared *shared, int rank) {
     return (struct ls_control *)(void *)shared->board.segment.memory + rank;
+}
+static inline struct ls_arrival *ls_shared_arrival(const struct ls_shared *shared, int rank) {
+    return &ls_shared_control(shared, rank)->arrivals[shared->parity];
 }
 /* Two of each, used in turns. */
 static inline unsigned char *ls_shared_small(const struct ls_shared *shared, int rank, int parity) {

@@ -8,10 +8,8 @@
 
 void ls_shared_call_begin(struct ls_shared_call *made, struct ls_shared *shared, const struct ls_call *call,
                           int threads) {
-    *made = (struct ls_shared_call){.place = {shared, threads > shared->processors},
-                                    .shared = shared,
-                                    .call = call,
-                                    .parity = (int)(shared->calls++ & 1)};
+    *made = (struct ls_shared_call){.place = {shared, threads > shared->processors}, .shared = shared, .call = call};
+    shared->parity = (int)(shared->calls++ & 1);
     ls_executor_begin(shared->executor, shared->schedule, call);
 }
 
@@ -39,10 +37,10 @@ static uint64_t digest_of(const struct ls_call *call) {
 }
 
 struct ls_shared_post *ls_shared_call_post(const struct ls_shared_call *call) {
-    struct ls_shared_post *post = &ls_shared_control(call->shared, call->shared->rank)->posts[call->parity];
+    struct ls_shared_post *post = &ls_shared_control(call->shared, call->shared->rank)->posts[call->shared->parity];
     post->frame = call->call->frame;
     post->region = -1;
-    ls_shared_control(call->shared, call->shared->rank)->digests[call->parity] = digest_of(call->call);
+    ls_shared_arrival(call->shared, call->shared->rank)->digest = digest_of(call->call);
     return post;
 }
 
@@ -58,9 +56,9 @@ bool ls_shared_call_offer(const struct ls_shared_call *call, struct ls_shared_po
 static ls_status compare_calls(const struct ls_shared_call *call) {
     const struct ls_shared *shared = call->shared;
     struct ls_frame expected = call->call->frame;
-    uint64_t own = ls_shared_control(shared, shared->rank)->digests[call->parity];
+    uint64_t own = ls_shared_arrival(shared, shared->rank)->digest;
     for (int i = 0; i < shared->size; i++) {
-        if (ls_shared_control(shared, i)->digests[call->parity] == own && !call->call->counts) continue;
+        if (ls_shared_arrival(shared, i)->digest == own && !call->call->counts) continue;
         int rank = shared->members[i];
         const struct ls_frame *posted = &ls_shared_call_read(call, i)->frame;
         expected.rank = rank;
@@ -76,8 +74,12 @@ static ls_status compare_calls(const struct ls_shared_call *call) {
 }
 
 ls_status ls_shared_call_open(const struct ls_shared_call *call) {
+    struct ls_shared *shared = call->shared;
     ls_status status = ls_shm_barrier(&call->place, true);
-    return status ? status : compare_calls(call);
+    if (status) return status;
+    ls_shared_control(shared, shared->rank)->arrivals[!shared->parity].digest =
+        0; /* the line comes before it is used */
+    return compare_calls(call);
 }
 
 const struct ls_region *ls_shared_call_region(const struct ls_shared_call *call, int rank) {

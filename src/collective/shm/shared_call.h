@@ -7,7 +7,6 @@ struct ls_shared_call {
     struct ls_meeting_place place;
     struct ls_shared *shared;
     const struct ls_call *call;
-    int parity; /* of posts and small slots: data written by this call are read until the next call but one */
 };
 
 /* Starts the call's clock. threads: how many of the host take part. */
@@ -22,10 +21,10 @@ bool ls_shared_call_offer(const struct ls_shared_call *call, struct ls_shared_po
 /* Meets all; an error if any of them is in another call. */
 ls_status ls_shared_call_open(const struct ls_shared_call *call);
 static inline const struct ls_shared_post *ls_shared_call_read(const struct ls_shared_call *call, int rank) {
-    return &ls_shared_control(call->shared, rank)->posts[call->parity];
+    return &ls_shared_control(call->shared, rank)->posts[call->shared->parity];
 }
 static inline unsigned char *ls_shared_call_small(const struct ls_shared_call *call, int rank) {
-    return ls_shared_small(call->shared, rank, call->parity);
+    return ls_shared_small(call->shared, rank, call->shared->parity);
 }
 /* The region that the worker has posted; NULL: none. */
 const struct ls_region *ls_shared_call_region(const struct ls_shared_call *call, int rank);

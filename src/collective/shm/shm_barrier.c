@@ -1,14 +1,14 @@
 /* The barrier between the workers of a host. turn is the number of barriers that this worker has entered. Each worker
- * writes its turn to arrived in its own control block; the barrier is over when arrived >= turn for every worker, or,
- * when blocks are shared out, when done of the first control block reaches its goal.
- *  - Spin: a waiter reads the others' arrived for SPIN. It yields if a missing worker was last seen on the waiter's
+ * writes its turn to its own arrival; the barrier is over when that of every worker is >= turn, or, when blocks are
+ * shared out, when done of the first control block reaches its goal.
+ *  - Spin: a waiter reads the others' arrivals for SPIN. It yields if a missing worker was last seen on the waiter's
  *    processor, and moves its thread if the kernel has put too many workers on one processor.
  *  - Sleep: a waiter then sleeps on the futex wakes in the first control block, one SLICE at a time.
  *  - Look: after each slice the waiter checks the abort flag, the clock, the notices and the links of the missing
- *    workers. Nothing
- *    moves on those links during a call in shared memory, unless a rank has gone or makes another call.
- * The links of a worker that has arrived are not checked. It may be ahead, use its links for the next call, or end in
- * it; giving this barrier up would leave behind the workers for which it is over. */
+ *    workers. Nothing moves on those links during a call in shared memory, unless a rank has gone or makes another
+ * call. The links of a worker that has arrived are not checked. It may be ahead, use its links for the next call, or
+ * end in it; giving this barrier up would leave behind the workers for which it is over. tests/protocol/meeting.pml is
+ * the model of a meeting. */
 #define _GNU_SOURCE
 #include "collective/shm/shm_barrier.h"
 
@@ -38,7 +38,7 @@ static inline void relax(void) {
 
 /* A worker may be a turn ahead. */
 static bool has_come(const struct ls_shared *shared, int index) {
-    return atomic_load(&ls_shared_control(shared, index)->arrived) >= shared->turn;
+    return atomic_load_explicit(&ls_shared_arrival(shared, index)->turn, memory_order_acquire) >= shared->turn;
 }
 
 /* awaited is the first worker that has not been seen; those before it never leave a turn, so they are not read again. A
@@ -54,22 +54,34 @@ static bool is_over(struct ls_shared *shared) {
     return atomic_load_explicit(&ls_shared_control(shared, 0)->done, memory_order_acquire) >= shared->done;
 }
 
-/* Wakes the sleepers. A worker writes the end of a turn before it reads sleepers; a sleeper adds itself to sleepers
- * before it reads the turn. So no wake is lost. */
-static void wake(const struct ls_shared *shared) {
-    struct ls_control *center = ls_shared_control(shared, 0);
-    if (!atomic_load(&center->sleepers)) return;
+static void wake_all(struct ls_control *center) {
     atomic_fetch_add(&center->wakes, 1);
     (void)syscall(SYS_futex, &center->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The store of arrived is sequentially consistent: it publishes all earlier writes of this worker, and it orders itself
- * before the read of sleepers in wake. */
+/* Whoever sees that all have come wakes the sleepers, where nobody has. A worker's arrival is written before it reads
+ * sleepers, as the fence sees to; a sleeper adds itself to sleepers before it reads the arrivals. So a sleeper that
+ * misses an arrival is seen by the worker that comes last. */
+static void wake(const struct ls_shared *shared) {
+    struct ls_control *center = ls_shared_control(shared, 0);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load_explicit(&center->sleepers, memory_order_relaxed)) return;
+    if (atomic_load_explicit(&center->woken, memory_order_relaxed) >= shared->turn) return;
+    wake_all(center);
+    atomic_store_explicit(&center->woken, shared->turn, memory_order_relaxed);
+}
+
+static void note_processor(struct ls_control *own) {
+    int32_t here = sched_getcpu();
+    if (atomic_load_explicit(&own->processor, memory_order_relaxed) != here)
+        atomic_store_explicit(&own->processor, here, memory_order_relaxed);
+}
+
+/* The store publishes all earlier writes of this worker. It waits for nothing: the others' lines come while it goes. */
 static void come(struct ls_shared *shared) {
-    struct ls_control *own = ls_shared_control(shared, shared->rank);
     shared->awaited = 0;
-    atomic_store_explicit(&own->processor, sched_getcpu(), memory_order_relaxed);
-    atomic_store(&own->arrived, ++shared->turn);
+    note_processor(ls_shared_control(shared, shared->rank));
+    atomic_store_explicit(&ls_shared_arrival(shared, shared->rank)->turn, ++shared->turn, memory_order_release);
 }
 
 static void sleep_a_slice(struct ls_shared *shared) {
@@ -161,8 +173,7 @@ static ls_status wait_long(const struct ls_meeting_place *place, bool opening) {
 static bool is_in_the_way(const struct ls_shared *shared, int32_t here) {
     for (int i = 0; i < shared->size; i++) {
         struct ls_control *control = ls_shared_control(shared, i);
-        if (atomic_load_explicit(&control->processor, memory_order_relaxed) == here &&
-            atomic_load_explicit(&control->arrived, memory_order_relaxed) < shared->turn)
+        if (atomic_load_explicit(&control->processor, memory_order_relaxed) == here && !has_come(shared, i))
             return true;
     }
     return false;
@@ -200,7 +211,7 @@ static bool let_run(const struct ls_meeting_place *place, int64_t now) {
     if (now > shared->moved + STAY && is_one_too_many(shared, here)) {
         shared->moved = now;
         move_off_core(here);
-        atomic_store_explicit(&own->processor, sched_getcpu(), memory_order_relaxed);
+        note_processor(own);
     } else if (place->crowded) {
         (void)sched_yield();
     } else {
@@ -230,12 +241,11 @@ static ls_status wait(const struct ls_meeting_place *place, bool opening) {
     return wait_briefly(place) ? LS_OK : wait_long(place, opening);
 }
 
-/* Of workers that arrive at the same time at least one sees that all have arrived. */
 ls_status ls_shm_barrier(const struct ls_meeting_place *place, bool opening) {
     come(place->shared);
-    if (!all_have_come(place->shared)) return wait(place, opening);
-    wake(place->shared);
-    return LS_OK;
+    ls_status status = wait(place, opening);
+    if (!status) wake(place->shared);
+    return status;
 }
 
 /* taken counts all calls of a group and is never set back, so nobody needs to meet for a reset. shared->taken is its
@@ -253,7 +263,9 @@ ls_status ls_shm_barrier_done(const struct ls_meeting_place *place, uint64_t blo
     struct ls_shared *shared = place->shared;
     shared->taken += count + (uint64_t)shared->size;
     shared->done += count;
-    if (blocks && atomic_fetch_add(&ls_shared_control(shared, 0)->done, blocks) + blocks == shared->done) wake(shared);
+    struct ls_control *center = ls_shared_control(shared, 0);
+    bool last = blocks && atomic_fetch_add(&center->done, blocks) + blocks == shared->done;
+    if (last && atomic_load(&center->sleepers)) wake_all(center);
     come(shared);
     shared->blocks = true;
     ls_status status = wait(place, false);
