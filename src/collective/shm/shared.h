@@ -47,7 +47,7 @@ struct ls_notice {
     char cause[LS_ERROR_SIZE];
 };
 
-/* What the others of the host read of a worker in every call: one cache line. A worker writes the line of a call until
+/* One cache line, which the others of the host read of a worker in every call. A worker writes the line of a call until
  * it has come to the call's last turn. It writes it again two calls later, when all have come to the call between. */
 enum { LS_ARRIVAL_BYTES = 48 };
 struct ls_arrival {

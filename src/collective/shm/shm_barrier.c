@@ -59,9 +59,9 @@ static void wake_all(struct ls_control *center) {
     (void)syscall(SYS_futex, &center->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Whoever sees that all have come wakes the sleepers, where nobody has. A worker's arrival is written before it reads
- * sleepers, as the fence sees to; a sleeper adds itself to sleepers before it reads the arrivals. So a sleeper that
- * misses an arrival is seen by the worker that comes last. */
+/* A worker that sees that all have come wakes the sleepers, where no other has. A worker's arrival is written before it
+ * reads sleepers, as the fence sees to; a sleeper adds itself to sleepers before it reads the arrivals. So a sleeper
+ * that misses an arrival is seen by the worker that comes last. */
 static void wake(const struct ls_shared *shared) {
     struct ls_control *center = ls_shared_control(shared, 0);
     atomic_thread_fence(memory_order_seq_cst);
