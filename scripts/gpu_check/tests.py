@@ -8,7 +8,7 @@ from run import say
 
 from .machine import Bad, need
 
-DEVICE = ["attention", "ranks", "device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half",
+DEVICE = ["attention", "decode", "ranks", "device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half",
           "layer_norm", "recurrent", "against_cpu", "image", "group", "peer", "conformance"]
 PROGRAMS = [*(f"device/device_{subject}_test" for subject in DEVICE), "model/model_gradient_test", "model/model_keras_test",
             "model/model_attention_test", "model/model_recurrent_test", "model/model_embedding_test", "model/model_frozen_test",

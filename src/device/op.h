@@ -83,7 +83,12 @@
     /* dx from x, y, dy, saved */                                                                                      \
     ROW(ATTENTION_BACKWARD, "attention backward", ls_op_sequence_check_attention, ls_cpu_attention_backward,           \
         ls_cpu_attention_build, ls_cpu_attention_discard)                                                              \
-    /* y(R,T,C) = x + b(T,C) for each row; y may be x */                                                               \
+    /* as forward, of x(R,N,(H + 2 K) D) from position at(1) on, int32, behind those of which kept(R,2,K,T,D) has the  \
+     * keys, turned by rope, and the values: it puts its own there. at is read when it runs; at + N is at most T */    \
+    ROW(ATTENTION_DECODE, "attention decode", ls_op_sequence_check_decode, ls_cpu_attention_decode,                    \
+        ls_cpu_attention_build, ls_cpu_attention_discard)                                                              \
+    /* y(R,N,C) = x + b(T,C) for each row, where T is N; or unless NULL from b's row at(1) on, which is as a decode's. \
+     * y may be x */                                                                                                   \
     ROW(POSITION_FORWARD, "position forward", ls_op_sequence_check_position, ls_cpu_position_forward)                  \
     /* db(T,C) from dy(R,T,C): the rows are added in their order */                                                    \
     ROW(POSITION_BACKWARD, "position backward", ls_op_sequence_check_position, ls_cpu_position_backward)               \
@@ -311,6 +316,7 @@ enum {
     LS_ARG_DVARIANCE /* batch norm */
 };
 enum { LS_ARG_GAMMA = LS_ARG_W, LS_ARG_BETA = LS_ARG_B, LS_ARG_DGAMMA = LS_ARG_DW, LS_ARG_DBETA = LS_ARG_DB };
+enum { LS_ARG_AT = LS_ARG_MEAN, LS_ARG_KEPT = LS_ARG_VARIANCE };                                     /* decoding */
 enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT, LS_ARG_WEIGHTS };           /* loss, one-hot */
 enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2, LS_ARG_MOMENT_3 }; /* optimizers */
 

@@ -18,6 +18,7 @@ ls_status ls_op_layers_check_columns(const struct ls_op *op);
 
 /* op_sequence.c */
 ls_status ls_op_sequence_check_attention(const struct ls_op *op);
+ls_status ls_op_sequence_check_decode(const struct ls_op *op);
 ls_status ls_op_sequence_check_position(const struct ls_op *op);
 ls_status ls_op_sequence_check_recurrent(const struct ls_op *op);
 /* Floats of a head, by the shape of x. */

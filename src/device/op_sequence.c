@@ -40,6 +40,27 @@ ls_status ls_op_sequence_check_attention(const struct ls_op *op) {
                               {LS_ARG_DX, "dx", type, !back, x});
 }
 
+/* kept has the positions of which x has some. */
+ls_status ls_op_sequence_check_decode(const struct ls_op *op) {
+    const struct ls_attention *a = &op->attention;
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 3);
+    if (!status) status = ls_op_check_leading(op, LS_ARG_KEPT, "kept", 5);
+    if (!status) status = check_heads(op);
+    if (!status && !a->causal)
+        status = ls_fail(LS_INVALID_ARGUMENT, "attention decode: it is causal, for it has no positions behind x");
+    if (status) return status;
+    ls_shape x = op->tensors[LS_ARG_X].shape;
+    int64_t width = ls_op_sequence_width(a, &x), length = op->tensors[LS_ARG_KEPT].shape.dims[3];
+    if (x.dims[1] > length)
+        return ls_fail(LS_INVALID_ARGUMENT, "attention decode: x has %lld positions, and kept has %lld",
+                       (long long)x.dims[1], (long long)length);
+    ls_dtype type = ls_op_type(op, LS_ARG_X);
+    return LS_CHECK_ARGUMENTS(
+        op, {LS_ARG_X, "x", type, false, x}, {LS_ARG_AT, "at", LS_INT32, false, LS_SHAPE(1)},
+        {LS_ARG_KEPT, "kept", LS_FLOAT32, false, LS_SHAPE(x.dims[0], 2, a->kv_heads, length, width)},
+        {LS_ARG_Y, "y", type, false, LS_SHAPE(x.dims[0], x.dims[1], a->heads * width)});
+}
+
 ls_status ls_op_sequence_check_position(const struct ls_op *op) {
     bool back = op->kind == LS_OP_POSITION_BACKWARD;
     int rows = back ? LS_ARG_DY : LS_ARG_X;
@@ -49,8 +70,11 @@ ls_status ls_op_sequence_check_position(const struct ls_op *op) {
     ls_dtype type = ls_op_type(op, rows);
     if (back)
         return LS_CHECK_ARGUMENTS(op, {LS_ARG_DY, "dy", type, false, x}, {LS_ARG_DB, "db", LS_FLOAT32, false, table});
+    const struct ls_tensor *b = &op->tensors[LS_ARG_B];
+    bool some = op->tensors[LS_ARG_AT].data && b->shape.rank == 2 && b->shape.dims[0] > table.dims[0];
+    if (some) table.dims[0] = b->shape.dims[0];
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, x}, {LS_ARG_B, "b", LS_FLOAT32, false, table},
-                              {LS_ARG_Y, "y", type, false, x});
+                              {LS_ARG_AT, "at", LS_INT32, true, LS_SHAPE(1)}, {LS_ARG_Y, "y", type, false, x});
 }
 
 ls_status ls_op_sequence_check_recurrent(const struct ls_op *op) {

@@ -49,3 +49,11 @@ static inline void give_labels(struct sample *s, int place, int64_t rows, int64_
     for (int64_t r = 0; r < rows; r++) labels[r] = (int32_t)(ls_random_bits(7, 2, (uint64_t)r) % (uint64_t)classes);
     s->op.tensors[place] = (struct ls_tensor){labels, LS_INT32, LS_SHAPE(rows)};
 }
+
+/* The place of a decode's first position: 0, the last one, or one between. */
+static inline void give_place(struct sample *s, int64_t last) {
+    int32_t *at = ls_alloc_aligned(sizeof(*at));
+    ck_assert_ptr_nonnull(at);
+    *at = (int32_t)(s->variant % 3 ? last / (s->variant % 3) : 0);
+    s->op.tensors[LS_ARG_AT] = (struct ls_tensor){at, LS_INT32, LS_SHAPE(1)};
+}

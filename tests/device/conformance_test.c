@@ -246,12 +246,30 @@ static void attention(struct sample *s) {
     ls_device_close(cpu);
 }
 
+/* One position and several, with groups, rope and windows. */
+static void decode(struct sample *s) {
+    static const struct ls_attention all[VARIANTS] = {{2, 2, true},           {4, 2, true, 0, true}, {3, 1, true, 5},
+                                                      {2, 1, true, 50, true}, {1, 1, true, 1},       {2, 2, true, 300}};
+    int64_t rows = sized(s, 2, 3), length = sized(s, 9, 131) + s->variant, width = sized(s, 4, 32);
+    int64_t count = s->variant % 2 ? 1 : length / 2;
+    s->op.attention = all[s->variant];
+    int64_t heads = s->op.attention.heads, keys = s->op.attention.kv_heads;
+    give(s, LS_ARG_X, true, LS_SHAPE(rows, count, (heads + 2 * keys) * width));
+    give(s, LS_ARG_Y, true, LS_SHAPE(rows, count, heads * width));
+    give(s, LS_ARG_KEPT, false, LS_SHAPE(rows, 2, keys, length, width));
+    give_place(s, length - count);
+}
+
 static void position(struct sample *s) {
     ls_shape shape = LS_SHAPE(sized(s, 3, 16), sized(s, 5, 129) + s->variant, sized(s, 8, 96));
     bool back = s->op.kind == LS_OP_POSITION_BACKWARD;
     give(s, back ? LS_ARG_DY : LS_ARG_X, true, shape);
     give(s, back ? LS_ARG_DB : LS_ARG_B, false, LS_SHAPE(shape.dims[1], shape.dims[2]));
     if (!back) give(s, LS_ARG_Y, true, shape);
+    if (back || s->variant < 2) return;
+    ls_free(s->op.tensors[LS_ARG_B].data);
+    give(s, LS_ARG_B, false, LS_SHAPE(shape.dims[1] + s->variant, shape.dims[2]));
+    give_place(s, s->variant);
 }
 
 /* Both cells, all positions and the last one; one unit, and one position. Backward saved and r must be what comes of x.
@@ -333,6 +351,7 @@ static make_fn *const makers[LS_OP_KIND_COUNT] = {
     [LS_OP_EMBEDDING_BACKWARD] = embedding,
     [LS_OP_ATTENTION_FORWARD] = attention,
     [LS_OP_ATTENTION_BACKWARD] = attention,
+    [LS_OP_ATTENTION_DECODE] = decode,
     [LS_OP_POSITION_FORWARD] = position,
     [LS_OP_POSITION_BACKWARD] = position,
     [LS_OP_RECURRENT_FORWARD] = recurrent,

@@ -33,18 +33,24 @@ static struct ls_cpu_attention describe(const struct ls_op *op) {
                                  .width = ls_op_sequence_width(asked, x),
                                  .pitch = x->dims[2]};
     a.out_pitch = a.heads * a.width;
+    a.count = a.length;
+    if (op->kind == LS_OP_ATTENTION_DECODE) {
+        a.kept = op->tensors[LS_ARG_KEPT].data;
+        a.length = op->tensors[LS_ARG_KEPT].shape.dims[3];
+        a.first = *(const int32_t *)op->tensors[LS_ARG_AT].data;
+    }
     a.scale = (float)(1 / sqrt((double)a.width));
     a.turns = asked->rope && handle ? handle->turns : NULL;
     return a;
 }
 
-static int64_t count_tasks(const struct ls_cpu_attention *a, bool backward) {
-    return a->rows * (backward ? a->kv_heads : a->heads);
+static int64_t count_tasks(const struct ls_cpu_attention *a, bool of_keys) {
+    return a->rows * (of_keys ? a->kv_heads : a->heads);
 }
 
-static size_t scratch_floats(const struct ls_cpu_attention *a, bool backward) {
-    return backward ? ls_cpu_attention_backward_floats(a->length, a->width)
-                    : ls_cpu_attention_forward_floats(a->length, a->width);
+static size_t scratch_floats(const struct ls_cpu_attention *a) {
+    return a->op->kind == LS_OP_ATTENTION_BACKWARD ? ls_cpu_attention_backward_floats(a->length, a->width)
+                                                   : ls_cpu_attention_forward_floats(a);
 }
 
 ls_status ls_cpu_attention_build(struct ls_device *device, struct ls_op *op) {
@@ -58,7 +64,7 @@ ls_status ls_cpu_attention_build(struct ls_device *device, struct ls_op *op) {
     handle->slots = device->threads < tasks ? device->threads : tasks;
     if (turns) ls_rope_fill(handle->turns, a.length, a.width);
     op->handle = handle;
-    op->workspace_size = (size_t)handle->slots * scratch_floats(&a, backward) * sizeof(float);
+    op->workspace_size = (size_t)handle->slots * scratch_floats(&a) * sizeof(float);
     return LS_OK;
 }
 
@@ -87,10 +93,10 @@ static void run_slots(void *context, int64_t begin, int64_t end) {
 }
 
 /* Another thread's error is told in this one's words. */
-ls_status ls_cpu_attention_run(const struct ls_op *op, bool backward, ls_cpu_attention_task *task) {
+ls_status ls_cpu_attention_run(const struct ls_op *op, bool of_keys, ls_cpu_attention_task *task) {
     const struct attention_handle *handle = op->handle;
     struct ls_cpu_attention a = describe(op);
-    struct attention_job job = {&a, task, count_tasks(&a, backward), handle->slots, scratch_floats(&a, backward)};
+    struct attention_job job = {&a, task, count_tasks(&a, of_keys), handle->slots, scratch_floats(&a)};
     ls_team_run_alone(job.slots, run_slots, &job);
     ls_status status = (ls_status)atomic_load(&a.failed);
     if (!status) return LS_OK;
@@ -132,7 +138,7 @@ LS_CLONES static void attention_scale(float *to, const float *from, float factor
 void ls_cpu_attention_load(const struct ls_cpu_attention *a, const float *from, struct ls_cpu_attention_range range,
                            float factor, float *to) {
     for (int64_t t = range.begin; t < range.end; t++, to += a->width) {
-        const float *position = from + t * a->pitch;
+        const float *position = from + (t - a->first) * a->pitch;
         if (a->turns) attention_turn(to, position, a->turns + t * a->width, 1, a->width / 2);
         if (!a->turns || factor != 1) attention_scale(to, a->turns ? to : position, factor, a->width);
     }

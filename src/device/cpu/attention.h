@@ -11,18 +11,20 @@
 struct ls_cpu_attention {
     const struct ls_op *op;
     int64_t rows, length, heads, kv_heads, group, width; /* group: heads that share keys and values; width: of a head */
-    int64_t pitch, out_pitch;                            /* floats from a position to the next, in x and in y */
+    int64_t first, count;     /* the positions of x: all of length, or those that a decode has */
+    int64_t pitch, out_pitch; /* floats from a position to the next, in x and in y */
     float scale;
     const float *turns; /* rope.h; NULL: none */
+    float *kept;        /* of a decode: (rows, 2, kv_heads, length, width); NULL: none */
     _Atomic int failed; /* a status */
 };
 /* A task of a run, with scratch memory of its own. */
 typedef ls_status ls_cpu_attention_task(const struct ls_cpu_attention *a, int64_t task, float *scratch);
 
-/* Runs so many tasks. */
-ls_status ls_cpu_attention_run(const struct ls_op *op, bool backward, ls_cpu_attention_task *task);
+/* Runs the task for each head of each row, or for each head of keys. */
+ls_status ls_cpu_attention_run(const struct ls_op *op, bool of_keys, ls_cpu_attention_task *task);
 /* Floats of a task's scratch memory: forward.c and backward.c. */
-size_t ls_cpu_attention_forward_floats(int64_t length, int64_t width);
+size_t ls_cpu_attention_forward_floats(const struct ls_cpu_attention *a);
 size_t ls_cpu_attention_backward_floats(int64_t length, int64_t width);
 static inline int64_t ls_cpu_attention_padded(int64_t count) {
     return (count + LS_ATTENTION_LANES - 1) / LS_ATTENTION_LANES * LS_ATTENTION_LANES;
@@ -35,7 +37,8 @@ struct ls_cpu_attention_range {
 struct ls_cpu_attention_range ls_cpu_attention_keys(const struct ls_cpu_attention *a, int64_t query);
 struct ls_cpu_attention_range ls_cpu_attention_queries(const struct ls_cpu_attention *a, int64_t key);
 
-/* to (end - begin, width) = positions [begin, end) of a head at from in x, turned by rope and multiplied. */
+/* to (end - begin, width) = positions [begin, end) of a head at from in x, turned by rope and multiplied. x begins with
+ * the position first. */
 void ls_cpu_attention_load(const struct ls_cpu_attention *a, const float *from, struct ls_cpu_attention_range range,
                            float factor, float *to);
 /* The other way, of gradients: a head at to in dx = from (length, width), turned back and multiplied. */

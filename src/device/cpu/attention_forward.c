@@ -1,5 +1,6 @@
 /* Attention forward: a task is a head of a row. Of each block of queries the scores with all keys that they see are one
- * product, and their output is another. Between them is the softmax, in float lanes with an exponential of our own. */
+ * product, and their output is another. Between them is the softmax, in float lanes with an exponential of our own. A
+ * decode first puts its keys and values beside those that are kept; its queries then see these. */
 #include <math.h>
 #include <string.h>
 
@@ -12,9 +13,17 @@
 #define LOG_2     0.6931471805599453
 #define ROOT_HALF 0.7071067811865476
 
-size_t ls_cpu_attention_forward_floats(int64_t length, int64_t width) {
-    int64_t padded = ls_cpu_attention_padded(width);
-    return (size_t)((length + LS_ATTENTION_BLOCK) * padded + LS_ATTENTION_BLOCK * ls_cpu_attention_padded(length));
+/* Queries of the largest block, and keys in scratch memory. */
+static int64_t block_of(const struct ls_cpu_attention *a) {
+    return a->count < LS_ATTENTION_BLOCK ? a->count : LS_ATTENTION_BLOCK;
+}
+static int64_t loaded_keys(const struct ls_cpu_attention *a) {
+    return a->kept ? 0 : a->length;
+}
+
+size_t ls_cpu_attention_forward_floats(const struct ls_cpu_attention *a) {
+    int64_t padded = ls_cpu_attention_padded(a->width), block = block_of(a);
+    return (size_t)((loaded_keys(a) + block) * padded + block * ls_cpu_attention_padded(a->length));
 }
 
 /* ln(x) = 2 atanh((x - 1) / (x + 1)), for the mantissa from sqrt(1/2) to sqrt(2). In double: no libc decides a bit. */
@@ -66,13 +75,14 @@ static float exponentials_of(float *scores, struct ls_cpu_attention_range seen, 
 
 /* One head of one row. */
 struct head {
-    const float *q, *v;
+    const float *q, *v, *keys; /* keys (length, width) */
+    int64_t v_pitch;
     float *y, *saved; /* saved may be NULL */
-    float *keys, *queries, *scores;
+    float *queries, *scores;
 };
 
 static ls_status run_block(const struct ls_cpu_attention *a, const struct head *head, int64_t first, int64_t count) {
-    float sums[LS_ATTENTION_BLOCK], largest = 0, *y = head->y + first * a->out_pitch;
+    float sums[LS_ATTENTION_BLOCK], largest = 0, *y = head->y + (first - a->first) * a->out_pitch;
     int64_t begin = ls_cpu_attention_keys(a, first).begin, end = ls_cpu_attention_keys(a, first + count - 1).end;
     int64_t columns = end - begin, pitch = ls_cpu_attention_padded(columns);
     ls_cpu_attention_load(a, head->q, (struct ls_cpu_attention_range){first, first + count}, a->scale, head->queries);
@@ -89,34 +99,79 @@ static ls_status run_block(const struct ls_cpu_attention *a, const struct head *
     }
     struct ls_gemm outputs = {.rows = count, .columns = a->width, .depth = columns};
     outputs.a = head->scores, outputs.a_pitch = pitch;
-    outputs.b = head->v + begin * a->pitch, outputs.b_pitch = a->pitch;
+    outputs.b = head->v + begin * head->v_pitch, outputs.b_pitch = head->v_pitch;
     outputs.c = y, outputs.c_pitch = a->out_pitch;
     if (!status) status = ls_gemm_run(&outputs);
     for (int64_t i = 0; !status && i < count; i++) attention_multiply(y + i * a->out_pitch, 1 / sums[i], a->width);
     return status;
 }
 
-static ls_status run_head(const struct ls_cpu_attention *a, int64_t task, float *scratch) {
-    const struct ls_tensor *t = a->op->tensors;
-    int64_t row = task / a->heads, number = task % a->heads, padded = ls_cpu_attention_padded(a->width);
-    const float *x = (const float *)t[LS_ARG_X].data + row * a->length * a->pitch;
-    int64_t kv = a->heads + number / a->group;
-    struct head head = {.q = x + number * a->width,
-                        .v = x + (kv + a->kv_heads) * a->width,
-                        .y = (float *)t[LS_ARG_Y].data + row * a->length * a->out_pitch + number * a->width,
-                        .keys = scratch,
-                        .queries = scratch + a->length * padded,
-                        .scores = scratch + (a->length + LS_ATTENTION_BLOCK) * padded};
-    if (t[LS_ARG_SAVED].data) head.saved = (float *)t[LS_ARG_SAVED].data + task * a->length;
-    ls_cpu_attention_load(a, x + kv * a->width, (struct ls_cpu_attention_range){0, a->length}, 1, head.keys);
+static ls_status attend_blocks(const struct ls_cpu_attention *a, const struct head *head) {
     ls_status status = LS_OK;
-    for (int64_t first = 0; !status && first < a->length; first += LS_ATTENTION_BLOCK) {
-        int64_t left = a->length - first;
-        status = run_block(a, &head, first, left < LS_ATTENTION_BLOCK ? left : LS_ATTENTION_BLOCK);
+    for (int64_t done = 0; !status && done < a->count; done += LS_ATTENTION_BLOCK) {
+        int64_t left = a->count - done;
+        status = run_block(a, head, a->first + done, left < LS_ATTENTION_BLOCK ? left : LS_ATTENTION_BLOCK);
     }
     return status;
 }
 
+static const float *row_of(const struct ls_cpu_attention *a, int64_t row) {
+    return (const float *)a->op->tensors[LS_ARG_X].data + row * a->count * a->pitch;
+}
+
+/* All but its keys and values. */
+static struct head head_of(const struct ls_cpu_attention *a, int64_t task, float *scratch) {
+    int64_t row = task / a->heads, number = task % a->heads, padded = ls_cpu_attention_padded(a->width);
+    float *y = a->op->tensors[LS_ARG_Y].data, *queries = scratch + loaded_keys(a) * padded;
+    return (struct head){.q = row_of(a, row) + number * a->width,
+                         .y = y + row * a->count * a->out_pitch + number * a->width,
+                         .queries = queries,
+                         .scores = queries + block_of(a) * padded};
+}
+
+static ls_status run_head(const struct ls_cpu_attention *a, int64_t task, float *scratch) {
+    struct head head = head_of(a, task, scratch);
+    float *saved = a->op->tensors[LS_ARG_SAVED].data;
+    const float *keys = row_of(a, task / a->heads) + (a->heads + task % a->heads / a->group) * a->width;
+    head.v = keys + a->kv_heads * a->width, head.v_pitch = a->pitch;
+    head.keys = scratch;
+    if (saved) head.saved = saved + task * a->length;
+    ls_cpu_attention_load(a, keys, (struct ls_cpu_attention_range){0, a->length}, 1, scratch);
+    return attend_blocks(a, &head);
+}
+
 ls_status ls_cpu_attention_forward(const struct ls_op *op) {
     return ls_cpu_attention_run(op, false, run_head);
+}
+
+/* ---- decode ---- */
+
+/* The keys of a head that are kept, or its values. */
+static float *kept_of(const struct ls_cpu_attention *a, int64_t row, int64_t number, bool values) {
+    return a->kept + ((2 * row + values) * a->kv_heads + number) * a->length * a->width;
+}
+
+static ls_status keep_head(const struct ls_cpu_attention *a, int64_t task, float *scratch) {
+    int64_t row = task / a->kv_heads, number = task % a->kv_heads, done = a->first * a->width;
+    const float *keys = row_of(a, row) + (a->heads + number) * a->width, *values = keys + a->kv_heads * a->width;
+    float *kept = kept_of(a, row, number, true) + done;
+    (void)scratch;
+    ls_cpu_attention_load(a, keys, (struct ls_cpu_attention_range){a->first, a->first + a->count}, 1,
+                          kept_of(a, row, number, false) + done);
+    for (int64_t i = 0; i < a->count; i++)
+        memcpy(kept + i * a->width, values + i * a->pitch, (size_t)a->width * sizeof(*kept));
+    return LS_OK;
+}
+
+static ls_status decode_head(const struct ls_cpu_attention *a, int64_t task, float *scratch) {
+    struct head head = head_of(a, task, scratch);
+    int64_t row = task / a->heads, number = task % a->heads / a->group;
+    head.keys = kept_of(a, row, number, false);
+    head.v = kept_of(a, row, number, true), head.v_pitch = a->width;
+    return attend_blocks(a, &head);
+}
+
+ls_status ls_cpu_attention_decode(const struct ls_op *op) {
+    ls_status status = ls_cpu_attention_run(op, true, keep_head);
+    return status ? status : ls_cpu_attention_run(op, false, decode_head);
 }

@@ -42,8 +42,9 @@ static ls_status run_positions(struct positions p, const ls_shape *shape, ls_tea
 
 ls_status ls_cpu_position_forward(const struct ls_op *op) {
     const struct ls_tensor *x = &op->tensors[LS_ARG_X];
-    return run_positions((struct positions){x->data, op->tensors[LS_ARG_B].data, op->tensors[LS_ARG_Y].data, 0, 0},
-                         &x->shape, add_part);
+    const int32_t *at = op->tensors[LS_ARG_AT].data;
+    const float *b = (const float *)op->tensors[LS_ARG_B].data + (at ? *at * x->shape.dims[2] : 0);
+    return run_positions((struct positions){x->data, b, op->tensors[LS_ARG_Y].data, 0, 0}, &x->shape, add_part);
 }
 
 ls_status ls_cpu_position_backward(const struct ls_op *op) {

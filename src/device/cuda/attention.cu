@@ -97,35 +97,69 @@ __device__ inline float add_tile(running &r, float *scores, int count) {
     return factor;
 }
 
-template <typename T>
-__device__ void forward_query(const ls_cuda_attention &a, const heads_of &h, int64_t task, float *shared) {
+/* The query at position t of one head; and the keys and values that its head has, from position 0 on. by: how keys are
+ * still to be turned. */
+template <typename T> struct query_of {
+    int64_t t;
+    const T *x;
+    T *y;
+    float *saved; /* or NULL */
+};
+template <typename K> struct keys_in {
+    const K *keys, *values;
+    int64_t pitch;
+    const ls_cuda_attention &by;
+};
+
+template <typename T, typename K>
+__device__ void attend_to(const ls_cuda_attention &a, const query_of<T> &q, const keys_in<K> &k, float *shared) {
     float *query = shared, *sums = query + a.width, *scores = sums + a.width;
-    int64_t t = task % a.length, head = task / a.length % h.heads, row = task / a.length / h.heads;
-    const T *x = static_cast<const T *>(a.x) + row * a.length * h.pitch;
-    const T *keys = x + (h.heads + head / h.group) * a.width, *values = keys + h.kv_heads * a.width;
-    T *y = static_cast<T *>(a.y) + (row * a.length + t) * h.out_pitch + head * a.width;
-    const range seen = keys_of(a, t);
+    const float scale = heads_in(a).scale;
+    const range seen = keys_of(a, q.t);
     running r = {-INFINITY, 0};
     for (int64_t c = threadIdx.x; c < a.width; c += TILE) {
-        query[c] = turned<T>(a, x + t * h.pitch + head * a.width, t, c) * h.scale;
+        query[c] = turned<T>(a, q.x, q.t, c) * scale;
         sums[c] = 0;
     }
     for (int64_t first = seen.begin; first < seen.end; first += TILE) {
         int count = static_cast<int>(seen.end - first < TILE ? seen.end - first : TILE);
-        int64_t k = first + threadIdx.x;
+        int64_t key = first + threadIdx.x;
         __syncthreads();
-        if (k < seen.end) scores[threadIdx.x] = dot_turned<T>(a, query, keys + k * h.pitch, k);
+        if (key < seen.end) scores[threadIdx.x] = dot_turned<K>(k.by, query, k.keys + key * k.pitch, key);
         __syncthreads();
         float factor = add_tile(r, scores, count);
         for (int64_t c = threadIdx.x; c < a.width; c += TILE) {
             float sum = sums[c] * factor;
-            for (int i = 0; i < count; i++) sum += scores[i] * ls_load<T>(values[(first + i) * h.pitch + c]);
+            for (int i = 0; i < count; i++) sum += scores[i] * ls_load<K>(k.values[(first + i) * k.pitch + c]);
             sums[c] = sum;
         }
     }
-    for (int64_t c = threadIdx.x; c < a.width; c += TILE) y[c] = ls_store<T>(sums[c] / r.sum);
-    if (a.saved && threadIdx.x == 0) a.saved[(row * h.heads + head) * a.length + t] = r.largest + logf(r.sum);
+    for (int64_t c = threadIdx.x; c < a.width; c += TILE) q.y[c] = ls_store<T>(sums[c] / r.sum);
+    if (q.saved && threadIdx.x == 0) *q.saved = r.largest + logf(r.sum);
     __syncthreads(); /* the next task writes what others may still read */
+}
+
+/* A place of x: row, head, and position in x. */
+struct place {
+    int64_t row, head, at;
+};
+__device__ inline place place_of(int64_t task, int64_t length, int64_t heads) {
+    return {task / length / heads, task / length % heads, task % length};
+}
+
+template <typename T>
+__device__ inline query_of<T> query_at(const ls_cuda_attention &a, const heads_of &h, const place &p, int64_t first) {
+    int64_t position = p.row * a.length + p.at, saved = (p.row * h.heads + p.head) * a.length + p.at;
+    return {first + p.at, static_cast<const T *>(a.x) + position * h.pitch + p.head * a.width,
+            static_cast<T *>(a.y) + position * h.out_pitch + p.head * a.width, a.saved ? a.saved + saved : nullptr};
+}
+
+template <typename T>
+__device__ void forward_query(const ls_cuda_attention &a, const heads_of &h, int64_t task, float *shared) {
+    const place p = place_of(task, a.length, h.heads);
+    const T *row = static_cast<const T *>(a.x) + p.row * a.length * h.pitch;
+    const T *keys = row + (h.heads + p.head / h.group) * a.width;
+    attend_to<T, T>(a, query_at<T>(a, h, p, 0), {keys, keys + h.kv_heads * a.width, h.pitch, a}, shared);
 }
 
 template <typename T> __global__ void __launch_bounds__(TILE) attend(ls_cuda_attention a) {
@@ -133,6 +167,38 @@ template <typename T> __global__ void __launch_bounds__(TILE) attend(ls_cuda_att
     const heads_of h = heads_in(a);
     for (int64_t task = blockIdx.x; task < a.rows * h.heads * a.length; task += gridDim.x)
         forward_query<T>(a, h, task, shared);
+}
+
+/* ---- decode ---- */
+
+/* The keys of a head that are kept, or its values. */
+__device__ inline float *kept_in(const ls_cuda_attention &a, const heads_of &h, int64_t row, int64_t head, int values) {
+    return a.kept + ((2 * row + values) * h.kv_heads + head) * a.context * a.width;
+}
+
+/* A thread has an element of a key and of its value. */
+template <typename T> __global__ void keep(ls_cuda_attention a) {
+    const heads_of h = heads_in(a);
+    for (int64_t i = ls_thread(); i < a.rows * h.kv_heads * a.length * a.width; i += ls_all_threads()) {
+        const place p = place_of(i / a.width, a.length, h.kv_heads);
+        int64_t c = i % a.width, t = *a.at + p.at, to = t * a.width + c;
+        const T *key = static_cast<const T *>(a.x) + (p.row * a.length + p.at) * h.pitch + (h.heads + p.head) * a.width;
+        kept_in(a, h, p.row, p.head, 0)[to] = turned<T>(a, key, t, c);
+        kept_in(a, h, p.row, p.head, 1)[to] = ls_load<T>(key[h.kv_heads * a.width + c]);
+    }
+}
+
+template <typename T> __global__ void __launch_bounds__(TILE) decode(ls_cuda_attention a) {
+    LS_SHARED(float, shared);
+    const heads_of h = heads_in(a);
+    ls_cuda_attention plain = a;
+    plain.turns = nullptr; /* kept keys are turned */
+    for (int64_t task = blockIdx.x; task < a.rows * h.heads * a.length; task += gridDim.x) {
+        const place p = place_of(task, a.length, h.heads);
+        const float *keys = kept_in(a, h, p.row, p.head / h.group, 0);
+        const float *values = kept_in(a, h, p.row, p.head / h.group, 1);
+        attend_to<T, float>(a, query_at<T>(a, h, p, *a.at), {keys, values, a.width, plain}, shared);
+    }
 }
 
 /* ---- backward: queries ---- */
@@ -265,6 +331,14 @@ template <typename T> cudaError_t launch_forward(const ls_cuda_attention &a, cud
     return LS_LAUNCH_SYNC(kernel, blocks, TILE, shared_of(a, 2, 1), stream, a);
 }
 
+template <typename T> cudaError_t launch_decode(const ls_cuda_attention &a, cudaStream_t stream) {
+    auto *keeper = keep<T>, *kernel = decode<T>;
+    unsigned blocks = blocks_of(a.rows * a.asked.heads * a.length);
+    int64_t elements = a.rows * a.asked.kv_heads * a.length * a.width;
+    cudaError_t error = LS_LAUNCH(keeper, ls_blocks(elements), LS_THREADS, stream, a);
+    return error ? error : LS_LAUNCH_SYNC(kernel, blocks, TILE, shared_of(a, 2, 1), stream, a);
+}
+
 template <typename T> cudaError_t launch_backward(const ls_cuda_attention &a, cudaStream_t stream) {
     auto *queries = give_queries<T>, *keys = give_keys<T>;
     unsigned blocks = blocks_of(a.rows * a.asked.heads * a.length);
@@ -278,6 +352,10 @@ template <typename T> cudaError_t launch_backward(const ls_cuda_attention &a, cu
 
 cudaError_t ls_cuda_attention_forward(const struct ls_cuda_attention *attention, cudaStream_t stream) {
     LS_WITH_TYPE(attention->dtype, return launch_forward<T>(*attention, stream));
+}
+
+cudaError_t ls_cuda_attention_decode(const struct ls_cuda_attention *attention, cudaStream_t stream) {
+    LS_WITH_TYPE(attention->dtype, return launch_decode<T>(*attention, stream));
 }
 
 cudaError_t ls_cuda_attention_backward(const struct ls_cuda_attention *attention, cudaStream_t stream) {

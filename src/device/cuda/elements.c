@@ -162,6 +162,7 @@ const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_EMBEDDING_BACKWARD] = {run_embedding, embedding_backward_build, NULL},
     [LS_OP_ATTENTION_FORWARD] = ATTENTION,
     [LS_OP_ATTENTION_BACKWARD] = ATTENTION,
+    [LS_OP_ATTENTION_DECODE] = ATTENTION,
     [LS_OP_POSITION_FORWARD] = {.run = ls_cuda_position_run},
     [LS_OP_POSITION_BACKWARD] = {.run = ls_cuda_position_run},
     [LS_OP_RECURRENT_FORWARD] = RECURRENT,

@@ -107,7 +107,12 @@ struct ls_cuda_attention {
     float *saved;       /* forward writes it, unless NULL */
     const float *turns; /* rope.h, or NULL */
     int64_t rows, length, width;
+    /* of a decode, whose length is that of x: */
+    float *kept;       /* (rows, 2, kv_heads, context, width) */
+    const int32_t *at; /* of the device: x's first position */
+    int64_t context;
 };
+cudaError_t ls_cuda_attention_decode(const struct ls_cuda_attention *attention, cudaStream_t stream);
 cudaError_t ls_cuda_attention_forward(const struct ls_cuda_attention *attention, cudaStream_t stream);
 cudaError_t ls_cuda_attention_backward(const struct ls_cuda_attention *attention, cudaStream_t stream);
 
@@ -117,6 +122,8 @@ struct ls_cuda_positions {
     float *b;      /* (count); backward: its gradient, which is written */
     ls_dtype dtype;
     int64_t rows, count;
+    const int32_t *at; /* of the device: the position of b that is added to x's first one; NULL: 0 */
+    int64_t channels;
 };
 cudaError_t ls_cuda_position_forward(const struct ls_cuda_positions *positions, cudaStream_t stream);
 cudaError_t ls_cuda_position_backward(const struct ls_cuda_positions *positions, cudaStream_t stream);

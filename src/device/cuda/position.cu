@@ -8,8 +8,9 @@ namespace {
 template <typename T> __global__ void add_positions(ls_cuda_positions p) {
     const T *x = static_cast<const T *>(p.x);
     T *y = static_cast<T *>(p.y);
+    const float *first = p.b + (p.at ? *p.at * p.channels : 0);
     for (int64_t i = ls_thread(); i < p.count; i += ls_all_threads()) {
-        float b = p.b[i];
+        float b = first[i];
         LS_AHEAD
         for (int64_t r = 0; r < p.rows; r++) y[r * p.count + i] = ls_store<T>(ls_load<T>(x[r * p.count + i]) + b);
     }

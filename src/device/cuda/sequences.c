@@ -20,13 +20,19 @@ static ls_status upload_turns(struct ls_cuda_device *device, struct ls_op *op, i
     return status;
 }
 
+/* All positions that there may be. */
+static int64_t context_of(const struct ls_op *op) {
+    const struct ls_tensor *kept = &op->tensors[LS_ARG_KEPT];
+    return kept->data ? kept->shape.dims[3] : op->tensors[LS_ARG_X].shape.dims[1];
+}
+
 ls_status ls_cuda_attention_build(struct ls_cuda_device *device, struct ls_op *op) {
     const ls_shape *x = &op->tensors[LS_ARG_X].shape;
     int64_t width = ls_op_sequence_width(&op->attention, x);
     if (width > LS_CUDA_HEAD_MOST)
         return ls_fail(LS_UNIMPLEMENTED, "%s: %s takes heads of at most %d channels, not %lld", ls_op_name(op->kind),
                        device->device.name, LS_CUDA_HEAD_MOST, (long long)width);
-    return op->attention.rope ? upload_turns(device, op, x->dims[1], width) : LS_OK;
+    return op->attention.rope ? upload_turns(device, op, context_of(op), width) : LS_OK;
 }
 
 ls_status ls_cuda_attention_run(const struct ls_op *op) {
@@ -42,10 +48,15 @@ ls_status ls_cuda_attention_run(const struct ls_op *op) {
                                                 .turns = ls_cuda_kept(op),
                                                 .rows = x->dims[0],
                                                 .length = x->dims[1],
-                                                .width = ls_op_sequence_width(&op->attention, x)};
+                                                .width = ls_op_sequence_width(&op->attention, x),
+                                                .kept = t[LS_ARG_KEPT].data,
+                                                .at = t[LS_ARG_AT].data,
+                                                .context = context_of(op)};
     cudaStream_t stream = ls_cuda_stream(op);
-    return ls_cuda_launched(op, op->kind == LS_OP_ATTENTION_BACKWARD ? ls_cuda_attention_backward(&attention, stream)
-                                                                     : ls_cuda_attention_forward(&attention, stream));
+    bool back = op->kind == LS_OP_ATTENTION_BACKWARD;
+    return ls_cuda_launched(op, attention.kept ? ls_cuda_attention_decode(&attention, stream)
+                                : back         ? ls_cuda_attention_backward(&attention, stream)
+                                               : ls_cuda_attention_forward(&attention, stream));
 }
 
 ls_status ls_cuda_position_run(const struct ls_op *op) {
@@ -56,7 +67,9 @@ ls_status ls_cuda_position_run(const struct ls_op *op) {
                                                 .b = op->tensors[backward ? LS_ARG_DB : LS_ARG_B].data,
                                                 .dtype = x->dtype,
                                                 .rows = x->shape.dims[0],
-                                                .count = ls_shape_count(&x->shape) / x->shape.dims[0]};
+                                                .count = ls_shape_count(&x->shape) / x->shape.dims[0],
+                                                .at = op->tensors[LS_ARG_AT].data,
+                                                .channels = x->shape.dims[2]};
     cudaStream_t stream = ls_cuda_stream(op);
     return ls_cuda_launched(op, backward ? ls_cuda_position_backward(&positions, stream)
                                          : ls_cuda_position_forward(&positions, stream));
