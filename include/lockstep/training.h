@@ -37,8 +37,12 @@ typedef struct ls_generate_options {
     uint64_t seed;             /* with a token's place, its random number */
     int64_t context;           /* T, where the model is not built yet: its weights are loaded, and nothing was trained */
     const int32_t *stop_token; /* borrowed: the end, which is not among the tokens; default none */
-    ls_status (*on_token)(void *user, int32_t token); /* hears each one as it is made; its error ends the call */
+    /* Hears each one as it is made; its error ends the call. It may predict, and leaves the model's variables as they are. */
+    ls_status (*on_token)(void *user, int32_t token);
     void *user;
+    /* Each token runs the whole window: transformers' use_cache=False. Without it a token runs one position, behind keys and values
+     * that are kept, while the text fits into T; but of models with layers that need all positions at once. */
+    bool no_cache;
 } ls_generate_options;
 #define LS_GENERATE(...) (&(ls_generate_options){.size = sizeof(ls_generate_options), __VA_ARGS__})
 /* *tokens, freed with ls_memory_free, receives *count tokens without the prompt's. Runs as ls_model_predict_on_batch does. */

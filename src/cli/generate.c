@@ -157,6 +157,7 @@ static const struct ls_option rows[] = {
     {"top-k", "N", "draw from the N likeliest tokens alone", AT(options.top_k), 1, 1 << 24},
     {"top-p", "P", "draw from the likeliest tokens whose probabilities reach P", AT(options.top_p), 1e-6, 1},
     {"seed", "N", "another seed gives another text (default 0)", AT(options.seed), 0, INT64_MAX},
+    {"no-cache", NULL, "run the whole window for each token, and keep no keys and values", AT(options.no_cache), true},
     {"gpt2", "FOLDER", "of vocab.bpe and encoder.json, where the training's tokens were GPT-2's", AT(vocabulary)},
     {0}};
 static const struct ls_option training_rows[] = {

@@ -64,6 +64,11 @@ struct ls_layer_type {
     /* Ops of a training before those of all nodes, in forward and then in backward. May be NULL. */
     ls_status (*begin)(struct ls_plan_builder *builder, const struct ls_node *node, bool backward);
     ls_status (*forward)(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at);
+    /* The same for some positions of the examples, behind others that have been there (plan_decode.c): forward itself,
+     * where a position takes nothing of others. NULL: it takes others, and no plan keeps what it needs of them. */
+    ls_status (*decode)(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at);
+    int64_t (*kept_floats)(const struct ls_node *node); /* of an example, for decode; NULL: none */
+    bool (*looks_ahead)(const struct ls_node *node);    /* takes positions behind, so there is no decode; may be NULL */
     /* dy is this layer's to overwrite, and to pass on: at->dx[0] = at->dy. */
     ls_status (*backward)(struct ls_plan_builder *builder, const struct ls_node *node, struct ls_node_tensors *at);
     /* Computes y from x once more, in backward, so that the plan need not keep y. NULL if not possible. Of a kind that

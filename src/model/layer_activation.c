@@ -103,6 +103,7 @@ const struct ls_layer_type ls_activation_type = {
     .infer = activation_infer,
     .passes_through = activation_passes_through,
     .forward = activation_forward,
+    .decode = activation_forward,
     .backward = activation_backward,
     .again = activation_forward,
 };

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "device/op_layers.h"
 #include "model/plan_builder.h"
+#include "model/plan_decode.h"
 #include "model/layer.h"
 #include "model/network.h"
 
@@ -72,6 +73,28 @@ static ls_status attention_forward(struct ls_plan_builder *builder, const struct
     return ls_plan_builder_apply(builder, op, &at->x[0], &at->y);
 }
 
+static int64_t width_of(const struct ls_node *node) {
+    return node->output.dims[1] / node->layer.heads;
+}
+
+static int64_t attention_kept_floats(const struct ls_node *node) {
+    return 2 * attention_of(&node->layer).kv_heads * node->input.dims[0] * width_of(node);
+}
+
+static bool attention_looks_ahead(const struct ls_node *node) {
+    return node->layer.no_causal_mask;
+}
+
+static ls_status attention_decode(struct ls_plan_builder *builder, const struct ls_node *node,
+                                  const struct ls_node_tensors *at) {
+    struct ls_op op = {.kind = LS_OP_ATTENTION_DECODE, .attention = attention_of(&node->layer)};
+    const ls_shape shape =
+        LS_SHAPE(ls_plan_builder_config(builder)->rows, 2, op.attention.kv_heads, node->input.dims[0], width_of(node));
+    op.tensors[LS_ARG_AT] = ls_plan_decode_place(builder);
+    op.tensors[LS_ARG_KEPT] = ls_plan_decode_kept(builder, node, &shape);
+    return ls_plan_builder_apply(builder, op, &at->x[0], &at->y);
+}
+
 static ls_status attention_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                     struct ls_node_tensors *at) {
     struct ls_op op = {.kind = LS_OP_ATTENTION_BACKWARD, .attention = attention_of(&node->layer)};
@@ -89,6 +112,9 @@ const struct ls_layer_type ls_attention_type = {
     .check = attention_check,
     .infer = attention_infer,
     .forward = attention_forward,
+    .decode = attention_decode,
+    .kept_floats = attention_kept_floats,
+    .looks_ahead = attention_looks_ahead,
     .backward = attention_backward,
     .reads_x = true,
     .reads_y = true,

@@ -204,6 +204,7 @@ const struct ls_layer_type ls_batch_normalization_type = {
     .infer = norm_infer,
     .begin = norm_begin,
     .forward = norm_forward,
+    .decode = norm_forward,
     .backward = norm_backward,
     .again = norm_again,
     .reads_x = true,

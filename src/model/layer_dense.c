@@ -81,6 +81,7 @@ const struct ls_layer_type ls_dense_type = {
     .check = dense_check,
     .infer = dense_infer,
     .forward = dense_forward,
+    .decode = dense_forward,
     .backward = dense_backward,
     .again = ls_layer_activation_again,
     .reads_x = true,

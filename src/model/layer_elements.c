@@ -50,6 +50,7 @@ const struct ls_layer_type ls_rescaling_type = {
     .takes = {.scale = 1, .offset = 1},
     .infer = same_infer,
     .forward = elements_forward,
+    .decode = elements_forward,
     .backward = elements_backward,
 };
 
@@ -61,5 +62,6 @@ const struct ls_layer_type ls_dropout_type = {
     .infer = same_infer,
     .passes_through = dropout_passes_through,
     .forward = elements_forward,
+    .decode = elements_forward,
     .backward = elements_backward,
 };

@@ -49,6 +49,7 @@ static ls_status embedding_infer(struct ls_network *network, struct ls_node *nod
 static struct ls_tensor ids_of(const struct ls_plan_builder *builder, const struct ls_node *node) {
     const struct ls_plan_config *config = ls_plan_builder_config(builder);
     struct ls_tensor ids = ls_network_ids(config->network, NULL, config->rows);
+    ids.shape = ls_plan_builder_shape(builder, ls_network_input(config->network));
     ids.buffer = node->table_count ? 0 : -LS_GIVEN_FEATURES;
     if (!node->table_count) return ids;
     ids.data = config->tables->places;
@@ -88,5 +89,6 @@ const struct ls_layer_type ls_embedding_type = {
     .check = embedding_check,
     .infer = embedding_infer,
     .forward = embedding_forward,
+    .decode = embedding_forward,
     .backward = embedding_backward,
 };

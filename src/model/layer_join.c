@@ -131,6 +131,7 @@ const struct ls_layer_type ls_add_type = {
     .check = join_check,
     .infer = join_infer,
     .forward = join_forward,
+    .decode = join_forward,
     .backward = add_backward,
 };
 
@@ -141,6 +142,7 @@ const struct ls_layer_type ls_multiply_type = {
     .check = join_check,
     .infer = join_infer,
     .forward = join_forward,
+    .decode = join_forward,
     .backward = multiply_backward,
     .reads_x = true,
 };
@@ -152,5 +154,6 @@ const struct ls_layer_type ls_concatenate_type = {
     .check = join_check,
     .infer = join_infer,
     .forward = concatenate_forward,
+    .decode = concatenate_forward,
     .backward = concatenate_backward,
 };

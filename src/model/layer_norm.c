@@ -86,6 +86,7 @@ static ls_status layer_norm_backward(struct ls_plan_builder *builder, const stru
         .check = layer_norm_check,                                                                                     \
         .infer = layer_norm_infer,                                                                                     \
         .forward = layer_norm_forward,                                                                                 \
+        .decode = layer_norm_forward,                                                                                  \
         .backward = layer_norm_backward,                                                                               \
         .again = layer_norm_again,                                                                                     \
         .reads_x = true,                                                                                               \

@@ -4,6 +4,7 @@
 #include "model/layer.h"
 #include "model/layer_fields.h"
 #include "model/plan_builder.h"
+#include "model/plan_decode.h"
 
 enum { TABLE = 0 };
 
@@ -27,6 +28,7 @@ static ls_status position_forward(struct ls_plan_builder *builder, const struct 
                                   const struct ls_node_tensors *at) {
     struct ls_op op = {.kind = LS_OP_POSITION_FORWARD};
     op.tensors[LS_ARG_B] = ls_plan_builder_parameter(builder, node, TABLE);
+    op.tensors[LS_ARG_AT] = ls_plan_decode_place(builder);
     return ls_plan_builder_apply(builder, op, &at->x[0], &at->y);
 }
 
@@ -46,5 +48,6 @@ const struct ls_layer_type ls_position_embedding_type = {
     .check = position_check,
     .infer = position_infer,
     .forward = position_forward,
+    .decode = position_forward,
     .backward = position_backward,
 };

@@ -84,6 +84,7 @@ const struct ls_layer_type ls_tied_dense_type = {
     .check = tied_check,
     .infer = tied_infer,
     .forward = tied_forward,
+    .decode = tied_forward,
     .backward = tied_backward,
     .reads_x = true,
     .divides = true,

@@ -78,6 +78,7 @@ struct ls_arena {
 /* Variables that come while the plan runs. It is called before ops that read variables below that element of the blob,
  * and with SIZE_MAX before ops that write gradients. An error of it ends the run. */
 typedef ls_status ls_plan_await_fn(void *context, size_t end);
+struct ls_decoding;
 struct ls_plan_config {
     const struct ls_network *network; /* borrowed, as is everything here */
     struct ls_device *device;
@@ -105,6 +106,7 @@ struct ls_plan_config {
     ls_plan_await_fn *await; /* NULL: all variables are there */
     void *await_context;
     const struct ls_exchange *exchange; /* of synchronized layers; NULL if this replica is alone */
+    const struct ls_decoding *decoding; /* plan_decode.h; NULL: whole examples. It has no training and no loss */
     /* of layers that draw random numbers */
     uint64_t seed;
     int replica;                          /* in all of the group */

@@ -14,6 +14,7 @@
 #include "base/shape.h"
 #include "device/op_layers.h"
 #include "model/plan_builder.h"
+#include "model/plan_decode.h"
 
 static void drop(struct ls_program **program) {
     struct ls_program *dropped = ls_steal(*program);
@@ -183,6 +184,7 @@ size_t ls_plan_memory(const struct ls_plan *plan) {
 
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan) {
     ls_status status = check_config(config);
+    if (!status && config->decoding) status = ls_plan_decode_check(config);
     if (status) return status;
     LS_CLEANUP(free_plan) LS_NEW(struct ls_plan, made, "a plan");
     made->device = config->device;

@@ -15,6 +15,8 @@ enum ls_plan_given {
     LS_GIVEN_BYTE_VALUES,
     LS_GIVEN_TARGETS,
     LS_GIVEN_WEIGHTS,
+    LS_GIVEN_KEPT, /* of a decoding, as its at */
+    LS_GIVEN_AT,
     LS_GIVEN_COUNT
 };
 

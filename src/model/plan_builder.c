@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "base/shape.h"
 #include "model/plan.h"
+#include "model/plan_decode.h"
 #include "model/network.h"
 
 /* Of one value: what a node gives, or the network's features. */
@@ -103,6 +104,12 @@ struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const st
 struct ls_tensor ls_plan_builder_given(const struct ls_plan_builder *builder, enum ls_plan_given given, ls_dtype dtype,
                                        const ls_shape *shape) {
     return (struct ls_tensor){NULL, dtype, *shape, builder->plan->given[given] ? -(int)given : 0};
+}
+
+ls_shape ls_plan_builder_shape(const struct ls_plan_builder *builder, const ls_shape *example) {
+    ls_shape shape = ls_shape_of_rows(builder->config->rows, example);
+    if (builder->config->decoding) shape.dims[1] = builder->config->decoding->positions;
+    return shape;
 }
 
 static struct ls_tensor variable_in(const struct ls_plan_builder *builder, enum ls_plan_given blob,
@@ -197,7 +204,7 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
     struct ls_node_tensors at = {0};
     const struct ls_node *last = node_at(builder, (size_t)node->last);
     struct value *value = value_of(builder, node->last);
-    ls_shape shape = ls_shape_of_rows(builder->config->rows, &last->output);
+    ls_shape shape = ls_plan_builder_shape(builder, &last->output);
     builder->of = node->name;
     for (int i = 0; i < node->input_count; i++) {
         at.x[i] = value_of(builder, node->inputs[i])->forward;
@@ -213,7 +220,7 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
         return LS_OK;
     }
     at.y = value->forward = new_values(builder, &shape);
-    return node->type->forward(builder, node, &at);
+    return (builder->config->decoding ? node->type->decode : node->type->forward)(builder, node, &at);
 }
 
 /* Ops that nodes have in a training before all others: at the beginning, so that runs of ops over parts of the batch
@@ -231,7 +238,7 @@ static ls_status append_begins(struct ls_plan_builder *builder, bool backward) {
 static ls_status append_features(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     struct ls_tensor *value = &builder->values[0].forward;
-    ls_shape input = ls_shape_of_rows(config->rows, ls_network_input(config->network));
+    ls_shape input = ls_plan_builder_shape(builder, ls_network_input(config->network));
     struct ls_tensor features = ls_plan_builder_given(builder, LS_GIVEN_FEATURES, LS_FLOAT32, &input);
     ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type;
     if (!config->byte_values) return ls_plan_builder_convert(builder, &features, type, value);
@@ -460,6 +467,8 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute 
                                          [LS_GIVEN_FEATURES] = config->features,
                                          [LS_GIVEN_BYTE_VALUES] = config->byte_values,
                                          [LS_GIVEN_WEIGHTS] = config->weights,
+                                         [LS_GIVEN_KEPT] = config->decoding ? config->decoding->kept : NULL,
+                                         [LS_GIVEN_AT] = config->decoding ? config->decoding->at : NULL,
                                          [LS_GIVEN_TARGETS] =
                                              config->numbers ? (const void *)config->numbers : config->labels};
     memcpy(plan->given, given, sizeof(given));

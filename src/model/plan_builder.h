@@ -11,6 +11,8 @@ struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtyp
 /* All of what the plan was given; absent where that is nothing. */
 struct ls_tensor ls_plan_builder_given(const struct ls_plan_builder *builder, enum ls_plan_given given, ls_dtype dtype,
                                        const ls_shape *shape);
+/* The shape of a value over all rows: of a decoding with its positions. */
+ls_shape ls_plan_builder_shape(const struct ls_plan_builder *builder, const ls_shape *example);
 /* The node's index-th variable in the blob; and its gradient, or where sums move it its change: absent where it is
  * frozen. A kernel is what products and convolutions take: where they are of 16 bits, its copy. */
 struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder, const struct ls_node *node,

@@ -1,12 +1,16 @@
 /* Text from a model that predicts the next token: the last tokens that fit into its context go in, the logits behind
- * the last of them choose one more. The places behind it hold zeros, which a causal model does not look at. Mirrors
- * keras_hub.models.CausalLM.generate. */
+ * the last of them choose one more. A whole window has zeros behind it, which a causal model does not look at. While
+ * the text fits into the context, and the model's layers go on position by position, a cache has what they keep of the
+ * tokens before; behind that every token has another position than before. Mirrors keras_hub.models.CausalLM.generate.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/need.h"
+#include "base/new.h"
 #include "base/options.h"
+#include "train/generate_cache.h"
 #include "train/model.h"
 #include "train/sampling.h"
 
@@ -17,8 +21,9 @@ struct text {
     ls_generate_options options; /* complete */
     int32_t *tokens;             /* owns [room]: the prompt, and what is made */
     int64_t count;
-    int32_t *window;           /* owns [context] */
-    struct ls_sampler sampler; /* made for the first token */
+    int32_t *window;                 /* owns [context] */
+    struct ls_generate_cache *cache; /* owns: NULL before its first token */
+    struct ls_sampler sampler;       /* made for the first token */
 };
 
 static ls_status check_generation(const ls_generate_options *options) {
@@ -92,7 +97,7 @@ static ls_status choose_token(struct text *text, const float *logits, int vocabu
     return status ? status : ls_sampling_choose(sampler, logits, text->count, token);
 }
 
-static ls_status make_token(struct text *text, int32_t *token) {
+static ls_status make_from_window(struct text *text, int32_t *token) {
     float *logits = NULL;
     int vocabulary = 0;
     int64_t used = fill_window(text);
@@ -100,6 +105,19 @@ static ls_status make_token(struct text *text, int32_t *token) {
     if (!status) status = choose_token(text, logits + (used - 1) * vocabulary, vocabulary, token);
     ls_memory_free(logits);
     return status;
+}
+
+static ls_status make_from_cache(struct text *text, int32_t *token) {
+    int vocabulary = (int)ls_network_output_shape(text->model->built.network)->dims[1];
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(float, logits, (size_t)vocabulary, "logits");
+    ls_status status = text->cache ? LS_OK : ls_generate_cache_new(text->model, &text->cache);
+    if (!status) status = ls_generate_cache_logits(text->cache, text->tokens, text->count, logits);
+    return status ? status : choose_token(text, logits, vocabulary, token);
+}
+
+static ls_status make_token(struct text *text, int32_t *token) {
+    bool caches = !text->options.no_cache && text->count <= text->options.context;
+    return (caches && ls_generate_cache_fits(text->model) ? make_from_cache : make_from_window)(text, token);
 }
 
 static ls_status make_tokens(struct text *text) {
@@ -136,6 +154,7 @@ ls_status ls_generate(ls_model *model, const ls_generate_options *options, int32
         *tokens = ls_steal(text.tokens);
     }
     ls_sampling_end(&text.sampler);
+    ls_generate_cache_free(text.cache);
     ls_free(text.tokens);
     ls_free(text.window);
     return status;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/plan.h"
+#include "model/plan_decode.h"
 #include "train/sparse.h"
 
 /* For LS_RECOMPUTE_AUTO. The arena is there for the new plan, too. */
@@ -101,6 +102,14 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
                                     .used = replica->clock};
     *plan = made;
     return LS_OK;
+}
+
+ls_status ls_plan_slots_decode(ls_model *model, const struct ls_decoding *decoding, const void *ids,
+                               struct ls_plan **plan) {
+    struct ls_plan_config config = config_of(model, 0, 1, false);
+    config.features = ids;
+    config.decoding = decoding;
+    return ls_plan_new(&config, plan);
 }
 
 void ls_plan_slots_drop(struct ls_model_replica *replica) {

@@ -1,6 +1,8 @@
 /* Outputs for a few examples, by this worker's first replica alone: serving. The replica's plan for evaluation runs on
  * them without a pipeline. A model whose variables are not all here yet has to predict together with the others once.
  */
+#include "train/predict_on_batch.h"
+
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/shape.h"
@@ -12,8 +14,7 @@
 
 LS_CLEANER(free_dataset, ls_dataset *, ls_dataset_free);
 
-/* Rows of tables and variables on servers come in calls of all workers. */
-static bool has_variables(const ls_model *model) {
+bool ls_predict_on_batch_ready(const ls_model *model) {
     return model->built.replicas && !model->spec.loaded && !ls_stored_has(model);
 }
 
@@ -38,18 +39,28 @@ static ls_status run_forward(ls_model *model, int64_t rows, float *outputs) {
     return status;
 }
 
-static ls_status compute_outputs(ls_model *model, const ls_arrays *examples, float *outputs) {
+ls_status ls_predict_on_batch_alone(ls_model *model, ls_predict_alone_fn *run, void *context) {
     struct ls_device *device = model->built.replicas[0].device;
-    struct ls_pipeline *fits = model->progress.pipeline; /* of the fit that calls back */
+    struct ls_pipeline *fits = model->progress.pipeline;
     struct ls_thread_state before;
     ls_status status = device->ops->enter(device, &before);
     if (status) return status;
     model->progress.pipeline = NULL;
-    status = bring_examples(model, examples);
-    if (!status) status = run_forward(model, examples->count, outputs);
+    status = run(model, context);
     model->progress.pipeline = fits;
     device->ops->leave(device, &before);
     return status;
+}
+
+struct batch {
+    const ls_arrays *examples;
+    float *outputs;
+};
+
+static ls_status compute_outputs(ls_model *model, void *context) {
+    const struct batch *batch = context;
+    ls_status status = bring_examples(model, batch->examples);
+    return status ? status : run_forward(model, batch->examples->count, batch->outputs);
 }
 
 ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, float **outputs, ls_shape *shape) {
@@ -58,7 +69,7 @@ ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, 
     ls_status status =
         ls_dataset_from_arrays(examples, LS_DATASET(.batch_size = examples->count, .shuffle = LS_SHUFFLE_NEVER), &data);
     if (status) return status;
-    if (!has_variables(model)) return ls_model_predict(model, data, outputs, shape);
+    if (!ls_predict_on_batch_ready(model)) return ls_model_predict(model, data, outputs, shape);
     status = ls_model_build_check(model, data);
     const struct ls_input_room room = {examples->count, 1, (size_t)ls_shape_count(&model->built.input) * sizeof(float)};
     if (!status) status = ls_inputs_reserve(model, room);
@@ -67,7 +78,7 @@ ls_status ls_model_predict_on_batch(ls_model *model, const ls_arrays *examples, 
     size_t size = (size_t)ls_shape_count(&made) * sizeof(float);
     LS_CLEANUP(ls_free_pointer) float *values = ls_alloc(size);
     if (!values) return ls_fail_memory("outputs", size);
-    status = compute_outputs(model, examples, values);
+    status = ls_predict_on_batch_alone(model, compute_outputs, &(struct batch){examples, values});
     if (status) return status;
     *shape = made;
     *outputs = ls_steal(values);

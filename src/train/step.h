@@ -101,5 +101,9 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
 /* The costs of a training step's plan for so many rows, as of ls_plan_cost. Of the replica's own thread. */
 ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, ls_recompute recompute,
                              struct ls_plan_cost *cost);
+/* The caller's own plan of the first replica, for positions of one example whose ids (positions) lie on its device.
+ * Without a pipeline. */
+ls_status ls_plan_slots_decode(ls_model *model, const struct ls_decoding *decoding, const void *ids,
+                               struct ls_plan **plan);
 /* Frees all. */
 void ls_plan_slots_drop(struct ls_model_replica *replica);

@@ -31,7 +31,8 @@ def generate(*options, status=0):
 def the_likeliest_text_goes_on_past_the_context():
     for name, tokens in (("gpt", "bytes"), ("gpt", "chars"), ("llama", "chars")):
         train(name, "--tokens", tokens)
-        equal(generate("--prompt", "cd", "--count", "30", "--greedy"), "cd" + ("efghabcd" * 5)[:30] + "\n")
+        for options in ([], ["--no-cache"]):
+            equal(generate("--prompt", "cd", "--count", "30", "--greedy", *options), "cd" + ("efghabcd" * 5)[:30] + "\n")
 
 
 def one_seed_is_one_text():
@@ -39,6 +40,7 @@ def one_seed_is_one_text():
     texts = [generate("--prompt", "a", "--count", "40", "--temperature", "5", "--seed", seed) for seed in "112"]
     equal(texts[0], texts[1])
     equal(texts[0] == texts[2], False)
+    equal(generate("--prompt", "a", "--count", "40", "--temperature", "5", "--seed", "1", "--no-cache"), texts[0])
     likely = generate("--prompt", "a", "--count", "40", "--temperature", "5", "--top-k", "1")
     equal(likely, "a" + ("bcdefgha" * 5) + "\n")
 
