@@ -128,6 +128,9 @@ typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
  * server all the time. Two threads never call it at once. A request that it returns once counts. */
 typedef ls_request ls_request_fn(void *context);
 
+/* What MultiWorkerMirroredStrategy divides over the workers (ZeRO stage 1; torch's ZeroRedundancyOptimizer). Bits and
+ * checkpoints are those of LS_SHARDING_NONE. */
+typedef enum ls_sharding { LS_SHARDING_NONE = 0, LS_SHARDING_OPTIMIZER /* its moments */ } ls_sharding;
 typedef struct ls_strategy ls_strategy;
 typedef struct ls_strategy_options {
     size_t size;
@@ -147,6 +150,8 @@ typedef struct ls_strategy_options {
     ls_request_fn *request;          /* stop, or save: asked from the join on, and by fits that have none of their own */
     void *request_context;
     int replicas;                    /* of all workers, dealt over their devices, with the same bits on any number; 0: one a device */
+    ls_sharding shard;
+    int shard_copies;                /* workers that have each moment: with 2 the loss of one costs nothing; 0: 2 */
 } ls_strategy_options;
 #define LS_STRATEGY(...) (&(ls_strategy_options){.size = sizeof(ls_strategy_options), __VA_ARGS__})
 

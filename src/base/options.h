@@ -8,7 +8,8 @@ ls_status ls_options_copy(const char *name, void *copy, size_t known, const void
 
 /* Names and checks of the values of the public enums. */
 
-/* INVALID_ARGUMENT for a value that is no ls_reduce_op, ls_consistency, ls_compression, ls_precision, ls_recompute.
+/* INVALID_ARGUMENT for a value that is no ls_reduce_op, ls_consistency, ls_compression, ls_sharding, ls_precision,
+ * ls_recompute.
  */
 ls_status ls_option_names_check_reduce_op(ls_reduce_op op);
 const char *ls_option_names_reduce_op(ls_reduce_op op);
@@ -17,6 +18,8 @@ ls_status ls_option_names_check_consistency(ls_consistency consistency);
 const char *ls_option_names_consistency(ls_consistency consistency); /* "delayed" */
 ls_status ls_option_names_check_compression(ls_compression compression);
 const char *ls_option_names_compression(ls_compression compression); /* "bf16" */
+ls_status ls_option_names_check_sharding(ls_sharding sharding);
+const char *ls_option_names_sharding(ls_sharding sharding); /* "optimizer" */
 ls_status ls_option_names_check_precision(ls_precision precision);
 const char *ls_option_names_precision(ls_precision precision); /* Keras' where it has one: "mixed_bfloat16" */
 ls_status ls_option_names_check_recompute(ls_recompute recompute);

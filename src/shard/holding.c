@@ -78,6 +78,14 @@ static ls_status make_blobs(const struct ls_terms_model *terms, struct ls_holdin
                           ls_holding_bytes(holding, terms->moments));
 }
 
+static ls_status make_moments(const struct ls_terms_model *terms, struct ls_holding *holding) {
+    size_t size = holding->count * sizeof(float);
+    for (int m = 1; m <= terms->moments && size; m++)
+        if (!(holding->blobs[0][m] = ls_alloc_aligned(size)))
+            return ls_fail_memory("the moments that this worker owns: more workers own less each", size);
+    return LS_OK;
+}
+
 static ls_status make_tables(const struct ls_terms_model *terms, struct ls_holding *holding) {
     const struct ls_layout layout = ls_layout_of(terms, holding->servers);
     ls_status status = LS_OK;
@@ -96,6 +104,12 @@ static struct ls_holding holding_of(const struct ls_terms_model *terms, int serv
                                .replicas = copies,
                                .held_count = (size_t)copies * terms->bucket_count,
                                .version = {-1, -1}};
+}
+
+size_t ls_holding_count(const struct ls_terms_model *terms, int servers, int server) {
+    struct ls_holding holding = holding_of(terms, servers, server);
+    place_ranges(terms, &holding, NULL);
+    return holding.count;
 }
 
 size_t ls_holding_measure(const struct ls_terms_model *terms, int servers, int server) {
@@ -117,6 +131,15 @@ ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int se
     ls_status status = describe_ranges(terms, made);
     if (!status) status = make_blobs(terms, made);
     if (!status) status = make_tables(terms, made);
+    return LS_HAND_OVER(status, holding, made, ls_holding_free(made));
+}
+
+ls_status ls_holding_new_moments(const struct ls_terms_model *terms, int workers, int worker,
+                                 struct ls_holding **holding) {
+    LS_NEW(struct ls_holding, made, "a worker's moments");
+    *made = holding_of(terms, workers, worker);
+    ls_status status = describe_ranges(terms, made);
+    if (!status) status = make_moments(terms, made);
     return LS_HAND_OVER(status, holding, made, ls_holding_free(made));
 }
 
@@ -157,6 +180,23 @@ void ls_holding_keep(struct ls_holding *holding, int moments) {
         memcpy(holding->blobs[1][i], holding->blobs[0][i], holding->count * sizeof(float));
     for (size_t t = 0; t < holding->table_count; t++) ls_table_keep(holding->tables[t]);
     holding->version[1] = holding->version[0];
+}
+
+void ls_holding_forget(struct ls_holding *holding) {
+    for (int i = 0; i <= LS_MAX_MOMENTS; i++) ls_free(ls_steal(holding->blobs[1][i]));
+    holding->version[1] = -1;
+}
+
+ls_status ls_holding_keep_moments(struct ls_holding *holding, int moments, float *const *before, int64_t version) {
+    size_t size = holding->count * sizeof(float);
+    ls_holding_forget(holding);
+    for (int m = 1; m <= moments && size; m++) {
+        holding->blobs[1][m] = ls_alloc_aligned(size);
+        if (!holding->blobs[1][m]) return ls_fail_memory("the moments before a step", size);
+        memcpy(holding->blobs[1][m], before[m - 1], size);
+    }
+    holding->version[1] = version;
+    return LS_OK;
 }
 
 bool ls_holding_return(struct ls_holding *holding, int64_t version) {

@@ -1,5 +1,5 @@
 /* One server's part of a model: the ranges that it owns, and copies of those of the servers before it, side by side in
- * blobs of its own. */
+ * blobs of its own. A worker that owns moments is a server of these alone. */
 #pragma once
 #include "shard/layout.h"
 #include "shard/table.h"
@@ -23,6 +23,9 @@ struct ls_holding {
     int64_t version[2]; /* steps that are in them; -1: nothing is */
 };
 ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding);
+/* Of a worker: moments now, which are zero, and nothing else. */
+ls_status ls_holding_new_moments(const struct ls_terms_model *terms, int workers, int worker,
+                                 struct ls_holding **holding);
 void ls_holding_free(struct ls_holding *holding);
 /* Takes elements of blob number blob, from range of the model's, as far as they are held. */
 void ls_holding_put(struct ls_holding *holding, int blob, struct ls_range range, const float *values);
@@ -30,8 +33,13 @@ void ls_holding_put(struct ls_holding *holding, int blob, struct ls_range range,
 const float *ls_holding_find(const struct ls_holding *holding, int blob, struct ls_range range);
 /* Keeps what is there as what was before. */
 void ls_holding_keep(struct ls_holding *holding, int moments);
+/* Takes a copy of the moments before the newest step, which were of version. before: [moments][count]. */
+ls_status ls_holding_keep_moments(struct ls_holding *holding, int moments, float *const *before, int64_t version);
+/* Frees what was before the newest step. */
+void ls_holding_forget(struct ls_holding *holding);
 /* Goes back to version: false if it has not got it. */
 bool ls_holding_return(struct ls_holding *holding, int64_t version);
-/* Bytes of what ls_holding_new would make. */
+/* Elements of an own blob that ls_holding_new would make; bytes of all that it would make. */
+size_t ls_holding_count(const struct ls_terms_model *terms, int servers, int server);
 size_t ls_holding_measure(const struct ls_terms_model *terms, int servers, int server);
 size_t ls_holding_bytes(const struct ls_holding *holding, int moments);

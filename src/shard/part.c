@@ -20,7 +20,7 @@ size_t ls_parts_floats(const struct ls_shard_part *parts, size_t count, unsigned
 static ls_status make_copy(struct ls_shard_part *part) {
     size_t size = part->count * sizeof(float);
     if (!part->copy) part->copy = ls_alloc_aligned(size);
-    return part->copy ? LS_OK : ls_fail_memory("a copy of what parameter servers keep", size);
+    return part->copy ? LS_OK : ls_fail_memory("a copy of what its owners keep", size);
 }
 
 ls_status ls_parts_expect(struct ls_shard_part *parts, size_t count) {

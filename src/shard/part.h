@@ -2,16 +2,17 @@
 #pragma once
 #include "base/status.h"
 
-/* A set of them says which parts are meant. */
+/* A set of them says which parts are meant. What is away is not whole on any worker, but for a copy. */
 enum ls_owners {
     LS_OWNED_BY_ALL = 1,      /* each worker has it */
     LS_OWNED_WITH_COPIES = 2, /* servers have stripes of it, and each worker a copy */
     LS_OWNED_IN_STRIPES = 4,  /* servers have stripes of it */
     LS_OWNED_IN_ROWS = 8,     /* servers have rows of it */
+    LS_OWNED_BY_WORKERS = 16, /* workers have stripes of it */
     LS_PARTS_HERE = LS_OWNED_BY_ALL | LS_OWNED_WITH_COPIES,
-    LS_PARTS_AWAY = LS_OWNED_IN_STRIPES | LS_OWNED_IN_ROWS,
-    LS_PARTS_ON_SERVERS = LS_OWNED_WITH_COPIES | LS_PARTS_AWAY,
-    LS_PARTS_IN_BLOBS = LS_PARTS_HERE | LS_OWNED_IN_STRIPES,
+    LS_PARTS_ON_SERVERS = LS_OWNED_WITH_COPIES | LS_OWNED_IN_STRIPES | LS_OWNED_IN_ROWS,
+    LS_PARTS_AWAY = LS_OWNED_IN_STRIPES | LS_OWNED_IN_ROWS | LS_OWNED_BY_WORKERS,
+    LS_PARTS_IN_BLOBS = LS_PARTS_HERE | LS_OWNED_IN_STRIPES | LS_OWNED_BY_WORKERS,
     LS_PARTS_ALL = LS_PARTS_HERE | LS_PARTS_AWAY
 };
 /* Says where a worker has a part from. If it is not from steps, the owners are to take it. */

@@ -190,11 +190,13 @@ static ls_status take_session(struct ls_keeper *keeper, struct ls_group *group) 
 /* ---- terms, the whole ---- */
 
 static ls_status prepare(struct ls_group *group, struct model *model) {
-    const struct ls_layout layout = ls_layout_of(&model->terms, ls_group_serving(group));
+    int servers = ls_group_serving(group);
+    const struct ls_layout layout = ls_layout_of(&model->terms, servers);
     model->owned = ls_layout_stripes(&layout, true);
     if (!model->owned) return ls_fail_memory("a model's buckets", model->terms.bucket_count * sizeof(*model->owned));
     if (model->terms.asynchronous) return LS_OK;
-    return ls_store_norms_new(group, &model->terms, model->kept[0].holding, &model->norms);
+    return ls_store_norms_new(group, ls_group_size(group) - servers, &model->terms, model->kept[0].holding,
+                              &model->norms);
 }
 
 /* A division that is no more is kept until the new one is there. */

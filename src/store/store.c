@@ -67,7 +67,8 @@ ls_status ls_store_open(const struct ls_store_config *config, struct ls_store **
     made->layout = ls_layout_of(&made->terms, ls_group_serving(made->group));
     if (!status) made->owned = ls_layout_stripes(&made->layout, true);
     if (!status && !made->owned) status = ls_fail_memory("buckets", made->terms.bucket_count * sizeof(*made->owned));
-    if (!status) status = ls_store_norms_new(made->group, &made->terms, NULL, &made->norms);
+    int workers = ls_group_size(made->group) - made->layout.holders;
+    if (!status) status = ls_store_norms_new(made->group, workers, &made->terms, NULL, &made->norms);
     return LS_HAND_OVER(status, store, made, ls_store_free(made));
 }
 

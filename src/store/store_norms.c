@@ -1,4 +1,4 @@
-/* The chunks go to all ranks by servers, and are sorted by variables there. */
+/* The chunks go to all ranks by holders, and are sorted by variables there. */
 #include "store/store_norms.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/new.h"
 #include "collective/collectives.h"
 
-/* mine: [the own chunks][kinds]. *all is [total][kinds], by servers, and freed with ls_free. */
+/* mine: [the own chunks][kinds]. *all is [total][kinds], by holders, and freed with ls_free. */
 static ls_status exchange_norms(const struct ls_store_norms *norms, const double *mine, int kinds, double **all) {
     size_t size = (size_t)ls_group_size(norms->group);
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
@@ -27,7 +27,7 @@ static size_t *list_firsts(const struct ls_terms_model *terms) {
     return firsts;
 }
 
-/* From the order of the servers to that of the variables. */
+/* From the order of the holders to that of the variables. */
 static ls_status sort_chunks(const struct ls_store_norms *norms, const size_t *firsts, int kinds, const double *all,
                              double *sorted) {
     const struct ls_terms_model *terms = norms->terms;
@@ -73,16 +73,16 @@ static ls_status join(void *context, const double *chunks, size_t count, int kin
     return status ? status : add_sorted(norms, firsts, kinds, sorted, squares, total);
 }
 
-ls_status ls_store_norms_new(struct ls_group *group, const struct ls_terms_model *terms,
+ls_status ls_store_norms_new(struct ls_group *group, int first, const struct ls_terms_model *terms,
                              const struct ls_holding *holding, struct ls_store_norms *norms) {
     size_t size = (size_t)ls_group_size(group);
-    int servers = ls_group_serving(group), workers = (int)size - servers;
-    const struct ls_layout layout = ls_layout_of(terms, servers);
+    int holders = (int)size - first;
+    const struct ls_layout layout = ls_layout_of(terms, holders);
     *norms = (struct ls_store_norms){{join, norms}, group, terms, holding, ls_alloc_array(size, sizeof(size_t)), 0};
     if (!norms->counts) return ls_fail_memory("norms", size * sizeof(size_t));
-    for (int s = 0; s < servers; s++) {
-        norms->counts[workers + s] = ls_layout_chunks(&layout, s);
-        norms->total += norms->counts[workers + s];
+    for (int h = 0; h < holders; h++) {
+        norms->counts[first + h] = ls_layout_chunks(&layout, h);
+        norms->total += norms->counts[first + h];
     }
     return LS_OK;
 }

@@ -17,7 +17,7 @@
 #include "strategy/placement.h"
 #include "base/plain.h"
 
-enum { MOST_COPIES = 16, MOST_DELAY = 64 };
+enum { MOST_COPIES = 16, SHARD_COPIES = 2, MOST_DELAY = 64 };
 
 struct ls_strategy_kind {
     const char *name;
@@ -25,6 +25,7 @@ struct ls_strategy_kind {
     ls_status (*check_devices)(const ls_strategy *strategy); /* once they are open; NULL: any number is right */
     bool central;                                            /* one copy of parameters and moments a worker */
     bool stored;                                             /* moments, and what is updated, are on servers */
+    bool divides;                                            /* moments over workers, where the options say so */
 };
 
 static ls_status check_one(const ls_strategy *strategy) {
@@ -46,7 +47,7 @@ static ls_status check_host_memory(const ls_strategy *strategy) {
 }
 
 static const struct ls_strategy_kind mirrored = {"MirroredStrategy"}, local_sgd = {"LocalSGDStrategy", true};
-static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true};
+static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true, .divides = true};
 static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false, check_one};
 static const struct ls_strategy_kind central_storage = {"CentralStorageStrategy", false, check_host_memory, true};
 static const struct ls_strategy_kind parameter_server = {"ParameterServerStrategy", true, check_host_memory, true,
@@ -73,6 +74,37 @@ static ls_status check_async_options(const ls_strategy_options *options) {
                    ls_option_names_compression(options->compression));
 }
 
+static ls_status check_sharding(const struct ls_strategy_kind *kind, const ls_strategy_options *options) {
+    ls_status status = ls_option_names_check_sharding(options->shard);
+    if (status) return status;
+    if (options->shard_copies < 0 || options->shard_copies > MOST_COPIES)
+        return ls_fail(LS_INVALID_ARGUMENT, "shard_copies %d is not in 1 .. %d", options->shard_copies, MOST_COPIES);
+    if (options->shard_copies && !options->shard)
+        return ls_fail(LS_INVALID_ARGUMENT, "shard_copies %d goes with shard, and that is none", options->shard_copies);
+    if (options->shard && !kind->divides)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "%s: shard %s divides moments over the workers of MultiWorkerMirroredStrategy; leave it out",
+                       kind->name, ls_option_names_sharding(options->shard));
+    if (options->shard && options->communication == LS_NCCL)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "%s: shard %s adds gradients in host memory; take communication AUTO or RING in place of NCCL",
+                       kind->name, ls_option_names_sharding(options->shard));
+    return LS_OK;
+}
+
+/* Stripes are updated in host memory. */
+static ls_status check_sharding_devices(const ls_strategy *strategy) {
+    for (int i = 0; strategy->options.shard && i < strategy->device_count; i++)
+        if (!strategy->replicas[i].device->host_memory)
+            return ls_fail(
+                LS_UNIMPLEMENTED,
+                "%s: shard %s updates moments in host memory, and replica %d is on %s: give devices a number "
+                "of CPU devices, or leave shard out",
+                strategy->kind->name, ls_option_names_sharding(strategy->options.shard), i,
+                strategy->replicas[i].device->name);
+    return LS_OK;
+}
+
 static ls_status check_strategy_options(const struct ls_strategy_kind *kind, const ls_strategy_options *options) {
     if (!ls_cross_device_find(options->cross_device_ops))
         return ls_fail(LS_INVALID_ARGUMENT, "cross_device_ops %d is no ls_cross_device_ops", options->cross_device_ops);
@@ -84,7 +116,7 @@ static ls_status check_strategy_options(const struct ls_strategy_kind *kind, con
         return ls_fail(LS_INVALID_ARGUMENT,
                        "%s: communication %s is between workers, and gradients go to servers; leave it out", kind->name,
                        ls_option_names_communication(options->communication));
-    return LS_OK;
+    return check_sharding(kind, options);
 }
 
 ls_status ls_strategy_introduce(ls_strategy *strategy) {
@@ -162,6 +194,14 @@ static void announce_delay(const ls_strategy *strategy) {
                     strategy->delay, strategy->delay == 1 ? "" : "s");
 }
 
+static void announce_sharding(const ls_strategy *strategy) {
+    int copies = strategy->options.shard_copies, workers = strategy->runtime->size;
+    if (!strategy->options.shard) return;
+    if (copies > workers) copies = workers;
+    ls_runtime_tell(strategy->runtime, "each of %d worker%s owns its part of the optimizer's moments; %d cop%s of each",
+                    workers, workers == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
+}
+
 /* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */
 static ls_status start_trace(ls_strategy *strategy) {
     ls_status status = ls_runtime_trace_open(strategy->runtime, NULL, &strategy->trace);
@@ -172,6 +212,9 @@ static ls_status start_trace(ls_strategy *strategy) {
 static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options *options) {
     ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
     if (!status) status = check_strategy_options(strategy->kind, &strategy->options);
+    if (!status && strategy->options.shard && !strategy->options.shard_copies)
+        strategy->options.shard_copies = SHARD_COPIES;
+    if (!status && strategy->options.shard) strategy->way = LS_WAY_SHARDED;
     if (!status) status = check_local_options(&strategy->local, &strategy->options);
     if (!status && ls_strategy_is_async(strategy)) status = check_async_options(&strategy->options);
     enum ls_runtime_use use = strategy->kind->stored ? LS_RUNTIME_STORES : LS_RUNTIME_TRAINS;
@@ -182,6 +225,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!status) ls_elastic_state_enlist(strategy);
     if (!status) status = ls_placement_open(strategy);
     if (!status && strategy->kind->check_devices) status = strategy->kind->check_devices(strategy);
+    if (!status) status = check_sharding_devices(strategy);
     if (status) return status;
     status = ls_strategy_introduce(strategy);
     if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */
@@ -192,6 +236,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!strategy->runtime->serves) announce_meetings(strategy);
     if (!strategy->runtime->serves) announce_bounds(strategy);
     if (!strategy->runtime->serves) announce_delay(strategy);
+    if (!strategy->runtime->serves) announce_sharding(strategy);
     status = start_trace(strategy);
     return status ? status : ls_replicas_start(strategy);
 }

@@ -57,7 +57,7 @@ struct ls_planned {
 };
 
 /* The way from gradients to new variables (train/sync_ops.h). */
-enum ls_way { LS_WAY_MIRRORED, LS_WAY_SERVERS, LS_WAY_DELAYED, LS_WAY_LOCAL, LS_WAY_ASYNC };
+enum ls_way { LS_WAY_MIRRORED, LS_WAY_SERVERS, LS_WAY_DELAYED, LS_WAY_LOCAL, LS_WAY_ASYNC, LS_WAY_SHARDED };
 
 struct ls_training;
 struct ls_strategy_kind; /* the table in strategy.c */

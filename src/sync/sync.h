@@ -3,6 +3,6 @@
 #pragma once
 #include "train/sync_ops.h"
 
-extern const struct ls_sync_ops ls_sync_servers, ls_sync_delayed, ls_sync_local, ls_sync_async;
+extern const struct ls_sync_ops ls_sync_servers, ls_sync_delayed, ls_sync_local, ls_sync_async, ls_sync_sharded;
 /* A commit of a step whose sums and requests are those of all workers. */
 ls_status ls_sync_commit(ls_model *model, struct ls_loss_sums *sums);

@@ -15,6 +15,7 @@
 #include "train/step.h"
 #include "train/input.h"
 #include "train/model.h"
+#include "train/shards.h"
 #include "train/sparse.h"
 #include "train/stored.h"
 
@@ -87,7 +88,7 @@ static ls_status build_statistics(const ls_model *model, struct ls_model_replica
     size_t begin = ls_network_trainable_count(model->built.network), count = model->built.summed_count - begin;
     const ls_shape shape = LS_SHAPE((int64_t)count);
     struct ls_op op = {.kind = LS_OP_ADD};
-    if (!count || model->sync->leaves) return LS_OK;
+    if (!count || model->sync->leaves || model->sync->updates) return LS_OK;
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->parameters + begin, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_W] = (struct ls_tensor){replica->gradients + begin, LS_FLOAT32, shape, 0};
     return ls_update_add(replica, LS_UPDATE_STATISTICS, &op);
@@ -116,7 +117,7 @@ static ls_status attach_updates(ls_model *model, struct ls_model_replica *replic
                                        .part_count = model->built.part_count};
     memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
     ls_status status = LS_OK;
-    bool own = !ls_stored_is(model);
+    bool own = !ls_stored_is(model) && !model->sync->updates;
     if (own) status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
     optimizer->built = own && !status;
     ls_stored_build(model, &replica->updates[LS_UPDATE_STORED]);
@@ -210,7 +211,8 @@ static ls_status make_reducer(ls_model *model) {
 static bool is_attached(const ls_model *model) {
     const struct ls_model_bound *bound = &model->bound;
     bool given_up = bound->reducer && ls_reducer_has_failed(bound->reducer);
-    return bound->attached && !given_up && !ls_stored_lacks(model) && !ls_nccl_is_aborted(bound->nccl);
+    return bound->attached && !given_up && !ls_stored_lacks(model) && !ls_shards_lack(model) &&
+           !ls_nccl_is_aborted(bound->nccl);
 }
 
 /* Warns if the bits of sums may change: NCCL adds in another order than the host, and one version of NCCL may differ
@@ -237,6 +239,7 @@ ls_status ls_bind_attach(ls_model *model) {
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
+    if (!status) status = ls_shards_attach(model);
     if (!status) status = choose_adder(model);
     if (!status) status = make_reducer(model);
     ls_step_exchange_attach(model);
@@ -273,6 +276,7 @@ void ls_bind_detach(ls_model *model) {
     ls_reducer_free(bound->reducer);
     if (model->sync->detach) model->sync->detach(model);
     ls_store_free(bound->store);
+    ls_shards_detach(model);
     ls_nccl_abort(bound->nccl);
     bool used = ls_nccl_is_left(bound->nccl);
     for (int i = 0; i < built->replica_count; i++) ls_device_drain(built->replicas[i].device);

@@ -117,6 +117,9 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
     (void)fprintf(out, "epochs=%d\nbytes_per_pack=%zu\nfirst_bucket=%lld\nbucket=%lld\n", options->epochs,
                   subject->model->strategy->options.bytes_per_pack, (long long)settings->first_bucket,
                   (long long)settings->bucket);
+    const ls_strategy_options *strategy = &subject->model->strategy->options;
+    (void)fprintf(out, "shard=%s\nshard_copies=%d\n", ls_option_names_sharding(strategy->shard),
+                  strategy->shard_copies);
     describe_weights(out, subject->model);
     ls_status status = describe_checkpoint(out, options->checkpoint);
     if (status) return status;

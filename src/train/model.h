@@ -26,10 +26,11 @@ enum {
     LS_EXTRA_WEIGHT = LS_REPORT_WEIGHT,
     LS_EXTRA_UNCOUNTED = LS_REPORT_UNCOUNTED, /* likewise */
     LS_EXTRA_METRICS = LS_REPORT_METRICS,
-    LS_EXTRA_SAVE = LS_REPORT_OTHERS, /* number of workers that ask for a checkpoint */
-    LS_EXTRA_STOP,                    /* number of workers that ask to stop */
-    LS_EXTRA_STOP_RANKS,              /* the sum of their ranks; with one worker its rank */
-    LS_EXTRA_RATE,                    /* the bytes of the learning rate, each in one float, whose sums are exact */
+    LS_EXTRA_SAVE = LS_REPORT_OTHERS,   /* number of workers that ask for a checkpoint */
+    LS_EXTRA_STOP,                      /* number of workers that ask to stop */
+    LS_EXTRA_STOP_RANKS,                /* the sum of their ranks; with one worker its rank */
+    LS_EXTRA_RATE,                      /* the bytes of the learning rate, each in one float, whose sums are exact */
+    LS_EXTRA_KEEPS = LS_EXTRA_RATE + 4, /* 1: rank 0 writes checkpoints; 2: one is due after the step */
     LS_EXTRAS = 32
 };
 
@@ -155,6 +156,7 @@ struct ls_model_built {
     size_t state_count;
     struct ls_monitor *turns; /* owns: [device_count] (turns.c) */
     struct ls_sparse *sparse; /* rows of tables; NULL without sparse ones */
+    struct ls_shards *shards; /* owns: moments of this worker; NULL: they are not divided, or not made yet */
     struct ls_input_room room;
     /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU
      * devices only */

@@ -15,6 +15,7 @@ static int moments(const ls_model *model) {
 
 /* A strategy says who owns what. */
 static enum ls_owners owners_of(const ls_model *model, int blob) {
+    if (model->sync->updates && blob) return LS_OWNED_BY_WORKERS;
     if (!ls_strategy_stores(model->strategy)) return LS_OWNED_BY_ALL;
     return blob ? LS_OWNED_IN_STRIPES : LS_OWNED_WITH_COPIES;
 }
@@ -101,8 +102,9 @@ bool ls_model_state_is_here(const ls_model *model) {
 }
 
 static ls_status refuse_away(const ls_model *model, const struct ls_shard_part *part) {
-    return ls_fail(LS_FAILED_PRECONDITION, "the %s after step %lld are on the parameter servers",
-                   part->table < 0 ? "moments" : "tables", (long long)model->progress.step.iteration);
+    return ls_fail(LS_FAILED_PRECONDITION, "the %s after step %lld are on the %s",
+                   part->table < 0 ? "moments" : "tables", (long long)model->progress.step.iteration,
+                   part->owners == LS_OWNED_BY_WORKERS ? "workers that own them" : "parameter servers");
 }
 
 static ls_status get_part(const ls_model *model, const struct ls_shard_part *part, float *values) {

@@ -102,6 +102,8 @@ static void fill_report(const struct training *training) {
     report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->runtime->rank : 0.0F;
+    bool keeps = speaks && model->progress.keeps;
+    report[LS_EXTRA_KEEPS] = keeps ? (model->progress.fetches ? 2.0F : 1.0F) : 0.0F;
     ls_step_report_write_rate(model->progress.step.rule.learning_rate, report + LS_EXTRA_RATE);
 }
 

@@ -107,8 +107,12 @@ ls_status ls_stored_add_statistics(const ls_model *model, const float *blob) {
     struct ls_thread_state before;
     ls_status status = first->device->ops->enter(first->device, &before);
     if (status) return status;
-    for (size_t i = ls_network_trainable_count(model->built.network); i < model->built.summed_count; i++)
-        first->parameters[i] += blob[i];
+    for (int r = 0; r < model->strategy->local_count; r++) {
+        const struct ls_model_replica *replica = &model->built.replicas[r];
+        size_t end = replica->shares ? 0 : model->built.summed_count;
+        for (size_t i = ls_network_trainable_count(model->built.network); i < end; i++)
+            replica->parameters[i] += blob[i];
+    }
     first->device->ops->leave(first->device, &before);
     return LS_OK;
 }

@@ -24,5 +24,5 @@ void ls_stored_build(ls_model *model, struct ls_update *update);
 ls_status ls_stored_step(ls_model *model, struct ls_store_stepping stepping, bool wanted);
 /* After a session of asynchronous training, by all workers: brings the moments to rank 0 where it wants them. */
 ls_status ls_stored_fetch(ls_model *model, bool wanted);
-/* Adds what a step changes in the variables that are not trained, as the first replica would. blob: the step's sums. */
+/* Adds what a step changes in the variables that are not trained, as replicas would. blob: the step's sums. */
 ls_status ls_stored_add_statistics(const ls_model *model, const float *blob);

@@ -16,6 +16,7 @@ struct ls_sync_ops {
     bool pushes;       /* gradients go to servers bucket by bucket */
     bool asks_in_step; /* a worker's request goes with the sums of its step */
     bool leaves;       /* a step changes no variable: servers do when they get its gradients */
+    bool updates;      /* given changes the variables, of which workers own the moments, and no op of a replica does */
 
     /* Before servers take the model: UNIMPLEMENTED for one that they cannot. */
     ls_status (*check)(const ls_model *model);

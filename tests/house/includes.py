@@ -26,7 +26,7 @@ ROOMS = {
     "gradients": ["strategy", "runtime", "store", "collective", "device", "observe", "base"],
     "train": ["gradients", "strategy", "runtime", "store", "shard", "cluster", "collective", "model", "data", "observe", "checkpoint",
               "weights", "device", "base"],
-    "sync": ["train", "gradients", "strategy", "runtime", "store", "collective", "base"],
+    "sync": ["train", "gradients", "strategy", "runtime", "store", "shard", "collective", "base"],
     "callbacks": ["train", "model", "data", "observe", "weights", "base"],
     "tools": ["sync", "train", "store", "shard", "model", "data", "gradients", "strategy", "runtime", "cluster", "resolver", "collective", "observe", "checkpoint",
               "weights", "device", "base"],

@@ -1,0 +1,35 @@
+/* The optimizer's moments, divided over the workers (ZeRO stage 1, Rajbhandari et al. 2020; torch's
+ * ZeroRedundancyOptimizer): each owns stripes of them, and has copies of those of the workers before it. They are the
+ * model's from one generation to the next, since no other worker has them. */
+#pragma once
+#include "shard/holding.h"
+#include "shard/moves.h"
+#include "store/store_norms.h"
+#include "train/model.h"
+
+struct ls_shards {
+    struct ls_terms_model terms;                /* of one bucket, whole; it borrows the model's list of variables */
+    struct ls_range whole;                      /* the trained variables */
+    struct ls_holding *kept[LS_DIVISIONS_KEPT]; /* own; the first is the generation's; the second, else NULL, is of a
+                                                   generation that not all workers have come to */
+    /* of the present generation: */
+    struct ls_store_norms norms;
+    struct ls_op op; /* the update of all that is held */
+    bool built;      /* op is, on these arrays: */
+    float *arrays;
+    float *own; /* owns: memory for a step where the plans' is too small; NULL: it is not */
+};
+
+/* Returns true if workers own the moments of the model. */
+bool ls_shards_are(const ls_model *model);
+/* Returns true if the workers have not taken what has changed. */
+bool ls_shards_lack(const ls_model *model);
+/* Part of ls_bind_attach: workers take what they lack. Collective. UNAVAILABLE: nobody has some moments any more. */
+ls_status ls_shards_attach(ls_model *model);
+void ls_shards_detach(ls_model *model);
+/* The model is released. */
+void ls_shards_free(ls_model *model);
+/* Brings the moments to rank 0, as they are after that step. Collective. */
+ls_status ls_shards_fetch(ls_model *model, int64_t step);
+/* Bytes of the moments that the first one of so many workers has, which is one of those that have the most. */
+size_t ls_shards_bytes(const ls_model *model, int workers, int copies);
