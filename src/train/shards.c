@@ -49,7 +49,7 @@ static int64_t what_changed(const ls_model *model) {
 static struct told tell_own(const struct succession *s) {
     const ls_model *model = s->model;
     struct told own = {.step = model->progress.step.iteration, .changed = what_changed(model)};
-    own.given = moments_of(s) && model->built.state[1].copy;
+    own.given = own.step && moments_of(s) && model->built.state[1].copy;
     for (int i = 0; i < LS_DIVISIONS_KEPT; i++) {
         const struct ls_holding *kept = s->shards->kept[i];
         if (has_version(kept, own.step))
@@ -248,7 +248,8 @@ static void keep_next(struct succession *s, bool all) {
 
 static ls_status run_succession(struct succession *s) {
     ls_status status = tell_all(s);
-    int root = status ? -1 : find_root(s);
+    bool begins = !s->model->progress.step.iteration; /* before the first step all moments are zero */
+    int root = status ? -1 : begins ? s->rank : find_root(s);
     if (!status) status = root >= 0 ? take_changed(s, root) : take_moves(s);
     ls_reached("handover");
     if (status) {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from job import LIMIT, WORKER
 from cluster import tls_settings
-from points import BARE_POINTS, DELAYED_POINTS, LOOP_POINTS, POINTS
+from points import BARE_POINTS, DELAYED_POINTS, LOOP_POINTS, POINTS, SHARDED_POINTS
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
@@ -29,7 +29,7 @@ class Mode:
     secured: bool = False  # token and mutual TLS
     servers: int = 0  # parameter servers, which are lost too (servers.py)
     pushes: bool = False  # asynchronous: every batch is one push
-    one_by_one: bool = False  # nobody is left who has seen the end of two that were lost together (docs/protocol.md, votes)
+    one_by_one: bool = False  # two that were lost together have something that nobody else has, or has seen (docs/protocol.md, votes)
 
     def environment_of(self, workers):
         """LOCKSTEP_ELASTIC says as many workers as there are."""
@@ -84,6 +84,11 @@ MODES = {
     "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
     "fragments-elastic": Mode(options=("--epochs", "100", "--local", "4", "--fragments", "2"), environment=_elastic("1:%d"), elastic=True,
                               scaled=True),
+    # workers own the moments, each two of them, so that two must not be lost at once; or all of them
+    "sharded": Mode(options=("--epochs", "100"), environment={"RECOVERY_SHARD": "2"}, points=SHARDED_POINTS, one_by_one=True),
+    "sharded-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), "RECOVERY_SHARD": "2"},
+                            points=SHARDED_POINTS, elastic=True, one_by_one=True),
+    "sharded-all": Mode(options=("--epochs", "100"), environment={"RECOVERY_SHARD": "16"}, points=SHARDED_POINTS),
     "window": Mode(environment=WINDOW),
     "window-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **WINDOW}, elastic=True, one_by_one=True),
 }

@@ -50,8 +50,16 @@ LOOP_POINTS = {
 BARE_POINTS = {name: what for name, what in LOOP_POINTS.items() if name not in ("reduced", "exit")}
 # of steps that are delayed: nobody waits for sums, and checkpoints change what is computed
 DELAYED_POINTS = {name: what for name, what in POINTS.items() if name != "sums" and not name.startswith("checkpoint")}
-# reached with servers alone, or where something is undone: learned.py finds them
-OF_SERVERS = ("applied", "handed_over", "handover", "moments", "pull", "push", "undo")
+# of workers that own the moments
+SHARDED_POINTS = {
+    **POINTS,
+    "applied": Point(True, False, False),
+    "gather": Point(True, False, False),
+    "handover": Point(False, True, False),
+    "handed_over": Point(False, True, False),
+}
+# reached with servers or workers that own moments, or where something is undone: learned.py finds them
+OF_SERVERS = ("applied", "gather", "handed_over", "handover", "moments", "pull", "push", "undo")
 # reached by synchronized batch normalization, accumulation, local SGD, delayed steps, fragments
 WITH_OPTIONS = ("exchange", "gathered", "meeting", "drain", "fragment")
 
