@@ -15,6 +15,7 @@
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/training.h"
+#include "train/shards.h"
 #include "train/stored.h"
 
 struct tensorboard {
@@ -178,6 +179,10 @@ static ls_status put_weights(const struct tensorboard *board, const ls_callback_
 
 static ls_status begin_tensorboard(void *context, const ls_callback_call *call) {
     struct tensorboard *board = context;
+    if (board->options.gradients && ls_shards_are(call->model))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "TensorBoard: gradients: workers that own moments gather the new variables in "
+                       "their place: leave gradients out, or shard");
     if (board->options.gradients && ls_stored_is(call->model))
         return ls_fail(LS_INVALID_ARGUMENT, "TensorBoard: gradients: parameter servers add them, and no worker has "
                                             "the sums; leave it out, or take MultiWorkerMirroredStrategy");

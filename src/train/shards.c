@@ -246,6 +246,17 @@ static void keep_next(struct succession *s, bool all) {
     ls_holding_forget(kept[0]);
 }
 
+static void tell_part(const struct succession *s) {
+    const struct ls_runtime *runtime = s->model->strategy->runtime;
+    int64_t step = s->model->progress.step.iteration;
+    if (!step || !moments_of(s)) return;
+    ls_log_shared(&runtime->log, ls_runtime_speaks(runtime), LS_LOG_INFO,
+                  "has its part of the moments of model %lld after step %lld, %d cop%s of each: %.1f MB",
+                  (long long)s->shards->terms.model, (long long)step, s->layout.copies,
+                  s->layout.copies == 1 ? "y" : "ies",
+                  (double)moments_of(s) * (double)s->next->count * sizeof(float) / 1e6);
+}
+
 static ls_status run_succession(struct succession *s) {
     ls_status status = tell_all(s);
     bool begins = !s->model->progress.step.iteration; /* before the first step all moments are zero */
@@ -257,6 +268,7 @@ static ls_status run_succession(struct succession *s) {
         return status;
     }
     status = ls_group_barrier(s->group, "all workers have their moments");
+    if (!status && s->next != s->shards->kept[0]) tell_part(s);
     keep_next(s, !status);
     ls_reached("handed_over");
     return status;
