@@ -46,7 +46,8 @@ static const struct ls_option plan_rows[] = {
      "are told), all_reduce, planned_bytes and arena_bytes (as lockstep train's), load (the largest server's part over "
      "the mean), tables (on servers alone: name, rows, width, touched: rows of worker 0's step at most), "
      "compute_seconds, wire_seconds, step_seconds, examples_per_second, layers (recompute: none, activations, blocks; "
-     "arena_bytes, and moved_bytes of a replica's step between memory and arithmetic, at least), and tasks: task, "
+     "arena_bytes, and moved_bytes of a replica's step between memory and arithmetic, at least), with --shard also "
+     "shard, shard_copies and moment_bytes (of the first worker), and tasks: task, "
      "rank, "
      "sent, received, memory; of a worker first_replica, replicas, rows; of a server that keeps variables or tables "
      "elements, part, variables by name",

@@ -17,7 +17,7 @@
 #include "strategy/placement.h"
 #include "base/plain.h"
 
-enum { MOST_COPIES = 16, SHARD_COPIES = 2, MOST_DELAY = 64 };
+enum { MOST_COPIES = 16, MOST_DELAY = 64 };
 
 struct ls_strategy_kind {
     const char *name;
@@ -213,7 +213,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
     if (!status) status = check_strategy_options(strategy->kind, &strategy->options);
     if (!status && strategy->options.shard && !strategy->options.shard_copies)
-        strategy->options.shard_copies = SHARD_COPIES;
+        strategy->options.shard_copies = LS_SHARD_COPIES;
     if (!status && strategy->options.shard) strategy->way = LS_WAY_SHARDED;
     if (!status) status = check_local_options(&strategy->local, &strategy->options);
     if (!status && ls_strategy_is_async(strategy)) status = check_async_options(&strategy->options);

@@ -59,6 +59,9 @@ struct ls_planned {
 /* The way from gradients to new variables (train/sync_ops.h). */
 enum ls_way { LS_WAY_MIRRORED, LS_WAY_SERVERS, LS_WAY_DELAYED, LS_WAY_LOCAL, LS_WAY_ASYNC, LS_WAY_SHARDED };
 
+/* Workers that have each moment, where the options do not say it. */
+enum { LS_SHARD_COPIES = 2 };
+
 struct ls_training;
 struct ls_strategy_kind; /* the table in strategy.c */
 struct ls_strategy {

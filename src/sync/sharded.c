@@ -72,7 +72,7 @@ static ls_status prepare(struct updating *updating) {
     float *memory = NULL;
     if (!updating->holding->count) return LS_OK;
     updating->stride = (updating->holding->count + line - 1) / line * line;
-    ls_status status = find_memory(updating, (2 + (size_t)moments) * updating->stride * sizeof(float), &memory);
+    ls_status status = find_memory(updating, ls_shards_update_bytes(updating->holding->count, moments), &memory);
     if (status) return status;
     updating->variables = memory;
     updating->gradients = memory + updating->stride;

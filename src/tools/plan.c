@@ -23,6 +23,7 @@
 #include "train/fit.h"
 #include "train/model_build.h"
 #include "train/model_state.h"
+#include "train/shards.h"
 #include "train/step.h"
 #include "train/sparse.h"
 #include "train/stored.h"
@@ -85,6 +86,8 @@ static ls_status open_alone(struct ls_tools_planning *planning) {
     ls_strategy_options own = planning->strategy_options;
     bool shares = planning->stores || is(options, "central-storage");
     own.tf_config = "{}";
+    if (planning->divides) own.shard = LS_SHARDING_NONE;
+    if (planning->divides) own.shard_copies = 0;
     own.log = ignore;
     own.request = NULL;
     if (planning->serves || own.communication == LS_NCCL) own.communication = LS_AUTO;
@@ -248,8 +251,12 @@ static size_t bytes_of_moments(const ls_model *model) {
 
 size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker) {
     const ls_model *model = planning->model;
-    size_t own = model->built.blob_count * sizeof(float) + (planning->stores ? 0 : bytes_of_moments(model));
+    bool whole = !planning->stores && !planning->divides;
+    size_t own = model->built.blob_count * sizeof(float) + (whole ? bytes_of_moments(model) : 0);
     size_t bytes = planning->worker.beside;
+    if (planning->divides)
+        bytes += ls_shards_planned_bytes(model, planning->strategy_options.shard_copies, planning->workers, worker,
+                                         (size_t)planning->worker.memory.arena_bytes);
     for (int i = 0; i < ls_tools_plan_replicas(planning, worker); i++) {
         bytes += (size_t)planning->worker.memory.planned_bytes;
         if (ls_strategy_holder(planning->strategy, i) != i) bytes -= own;
@@ -261,7 +268,8 @@ size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker
 
 static ls_status count_memory(struct ls_tools_planning *planning) {
     const ls_model *model = planning->model;
-    if (planning->stores) planning->worker.memory.planned_bytes -= (int64_t)bytes_of_moments(model);
+    if (planning->stores || planning->divides)
+        planning->worker.memory.planned_bytes -= (int64_t)bytes_of_moments(model);
     if (!planning->meets) return LS_OK;
     planning->worker.beside += bytes_between_meetings(model);
     return count_fragment_bytes(planning, &planning->worker.beside);
@@ -307,6 +315,9 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
                                          .workers = 1};
     status = ls_options_copy("ls_strategy_options", &planning.strategy_options, sizeof(planning.strategy_options),
                              options->strategy);
+    planning.divides = !status && is(options, "multi-worker") && planning.strategy_options.shard;
+    if (planning.divides && !planning.strategy_options.shard_copies)
+        planning.strategy_options.shard_copies = LS_SHARD_COPIES;
     if (!status && !alone) status = find_tasks(&planning);
     if (!status) status = check_tasks(&planning);
     if (!status) status = open_first(&planning);

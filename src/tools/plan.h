@@ -24,6 +24,7 @@ struct ls_tools_planning {
     int *first;                      /* [workers + servers + 1]: a rank's first replica */
     bool serves, stores, meets;      /* servers may keep tables; they keep all variables; workers meet now and then */
     bool keeps;                      /* servers keep variables or tables */
+    bool divides;                    /* workers own the moments */
     int copies;                      /* of each element on servers */
     int64_t batch;                   /* rows of all */
     ls_strategy *strategy;           /* of one worker, alone */
@@ -35,7 +36,8 @@ struct ls_tools_planning {
     struct ls_terms_model terms; /* with keeps */
     struct ls_tools_worker_cost worker;
     /* [workers + servers] bytes of a rank: of each step's exchange beside training, or of the largest fragment's; of
-     * what each step waits for; of rows of tables, for which it waits too; of sync_every steps, or of one */
+     * what each step waits for; of rows of tables and of variables that workers gather, for which it waits too; of
+     * sync_every steps, or of one */
     struct ls_traffic *beside, *behind, *rows, *round; /* one block of memory, from beside on */
     const char *algorithm;                             /* of the largest all-reduce; NULL: there is none */
 };

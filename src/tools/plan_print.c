@@ -11,6 +11,7 @@
 #include "store/memory_check.h"
 #include "shard/layout.h"
 #include "sync/meeting.h"
+#include "train/shards.h"
 #include "base/plain.h"
 
 /* A server's elements of one variable, and of all. Tables come behind the variables. */
@@ -142,6 +143,12 @@ static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
     (void)fputc(']', out);
 }
 
+/* As many as there are workers, at most. */
+static int copies_of_moments(const struct ls_tools_planning *planning) {
+    int copies = planning->strategy_options.shard_copies;
+    return copies < planning->workers ? copies : planning->workers;
+}
+
 static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     const struct ls_tools_worker_cost *worker = &planning->worker;
     double step = ls_plan_wire_step(planning);
@@ -155,6 +162,10 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
                   planning->meets ? planning->strategy->local.sync_every : 1, planning->algorithm,
                   (long long)worker->memory.planned_bytes, (long long)worker->memory.arena_bytes,
                   planning->keeps ? load_of_servers(planning) : (double)NAN);
+    if (planning->divides)
+        ls_json_print(out, ", 'shard': %s, 'shard_copies': %d, 'moment_bytes': %zu",
+                      ls_option_names_sharding(planning->strategy_options.shard), copies_of_moments(planning),
+                      ls_shards_bytes(planning->model, planning->strategy_options.shard_copies, planning->workers, 0));
     ls_json_print(out,
                   ", 'compute_seconds': %.9g, 'wire_seconds': %.9g, 'step_seconds': %.9g, 'examples_per_second': %.9g",
                   or_null(worker->compute), or_null(ls_plan_wire_seconds(planning, planning->round)), or_null(step),
@@ -191,6 +202,11 @@ static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
                       variable_name(planning, planning->terms.part_count + t),
                       (long long)planning->terms.tables[t].rows, (long long)planning->terms.tables[t].width,
                       ls_tools_plan_touched(planning, 0, &planning->terms.tables[t]));
+    if (planning->divides)
+        (void)ls_plain_print(
+            out, "moments   divided over the workers, %d cop%s of each: %.3f MB on the first\n",
+            copies_of_moments(planning), copies_of_moments(planning) == 1 ? "y" : "ies",
+            mega(ls_shards_bytes(model, planning->strategy_options.shard_copies, planning->workers, 0)));
     if (planning->meets)
         (void)ls_plain_print(out, "meetings  every %d steps, %d fragment%s; at once a link carries %.3f MB\n",
                              local->sync_every, local->fragments ? local->fragments : 1,

@@ -101,6 +101,19 @@ static ls_status count_buckets(struct ls_tools_planning *planning) {
     return status;
 }
 
+/* Workers gather the new variables: each gives the others its stripe. */
+static void count_gather(const struct ls_tools_planning *planning) {
+    struct ls_range whole = {0, ls_network_trainable_count(planning->model->built.network)};
+    const struct ls_terms_model terms = {.count = whole.end, .replicas = 1, .buckets = &whole, .bucket_count = 1};
+    const struct ls_layout layout = ls_layout_of(&terms, planning->workers);
+    for (int w = 0; planning->divides && w < planning->workers; w++) {
+        struct ls_range own = ls_layout_range(&layout, 0, w);
+        size_t size = (own.end - own.begin) * sizeof(float);
+        planning->rows[w].sent += size * (size_t)(planning->workers - 1);
+        planning->rows[w].received += whole.end * sizeof(float) - size;
+    }
+}
+
 /* The new variables come when all gradients are there. */
 static void count_pull(const struct ls_tools_planning *planning, const struct ls_stripe *owned) {
     for (int w = 0; w < planning->workers; w++)
@@ -209,6 +222,7 @@ ls_status ls_plan_wire_count(struct ls_tools_planning *planning) {
     ls_status status = planning->workers > 1 || planning->stores ? count_buckets(planning) : LS_OK;
     if (!status && planning->stores) status = count_servers(planning);
     count_tables(planning);
+    count_gather(planning);
     add_traffic(planning, planning->rows, planning->round);
     add_traffic(planning, planning->beside, planning->round);
     add_traffic(planning, planning->behind, planning->round);

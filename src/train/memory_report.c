@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/shape.h"
 #include "train/model.h"
+#include "train/shards.h"
 
 static size_t inputs_size(const ls_model *model, const struct ls_model_replica *replica) {
     size_t features = (size_t)ls_shape_count(&model->built.input) * sizeof(float), inputs = 0;
@@ -22,6 +23,13 @@ static size_t floats_on_devices(const ls_model *model) {
     return floats;
 }
 
+/* Of the whole worker. arena: of its plans. */
+static size_t divided_size(const ls_model *model, size_t arena) {
+    const struct ls_runtime *runtime = model->strategy->runtime;
+    if (!ls_shards_are(model)) return 0;
+    return ls_shards_planned_bytes(model, model->strategy->options.shard_copies, runtime->size, runtime->rank, arena);
+}
+
 /* The blobs; gradients are there from the first step on. */
 static size_t blobs_size(const ls_model *model, const struct ls_model_replica *replica) {
     size_t blobs = (size_t)(replica->gradients != NULL) + (replica->gathered != NULL);
@@ -36,7 +44,7 @@ static size_t host_bytes(const ls_model *model) {
         bool holds = ls_strategy_holder(model->strategy, i) == i;
         floats += model->built.summed_count + (holds ? own : 0); /* gradients; variables and moments */
     }
-    return floats * sizeof(float);
+    return floats * sizeof(float) + divided_size(model, SIZE_MAX);
 }
 
 ls_status ls_memory_report_check(const ls_model *model) {
@@ -56,7 +64,8 @@ void ls_memory_report_fill(const ls_model *model, ls_result *result) {
     const struct ls_model_replica *replica = &model->built.replicas[0];
     size_t peak = 0;
     result->arena_bytes = (int64_t)replica->arena.size;
-    result->planned_bytes = (int64_t)(replica->arena.size + blobs_size(model, replica) + inputs_size(model, replica));
+    result->planned_bytes = (int64_t)(replica->arena.size + blobs_size(model, replica) + inputs_size(model, replica) +
+                                      divided_size(model, replica->arena.size));
     if (replica->device->ops->queue && !replica->device->ops->queue->peak(replica->device, &peak))
         result->peak_bytes = (int64_t)peak;
 }

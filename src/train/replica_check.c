@@ -1,5 +1,5 @@
 /* The promise of equal copies, checked: all parts of every replica here against
- * replica 0's, and the variables of every worker. */
+ * replica 0's, the variables of every worker, and copies of moments that workers own. */
 #include "train/fit.h"
 
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "collective/collectives.h"
 #include "train/model.h"
+#include "train/shards.h"
 
 /* The part in host memory: where it lies, or in copy. */
 static ls_status view(const struct ls_model_replica *replica, const struct ls_shard_part *part, float *copy,
@@ -54,6 +55,7 @@ ls_status ls_replica_check(ls_model *model) {
     char hex[HEX + 1];
     ls_status status = verify_local(model);
     if (!status) status = ls_model_digest_here(model, hex);
+    if (!status && ls_shards_are(model)) status = ls_shards_check(model);
     if (status || workers == 1) return status;
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(workers, sizeof(*counts));
     LS_CLEANUP(ls_free_pointer) char *all = ls_alloc_array(workers, HEX);

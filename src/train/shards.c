@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/new.h"
+#include "base/record_frame.h"
 #include "base/point.h"
 #include "collective/collectives.h"
 
@@ -372,9 +373,58 @@ ls_status ls_shards_fetch(ls_model *model, int64_t step) {
     return status;
 }
 
-size_t ls_shards_bytes(const ls_model *model, int workers, int copies) {
+static size_t count_held(const ls_model *model, int copies, int workers, int worker) {
     struct ls_range whole;
     struct ls_terms_model terms = describe(model, &whole);
     terms.replicas = copies;
-    return (size_t)terms.moments * ls_holding_count(&terms, workers, 0) * sizeof(float);
+    return ls_holding_count(&terms, workers, worker);
+}
+
+size_t ls_shards_bytes(const ls_model *model, int copies, int workers, int worker) {
+    size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    return moments * count_held(model, copies, workers, worker) * sizeof(float);
+}
+
+size_t ls_shards_update_bytes(size_t count, int moments) {
+    size_t line = LS_ALIGNMENT / sizeof(float);
+    return (2 + (size_t)moments) * ((count + line - 1) / line * line) * sizeof(float);
+}
+
+size_t ls_shards_planned_bytes(const ls_model *model, int copies, int workers, int worker, size_t arena) {
+    size_t update = ls_shards_update_bytes(count_held(model, copies, workers, worker),
+                                           ls_optimizer_moments(&model->progress.step.rule));
+    return ls_shards_bytes(model, copies, workers, worker) + (update > arena ? update : 0);
+}
+
+/* ---- copies ---- */
+
+static int64_t checksum(const struct ls_shards *shards, const struct ls_held *held) {
+    const struct ls_holding *holding = shards->kept[0];
+    size_t size = (held->range.end - held->range.begin) * sizeof(float);
+    uint64_t sum = 0;
+    for (int m = 1; m <= shards->terms.moments && size; m++)
+        sum = sum * UINT64_C(0x100000001B3) ^ ls_crc32c(holding->blobs[0][m] + held->at, size);
+    return (int64_t)sum;
+}
+
+ls_status ls_shards_check(const ls_model *model) {
+    const struct ls_runtime *runtime = model->strategy->runtime;
+    const struct ls_shards *shards = model->built.shards;
+    const struct ls_layout layout = ls_layout_of(&shards->terms, runtime->size);
+    size_t size = (size_t)runtime->size, copies = (size_t)layout.copies;
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, size, "checksums of moments");
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, all, (size + 1) * copies, "checksums of moments");
+    int64_t *own = all + size * copies;
+    for (size_t i = 0; i < size; i++) counts[i] = copies;
+    for (size_t c = 0; c < copies; c++) own[c] = checksum(shards, &shards->kept[0]->held[c]);
+    ls_status status =
+        ls_group_all_gather(runtime->group, LS_ALL_GATHER("checksums of moments", own, all, counts, LS_INT64));
+    for (size_t i = 0; i < size * copies && !status; i++) {
+        int holder = (int)(i / copies), owner = ls_layout_before(&layout, holder, (int)(i % copies));
+        if (all[i] != all[(size_t)owner * copies])
+            status =
+                ls_fail(LS_DATA_LOSS, "after iteration %lld rank %d has other moments of rank %d's part than it has",
+                        (long long)model->progress.step.iteration, holder, owner);
+    }
+    return status;
 }

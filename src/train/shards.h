@@ -31,5 +31,10 @@ void ls_shards_detach(ls_model *model);
 void ls_shards_free(ls_model *model);
 /* Brings the moments to rank 0, as they are after that step. Collective. */
 ls_status ls_shards_fetch(ls_model *model, int64_t step);
-/* Bytes of the moments that the first one of so many workers has, which is one of those that have the most. */
-size_t ls_shards_bytes(const ls_model *model, int workers, int copies);
+/* Bytes of the moments that one of so many workers has; of an update's arrays, each of count elements. */
+size_t ls_shards_bytes(const ls_model *model, int copies, int workers, int worker);
+size_t ls_shards_update_bytes(size_t count, int moments);
+/* The two together, without the second where the plans' memory is large enough. */
+size_t ls_shards_planned_bytes(const ls_model *model, int copies, int workers, int worker, size_t arena);
+/* The promise of equal copies, checked: DATA_LOSS where a copy of moments is not its owner's. Collective. */
+ls_status ls_shards_check(const ls_model *model);
