@@ -90,16 +90,34 @@ static ls_status push(struct ls_reducer *reducer, size_t bucket, size_t begin) {
                          reducer->compression);
 }
 
+/* Each worker gets the sums of its share, in their place. */
+static ls_status scatter(struct ls_reducer *reducer, size_t bucket, size_t begin) {
+    const struct ls_runtime *runtime = reducer->strategy->runtime;
+    const size_t *shares = reducer->config.shares + bucket * (size_t)runtime->size;
+    float *array = reducer->config.adder.arrays[0] + begin;
+    size_t before = 0;
+    for (int i = 0; i < runtime->rank; i++) before += shares[i];
+    const struct ls_reduce_scatter call = {.name = "gradients",
+                                           .op = LS_SUM,
+                                           .dtype = LS_FLOAT32,
+                                           .counts = shares,
+                                           .input = array,
+                                           .output = array + before};
+    return ls_group_reduce_scatter(runtime->group, &call);
+}
+
 /* Numbers at the blob's end are never rounded: they hold counts. */
 static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
     const struct ls_bucket *range = &reducer->config.buckets[bucket];
-    if (!reducer->compression && !reducer->config.store)
+    if (!reducer->compression && !reducer->config.store && !reducer->config.shares)
         return reduce_range(reducer, LS_COMPRESS_NONE, range->begin, range->end);
     size_t end = range->end < reducer->config.compressible ? range->end : reducer->config.compressible;
     if (end < range->begin) end = range->begin;
     ls_status status = LS_OK;
     if (range->begin < end && reducer->config.store)
         status = push(reducer, bucket, range->begin);
+    else if (range->begin < end && reducer->config.shares)
+        status = scatter(reducer, bucket, range->begin);
     else if (range->begin < end)
         status = reduce_range(reducer, reducer->compression, range->begin, end);
     return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);

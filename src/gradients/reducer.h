@@ -13,6 +13,9 @@ typedef ls_status ls_reducer_end_fn(void *context, int lane, bool failed);
 struct ls_reducer_config {
     struct ls_adder adder;
     struct ls_store *store; /* takes what is compressible; NULL if every worker keeps it */
+    /* [count][workers] elements of each bucket's compressible part of which a worker gets the sums, by ranks; with one
+     * array a worker. NULL: all workers get all. Borrowed */
+    const size_t *shares;
     /* Steps may go on while the next ones are computed: replicas do not wait for them then. They take turns with the
      * lanes, blobs in host memory [lane_count][local replicas] into which ready gradients are copied unless these are
      * the replicas' own. NULL: they do not

@@ -1,7 +1,9 @@
 /* Workers own the moments (train/shards.h). Gradients are added up on all workers, as in mirrored training. Then each
  * worker updates its stripes, in memory that the plans do not use between two steps, and all gather the new variables
  * where the gradients were. A step commits when all are there: until then the variables are those before it, and so are
- * the moments, of which a failed step leaves both versions. The others tell which of them holds. */
+ * the moments, of which a failed step leaves both versions. The others tell which of them holds. Where nobody has
+ * copies of moments, a reduce-scatter takes the place of the all-reduce: the same bits, and as many bytes as without
+ * owners. */
 #include "sync/sync.h"
 
 #include <string.h>
@@ -29,6 +31,43 @@ struct updating {
 static float *sums_of(const struct updating *updating) {
     return updating->model->built.replicas[0].gradients;
 }
+
+/* ---- sums ---- */
+
+/* A reduce-scatter has a leaf a rank, adds along the all-reduce's tree, and knows of links or of one host's memory. */
+static bool scatters(const ls_model *model) {
+    const ls_strategy *strategy = model->strategy;
+    const struct ls_runtime *runtime = strategy->runtime;
+    bool alike = ls_group_is_one_host(runtime->group), apart = true;
+    for (int i = 0; i < runtime->size; i++) apart = apart && ls_group_host(runtime->group, i) == i;
+    return runtime->size > 1 && strategy->total_count == runtime->size && (alike || apart) &&
+           strategy->options.shard_copies == 1 && strategy->options.communication == LS_AUTO &&
+           !strategy->options.compression;
+}
+
+static size_t overlap(struct ls_range a, struct ls_range b) {
+    size_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
+    return begin < end ? end - begin : 0;
+}
+
+/* Without copies a worker needs the sums of its stripe alone: what the gather brings, they need not. */
+static ls_status share_sums(ls_model *model, struct ls_reducer_config *config) {
+    struct ls_shards *shards = model->built.shards;
+    size_t workers = (size_t)model->strategy->runtime->size;
+    const struct ls_layout layout = ls_layout_of(&shards->terms, (int)workers);
+    if (!scatters(model)) return LS_OK;
+    shards->shares = ls_alloc_array(config->count * workers, sizeof(*shards->shares));
+    if (!shards->shares) return ls_fail_memory("shares of sums", config->count * workers * sizeof(*shards->shares));
+    for (size_t i = 0; i < config->count * workers; i++) {
+        const struct ls_bucket *bucket = &config->buckets[i / workers];
+        shards->shares[i] =
+            overlap((struct ls_range){bucket->begin, bucket->end}, ls_layout_range(&layout, 0, (int)(i % workers)));
+    }
+    config->shares = shards->shares;
+    return LS_OK;
+}
+
+/* ---- a step ---- */
 
 /* Of the plans, where it is large enough. */
 static ls_status find_memory(struct updating *updating, size_t size, float **memory) {
@@ -193,6 +232,7 @@ static ls_status update_stripes(ls_model *model) {
 const struct ls_sync_ops ls_sync_sharded = {.asks_in_step = true,
                                             .updates = true,
                                             .check = ls_sparse_check,
+                                            .attach = share_sums,
                                             .given = update_stripes,
                                             .commit = ls_sync_commit,
                                             .open_data = ls_iterator_open_pipeline};

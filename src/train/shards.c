@@ -335,6 +335,7 @@ void ls_shards_detach(ls_model *model) {
     if (shards->built) device->ops->discard(device, &shards->op);
     shards->built = false;
     ls_store_norms_free(&shards->norms);
+    ls_free(ls_steal(shards->shares));
     ls_free(ls_steal(shards->own));
 }
 

@@ -17,7 +17,8 @@ struct ls_shards {
     struct ls_op op; /* the update of all that is held */
     bool built;      /* op is, on these arrays: */
     float *arrays;
-    float *own; /* owns: memory for a step where the plans' is too small; NULL: it is not */
+    size_t *shares; /* owns: as of struct ls_reducer_config; NULL: all sums go to all workers */
+    float *own;     /* owns: memory for a step where the plans' is too small; NULL: it is not */
 };
 
 /* Returns true if workers own the moments of the model. */
