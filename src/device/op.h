@@ -281,6 +281,9 @@ struct ls_op {
     const struct ls_blob_part *variables; /* [variable_count], optimizers, PENALTY: all that are trained, in order */
     size_t variable_count;
     const struct ls_norms *norms; /* optimizers on a CPU; NULL: the variables are whole */
+    /* Optimizers on a CPU: [1 + moments][elements] what parameters and moments were before the run, which writes it. An
+     * op that fails leaves them so. NULL: nobody asks. Read when it runs */
+    float *before;
     /* CONVOLUTION_..., BATCH_NORM_...: tensors over images may be a part of the batch. Parts are run in order, and sums
      * over the batch (dw, db, statistics, dgamma, dbeta) are there after the last one. Only sums then: no y, no dx */
     int64_t parts;         /* of which all have as many rows; 0 is 1. Fixed at build */

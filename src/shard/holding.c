@@ -187,13 +187,12 @@ void ls_holding_forget(struct ls_holding *holding) {
     holding->version[1] = -1;
 }
 
-ls_status ls_holding_keep_moments(struct ls_holding *holding, int moments, float *const *before, int64_t version) {
+ls_status ls_holding_keep_moments(struct ls_holding *holding, int moments, int64_t version) {
     size_t size = holding->count * sizeof(float);
     ls_holding_forget(holding);
     for (int m = 1; m <= moments && size; m++) {
         holding->blobs[1][m] = ls_alloc_aligned(size);
         if (!holding->blobs[1][m]) return ls_fail_memory("the moments before a step", size);
-        memcpy(holding->blobs[1][m], before[m - 1], size);
     }
     holding->version[1] = version;
     return LS_OK;

@@ -33,8 +33,8 @@ void ls_holding_put(struct ls_holding *holding, int blob, struct ls_range range,
 const float *ls_holding_find(const struct ls_holding *holding, int blob, struct ls_range range);
 /* Keeps what is there as what was before. */
 void ls_holding_keep(struct ls_holding *holding, int moments);
-/* Takes a copy of the moments before the newest step, which were of version. before: [moments][count]. */
-ls_status ls_holding_keep_moments(struct ls_holding *holding, int moments, float *const *before, int64_t version);
+/* Room in blobs[1] for the moments before the newest step, which were of version. */
+ls_status ls_holding_keep_moments(struct ls_holding *holding, int moments, int64_t version);
 /* Frees what was before the newest step. */
 void ls_holding_forget(struct ls_holding *holding);
 /* Goes back to version: false if it has not got it. */

@@ -12,10 +12,18 @@ struct ls_store_norms {
     const struct ls_holding *holding; /* NULL on a rank that holds nothing */
     size_t *counts;                   /* [ranks] chunks that each rank gives */
     size_t total;                     /* of all */
+    double
+        *whole[2]; /* owns: [variables][kinds] of the newest join with so many kinds, 1 and 2; NULL: there was none */
+    double sums[2][2]; /* likewise, of all variables */
 };
 /* The holders are the ranks from first on. */
 ls_status ls_store_norms_new(struct ls_group *group, int first, const struct ls_terms_model *terms,
                              const struct ls_holding *holding, struct ls_store_norms *norms);
 void ls_store_norms_free(struct ls_store_norms *norms);
-/* The part of a rank that holds nothing in the exchanges of a step: how many there are follows from the rule. */
-ls_status ls_store_norms_pass(const struct ls_store_norms *norms, const struct ls_optimizer_step *step);
+/* Collective. chunks: [the own chunks][kinds], those of the ranges that this holder owns; NULL: there are none. */
+ls_status ls_store_norms_join(struct ls_store_norms *norms, const double *chunks, int kinds);
+/* What the newest join gave for these variables: squares and total as of struct ls_norms. */
+void ls_store_norms_find(const struct ls_store_norms *norms, int kinds, const size_t *variables, size_t count,
+                         double *squares, double *total);
+/* The part of a rank that owns nothing in the exchanges of a step: how many there are follows from the rule. */
+ls_status ls_store_norms_pass(struct ls_store_norms *norms, const struct ls_optimizer_step *step);

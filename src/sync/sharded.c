@@ -1,7 +1,7 @@
 /* Workers own the moments (train/shards.h). Gradients are added up on all workers, as in mirrored training. Then each
- * worker updates its stripes, in memory that the plans do not use between two steps, and all gather the new variables
- * where the gradients were. A step commits when all are there: until then the variables are those before it, and so are
- * the moments, of which a failed step leaves both versions. The others tell which of them holds. Where nobody has
+ * worker updates its stripes, and all gather the new variables where the gradients were. A step commits when all are
+ * there. What was before it is kept in memory that plans do not use between two steps: a step that fails puts variables
+ * back, and leaves both versions of the moments. The others tell which of them holds. Where nobody has
  * copies of moments, a reduce-scatter takes the place of the all-reduce: the same bits, and as many bytes as without
  * owners. */
 #include "sync/sync.h"
@@ -18,18 +18,8 @@
 #include "train/step.h"
 #include "train/stored.h"
 
-/* A step's arrays, each of as many elements as the worker holds: the variables and their gradients, and the moments
- * before the step. */
-struct updating {
-    ls_model *model;
-    struct ls_shards *shards;
-    struct ls_holding *holding;
-    size_t stride; /* floats from one array to the next */
-    float *variables, *gradients, *before[LS_MAX_MOMENTS];
-};
-
-static float *sums_of(const struct updating *updating) {
-    return updating->model->built.replicas[0].gradients;
+static float *sums_of(const ls_model *model) {
+    return model->built.replicas[0].gradients;
 }
 
 /* ---- sums ---- */
@@ -69,107 +59,65 @@ static ls_status share_sums(ls_model *model, struct ls_reducer_config *config) {
 
 /* ---- a step ---- */
 
-/* Of the plans, where it is large enough. */
-static ls_status find_memory(struct updating *updating, size_t size, float **memory) {
-    const struct ls_arena *arena = &updating->model->built.replicas[0].arena;
-    struct ls_shards *shards = updating->shards;
-    *memory = arena->memory;
-    if (arena->memory && arena->size >= size) return LS_OK;
-    if (!shards->own && !(shards->own = ls_alloc_aligned(size))) return ls_fail_memory("an update of moments", size);
-    *memory = shards->own;
+/* Memory for what is before the step: of the plans, where it is large enough. */
+static ls_status lend_memory(const ls_model *model) {
+    const struct ls_arena *arena = &model->built.replicas[0].arena;
+    struct ls_shards *shards = model->built.shards;
+    size_t arrays = 1 + (size_t)shards->terms.moments;
+    size_t size = ls_shards_update_bytes(shards->kept[0]->count, shards->terms.moments);
+    bool fits = arena->memory && arena->size >= size;
+    if (!fits && !shards->own) shards->own = ls_alloc_aligned(size);
+    if (!fits && !shards->own) return ls_fail_memory("variables and moments before a step", size);
+    for (size_t i = 0; i < shards->stripe_count; i++)
+        shards->stripes[i].op.before =
+            (fits ? (float *)arena->memory : shards->own) + arrays * shards->stripes[i].held.at;
     return LS_OK;
 }
 
-static ls_status build_update(struct updating *updating) {
-    const ls_model *model = updating->model;
+/* The variables, which only this worker has seen. */
+static void put_back(const struct ls_shards_stripe *stripe) {
+    size_t size = (stripe->held.range.end - stripe->held.range.begin) * sizeof(float);
+    if (stripe->built) memcpy(stripe->op.tensors[LS_ARG_PARAMETERS].data, stripe->op.before, size);
+}
+
+/* Of a step that this worker alone has given up. */
+static void put_back_moments(const struct ls_shards *shards, const struct ls_shards_stripe *stripe) {
+    size_t count = stripe->held.range.end - stripe->held.range.begin;
+    for (size_t m = 0; stripe->built && m < (size_t)shards->terms.moments; m++)
+        memcpy(stripe->op.tensors[LS_ARG_MOMENT_1 + m].data, stripe->op.before + (1 + m) * count,
+               count * sizeof(float));
+}
+
+/* The own stripe comes first, for norms are joined with it. */
+static ls_status run_updates(const ls_model *model) {
+    struct ls_shards *shards = model->built.shards;
     struct ls_device *device = model->built.replicas[0].device;
-    struct ls_shards *shards = updating->shards;
-    struct ls_holding *holding = updating->holding;
-    const ls_shape shape = LS_SHAPE((int64_t)holding->count);
-    if (shards->built && shards->arrays == updating->variables) return ls_op_check(&shards->op);
-    if (shards->built) device->ops->discard(device, &shards->op);
-    shards->built = false;
-    struct ls_op op = {.kind = (enum ls_op_kind)shards->terms.kind,
-                       .step = &model->built.numbers->step,
-                       .variables = holding->parts,
-                       .variable_count = holding->part_count,
-                       .norms = &shards->norms.norms};
-    op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){updating->gradients, LS_FLOAT32, shape, 0};
-    op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){updating->variables, LS_FLOAT32, shape, 0};
-    for (int m = 0; m < shards->terms.moments; m++)
-        op.tensors[LS_ARG_MOMENT_1 + m] = (struct ls_tensor){holding->blobs[0][1 + m], LS_FLOAT32, shape, 0};
-    shards->op = op;
-    ls_status status = device->ops->build(device, &shards->op);
-    shards->built = !status;
-    shards->arrays = updating->variables;
-    return status;
-}
-
-static ls_status prepare(struct updating *updating) {
-    size_t line = LS_ALIGNMENT / sizeof(float);
-    int moments = updating->shards->terms.moments;
-    float *memory = NULL;
-    if (!updating->holding->count) return LS_OK;
-    updating->stride = (updating->holding->count + line - 1) / line * line;
-    ls_status status = find_memory(updating, ls_shards_update_bytes(updating->holding->count, moments), &memory);
-    if (status) return status;
-    updating->variables = memory;
-    updating->gradients = memory + updating->stride;
-    for (int m = 0; m < moments; m++) updating->before[m] = memory + (2 + (size_t)m) * updating->stride;
-    return build_update(updating);
-}
-
-/* Between the ranges that are held lie gaps, which the op updates too. */
-static void clear(const struct updating *updating, size_t begin, size_t end) {
-    memset(updating->variables + begin, 0, (end - begin) * sizeof(float));
-    memset(updating->gradients + begin, 0, (end - begin) * sizeof(float));
-}
-
-static void take_arrays(const struct updating *updating) {
-    const struct ls_holding *holding = updating->holding;
-    const float *variables = updating->model->built.replicas[0].parameters;
+    ls_status status = LS_OK;
     size_t done = 0;
-    for (size_t i = 0; i < holding->held_count; i++) {
-        const struct ls_held *held = &holding->held[i];
-        size_t count = held->range.end - held->range.begin;
-        if (!count) continue;
-        clear(updating, done, held->at);
-        memcpy(updating->variables + held->at, variables + held->range.begin, count * sizeof(float));
-        memcpy(updating->gradients + held->at, sums_of(updating) + held->range.begin, count * sizeof(float));
-        done = held->at + count;
+    if (!shards->stripes->built) status = ls_store_norms_pass(&shards->norms, &model->built.numbers->step);
+    for (; done < shards->stripe_count && !status; done += !status)
+        if (shards->stripes[done].built) status = ls_table_run_op(device, &shards->stripes[done].op);
+    while (status && done-- > 0) {
+        put_back(&shards->stripes[done]);
+        put_back_moments(shards, &shards->stripes[done]);
     }
-    for (int m = 0; m < updating->shards->terms.moments; m++)
-        memcpy(updating->before[m], holding->blobs[0][1 + m], holding->count * sizeof(float));
-}
-
-/* An op that fails may have changed moments. */
-static ls_status run_update(const struct updating *updating) {
-    const struct ls_shards *shards = updating->shards;
-    struct ls_holding *holding = updating->holding;
-    const struct ls_optimizer_step *step = &updating->model->built.numbers->step;
-    if (!holding->count) return ls_store_norms_pass(&shards->norms, step);
-    take_arrays(updating);
-    ls_status status = ls_table_run_op(updating->model->built.replicas[0].device, &updating->shards->op);
-    for (int m = 0; status && m < shards->terms.moments; m++)
-        memcpy(holding->blobs[0][1 + m], updating->before[m], holding->count * sizeof(float));
     return status;
 }
 
 /* The new variables take the place of the gradients. */
-static ls_status gather(const struct updating *updating) {
-    const struct ls_runtime *runtime = updating->model->strategy->runtime;
-    const struct ls_layout layout = ls_layout_of(&updating->shards->terms, runtime->size);
-    const struct ls_held *own = updating->holding->held;
-    float *sums = sums_of(updating);
+static ls_status gather(const ls_model *model) {
+    const struct ls_runtime *runtime = model->strategy->runtime;
+    const struct ls_shards *shards = model->built.shards;
+    const struct ls_layout layout = ls_layout_of(&shards->terms, runtime->size);
+    struct ls_range own = ls_layout_range(&layout, 0, runtime->rank);
+    float *sums = sums_of(model);
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, (size_t)runtime->size, "a gather of variables");
     for (int i = 0; i < runtime->size; i++) {
         struct ls_range range = ls_layout_range(&layout, 0, i);
         counts[i] = range.end - range.begin;
     }
-    if (counts[runtime->rank])
-        memcpy(sums + own->range.begin, updating->variables + own->at, counts[runtime->rank] * sizeof(float));
-    return ls_group_all_gather(runtime->group,
-                               LS_ALL_GATHER("variables", sums + own->range.begin, sums, counts, LS_FLOAT32));
+    memcpy(sums + own.begin, model->built.replicas[0].parameters + own.begin, counts[runtime->rank] * sizeof(float));
+    return ls_group_all_gather(runtime->group, LS_ALL_GATHER("variables", sums + own.begin, sums, counts, LS_FLOAT32));
 }
 
 /* A checkpoint of the step is due, or somebody has asked for one in it. All workers find the same. */
@@ -179,49 +127,54 @@ static bool is_fetched(const ls_model *model) {
     return extras[LS_EXTRA_KEEPS] > 1 || (extras[LS_EXTRA_KEEPS] > 0 && asked);
 }
 
-static ls_status exchange(const struct updating *updating) {
-    ls_model *model = updating->model;
-    ls_status status = gather(updating);
+static ls_status exchange(ls_model *model) {
+    ls_status status = gather(model);
     ls_reached("gather");
     return status || !is_fetched(model) ? status : ls_shards_fetch(model, model->built.numbers->step.iteration);
 }
 
-static ls_status commit_variables(const struct updating *updating) {
-    const ls_model *model = updating->model;
-    size_t size = updating->shards->terms.count * sizeof(float);
-    ls_status status = ls_stored_add_statistics(model, sums_of(updating));
-    for (int i = 0; i < model->strategy->local_count && !status; i++)
-        if (!model->built.replicas[i].shares) memcpy(model->built.replicas[i].parameters, sums_of(updating), size);
+/* The first replica has the held ranges already. */
+static ls_status commit_variables(const ls_model *model) {
+    const struct ls_shards *shards = model->built.shards;
+    const struct ls_layout layout = ls_layout_of(&shards->terms, model->strategy->runtime->size);
+    const float *sums = sums_of(model);
+    ls_status status = ls_stored_add_statistics(model, sums);
+    for (int i = 1; i < model->strategy->local_count && !status; i++)
+        if (!model->built.replicas[i].shares)
+            memcpy(model->built.replicas[i].parameters, sums, shards->terms.count * sizeof(float));
+    for (int i = layout.copies; i < layout.holders && !status; i++) {
+        struct ls_range range =
+            ls_layout_range(&layout, 0, ls_layout_before(&layout, model->strategy->runtime->rank, i));
+        memcpy(model->built.replicas[0].parameters + range.begin, sums + range.begin,
+               (range.end - range.begin) * sizeof(float));
+    }
     return status;
 }
 
 /* The other workers may have committed the step, or not. */
-static ls_status keep_versions(const struct updating *updating, ls_status status) {
+static ls_status give_up(struct ls_shards *shards, ls_status status) {
     struct ls_kept_error kept = ls_kept_error_of(status);
-    int64_t step = updating->holding->version[0];
-    ls_status keeping = ls_holding_keep_moments(updating->holding, updating->shards->terms.moments,
-                                                (float *const *)updating->before, step - 1);
+    for (size_t i = 0; i < shards->stripe_count; i++) put_back(&shards->stripes[i]);
+    ls_status keeping = ls_shards_keep(shards);
     return keeping ? ls_fail_context(keeping, "after '%.200s'", kept.message) : ls_kept_error_raise(&kept);
 }
 
-static ls_status run_step(struct updating *updating) {
-    ls_status status = prepare(updating);
-    if (!status) status = run_update(updating);
+static ls_status run_step(ls_model *model) {
+    ls_status status = lend_memory(model);
+    if (!status) status = run_updates(model);
     if (status) return status;
-    updating->holding->version[0] = updating->model->built.numbers->step.iteration;
+    model->built.shards->kept[0]->version[0] = model->built.numbers->step.iteration;
     ls_reached("applied");
-    status = exchange(updating);
-    if (status) return keep_versions(updating, status);
-    return commit_variables(updating);
+    status = exchange(model);
+    return status ? give_up(model->built.shards, status) : commit_variables(model);
 }
 
 /* Once a step, by the thread that makes the calls. Other workers hear the cause of a failure. */
 static ls_status update_stripes(ls_model *model) {
     const struct ls_runtime *runtime = model->strategy->runtime;
     struct ls_track *track = model->strategy->replicas[0].track;
-    struct updating updating = {.model = model, .shards = model->built.shards, .holding = model->built.shards->kept[0]};
     int64_t begun = ls_track_begin(track);
-    ls_status status = run_step(&updating);
+    ls_status status = run_step(model);
     ls_track_end(track, begun, "update", (struct ls_span_facts){.step = model->progress.step.iteration});
     if (!status || runtime->size == 1) return status;
     struct ls_kept_error kept = ls_kept_error_of(status);

@@ -307,6 +307,92 @@ bool ls_shards_lack(const ls_model *model) {
     return ls_shards_are(model) && ls_parts_are_new(model->built.state, model->built.state_count);
 }
 
+/* ---- the stripes ---- */
+
+/* Those of copies find what the own one's join has brought. */
+static ls_status join(void *context, const double *chunks, size_t count, int kinds, double *squares, double *total) {
+    const struct ls_shards_stripe *stripe = context;
+    (void)count;
+    ls_status status = stripe->owned ? ls_store_norms_join(stripe->all, chunks, kinds) : LS_OK;
+    if (!status) ls_store_norms_find(stripe->all, kinds, stripe->variables, stripe->part_count, squares, total);
+    return status;
+}
+
+static struct ls_op describe_update(const ls_model *model, const struct ls_shards_stripe *stripe) {
+    const struct ls_model_replica *first = &model->built.replicas[0];
+    const struct ls_shards *shards = model->built.shards;
+    struct ls_range range = stripe->held.range;
+    const ls_shape shape = LS_SHAPE((int64_t)(range.end - range.begin));
+    struct ls_op op = {.kind = (enum ls_op_kind)shards->terms.kind,
+                       .step = &model->built.numbers->step,
+                       .variables = stripe->parts,
+                       .variable_count = stripe->part_count,
+                       .norms = &stripe->norms};
+    op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){first->gradients + range.begin, LS_FLOAT32, shape, 0};
+    op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){first->parameters + range.begin, LS_FLOAT32, shape, 0};
+    for (int m = 0; m < shards->terms.moments; m++)
+        op.tensors[LS_ARG_MOMENT_1 + m] =
+            (struct ls_tensor){shards->kept[0]->blobs[0][1 + m] + stripe->held.at, LS_FLOAT32, shape, 0};
+    return op;
+}
+
+/* Pieces of variables are in the order of the ranges. */
+static ls_status build_stripe(const ls_model *model, size_t number, size_t *pieces) {
+    struct ls_shards *shards = model->built.shards;
+    struct ls_shards_stripe *stripe = &shards->stripes[number];
+    struct ls_device *device = model->built.replicas[0].device;
+    const struct ls_holding *holding = shards->kept[0];
+    stripe->held = holding->held[number];
+    size_t end = stripe->held.at + stripe->held.range.end - stripe->held.range.begin;
+    stripe->parts = holding->parts + *pieces;
+    stripe->variables = holding->variables + *pieces;
+    stripe->norms = (struct ls_norms){join, stripe};
+    stripe->all = &shards->norms;
+    stripe->owned = !number;
+    for (; *pieces < holding->part_count && holding->parts[*pieces].offset < end; (*pieces)++) stripe->part_count++;
+    if (stripe->held.range.begin == stripe->held.range.end) return LS_OK;
+    for (size_t p = 0; p < stripe->part_count; p++) stripe->parts[p].offset -= stripe->held.at;
+    stripe->op = describe_update(model, stripe);
+    ls_status status = device->ops->build(device, &stripe->op);
+    stripe->built = !status;
+    return status;
+}
+
+/* An own range begins at a chunk, so that chunks of norms are those of the whole. */
+static ls_status build_stripes(ls_model *model) {
+    struct ls_shards *shards = model->built.shards;
+    size_t pieces = 0;
+    shards->stripe_count = shards->kept[0]->held_count;
+    shards->stripes = ls_alloc_array(shards->stripe_count, sizeof(*shards->stripes));
+    if (!shards->stripes) return ls_fail_memory("stripes", shards->stripe_count * sizeof(*shards->stripes));
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < shards->stripe_count && !status; i++) status = build_stripe(model, i, &pieces);
+    return status;
+}
+
+static void discard_stripes(const ls_model *model, struct ls_shards *shards) {
+    for (size_t i = 0; i < shards->stripe_count; i++) {
+        struct ls_shards_stripe *stripe = &shards->stripes[i];
+        struct ls_device *device = model->built.replicas[0].device;
+        if (stripe->built) device->ops->discard(device, &stripe->op);
+        for (size_t p = 0; stripe->built && p < stripe->part_count; p++) stripe->parts[p].offset += stripe->held.at;
+    }
+    ls_free(ls_steal(shards->stripes));
+    shards->stripe_count = 0;
+}
+
+ls_status ls_shards_keep(struct ls_shards *shards) {
+    struct ls_holding *holding = shards->kept[0];
+    ls_status status = ls_holding_keep_moments(holding, shards->terms.moments, holding->version[0] - 1);
+    for (size_t i = 0; i < shards->stripe_count && !status; i++) {
+        const struct ls_shards_stripe *stripe = &shards->stripes[i];
+        size_t count = stripe->held.range.end - stripe->held.range.begin;
+        for (size_t m = 1; m <= (size_t)shards->terms.moments && stripe->built; m++)
+            memcpy(holding->blobs[1][m] + stripe->held.at, stripe->op.before + m * count, count * sizeof(float));
+    }
+    return status;
+}
+
 ls_status ls_shards_attach(ls_model *model) {
     const struct ls_runtime *runtime = model->strategy->runtime;
     if (!ls_shards_are(model)) return LS_OK;
@@ -324,16 +410,15 @@ ls_status ls_shards_attach(ls_model *model) {
     ls_free(succession.divisions);
     ls_free(succession.told);
     if (!status) status = ls_store_norms_new(runtime->group, 0, &shards->terms, shards->kept[0], &shards->norms);
+    if (!status) status = build_stripes(model);
     if (!status) ls_parts_settle(model->built.state, model->built.state_count, model->progress.keeps);
     return status;
 }
 
 void ls_shards_detach(ls_model *model) {
     struct ls_shards *shards = model->built.shards;
-    struct ls_device *device = model->built.replicas ? model->built.replicas[0].device : NULL;
     if (!shards) return;
-    if (shards->built) device->ops->discard(device, &shards->op);
-    shards->built = false;
+    discard_stripes(model, shards);
     ls_store_norms_free(&shards->norms);
     ls_free(ls_steal(shards->shares));
     ls_free(ls_steal(shards->own));
@@ -388,7 +473,7 @@ size_t ls_shards_bytes(const ls_model *model, int copies, int workers, int worke
 
 size_t ls_shards_update_bytes(size_t count, int moments) {
     size_t line = LS_ALIGNMENT / sizeof(float);
-    return (2 + (size_t)moments) * ((count + line - 1) / line * line) * sizeof(float);
+    return (1 + (size_t)moments) * ((count + line - 1) / line * line) * sizeof(float);
 }
 
 size_t ls_shards_planned_bytes(const ls_model *model, int copies, int workers, int worker, size_t arena) {

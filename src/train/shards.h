@@ -7,6 +7,17 @@
 #include "store/store_norms.h"
 #include "train/model.h"
 
+/* One of the ranges that are held: the own one first. */
+struct ls_shards_stripe {
+    struct ls_held held;
+    struct ls_blob_part *parts; /* borrowed: [part_count], within the range */
+    size_t part_count;
+    const size_t *variables; /* borrowed: [part_count] whose they are */
+    struct ls_norms norms;
+    struct ls_store_norms *all; /* borrowed */
+    bool owned, built;
+    struct ls_op op; /* its update, in place */
+};
 struct ls_shards {
     struct ls_terms_model terms;                /* of one bucket, whole; it borrows the model's list of variables */
     struct ls_range whole;                      /* the trained variables */
@@ -14,9 +25,8 @@ struct ls_shards {
                                                    generation that not all workers have come to */
     /* of the present generation: */
     struct ls_store_norms norms;
-    struct ls_op op; /* the update of all that is held */
-    bool built;      /* op is, on these arrays: */
-    float *arrays;
+    struct ls_shards_stripe *stripes; /* owns: [stripe_count] */
+    size_t stripe_count;
     size_t *shares; /* owns: as of struct ls_reducer_config; NULL: all sums go to all workers */
     float *own;     /* owns: memory for a step where the plans' is too small; NULL: it is not */
 };
@@ -28,11 +38,13 @@ bool ls_shards_lack(const ls_model *model);
 /* Part of ls_bind_attach: workers take what they lack. Collective. UNAVAILABLE: nobody has some moments any more. */
 ls_status ls_shards_attach(ls_model *model);
 void ls_shards_detach(ls_model *model);
+/* Keeps both versions of the moments, of which those before the newest step lie in the stripes' ops. */
+ls_status ls_shards_keep(struct ls_shards *shards);
 /* The model is released. */
 void ls_shards_free(ls_model *model);
 /* Brings the moments to rank 0, as they are after that step. Collective. */
 ls_status ls_shards_fetch(ls_model *model, int64_t step);
-/* Bytes of the moments that one of so many workers has; of an update's arrays, each of count elements. */
+/* Bytes of the moments that one of so many workers has; of what an update of count elements changes, before it. */
 size_t ls_shards_bytes(const ls_model *model, int copies, int workers, int worker);
 size_t ls_shards_update_bytes(size_t count, int moments);
 /* The two together, without the second where the plans' memory is large enough. */

@@ -29,11 +29,11 @@ struct draft {
 
 static void draw_layers(struct draw *draw, struct draft *draft) {
     draft->layers[draft->count++] =
-        (ls_layer)ls_dense(2 + (int)draw_below(draw, UNITS), LS_TANH, .kernel_l2 = draw_once_in(draw, 3) ? 0.01F : 0);
+        (ls_layer)ls_dense(2 + (int)draw_below(draw, UNITS), LS_TANH, .kernel_l2 = draw_once_in(draw, 3) ? 0.01F : 0,
+                           .rate_multiplier = draw_once_in(draw, 3) ? 0.5F : 0);
     if (draw_once_in(draw, 2)) draft->layers[draft->count++] = (ls_layer)ls_batch_normalization();
     if (draw_once_in(draw, 2)) draft->layers[draft->count++] = (ls_layer)ls_dropout(0.2F);
-    draft->layers[draft->count++] =
-        (ls_layer)ls_dense(1 + (int)draw_below(draw, 20), LS_RELU, .rate_multiplier = draw_once_in(draw, 3) ? 0.5F : 0);
+    draft->layers[draft->count++] = (ls_layer)ls_dense(1 + (int)draw_below(draw, 20), LS_RELU);
     draft->layers[draft->count++] = (ls_layer)ls_dense(3);
 }
 

@@ -38,6 +38,8 @@ double ls_cpu_row_target(const struct ls_cpu_row *row, int64_t c);
  * are to be multiplied by after them, and the rest is done just before the rule, for elements [begin, end). */
 ls_status ls_cpu_prepare_update(const struct ls_op *op, float *factor);
 void ls_cpu_finish_update(const struct ls_op *op, float factor, size_t begin, size_t end);
+/* After a failure behind it: parameters and moments become what before has. */
+void ls_cpu_undo_update(const struct ls_op *op);
 /* The first of the op's variables that reaches behind element at; their number if none does. */
 size_t ls_cpu_variable_behind(const struct ls_op *op, size_t at);
 

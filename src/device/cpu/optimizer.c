@@ -303,6 +303,9 @@ ls_status ls_cpu_lamb(const struct ls_op *op) {
     struct blobs b = blobs_of(op, 0, parameters_of(op));
     float factor;
     ls_status status = ls_cpu_prepare_update(op, &factor);
-    if (!status) ls_cpu_finish_update(op, factor, 0, parameters_of(op));
-    return status ? status : lamb(op, &(struct lamb_step){&b, &numbers});
+    if (status) return status;
+    ls_cpu_finish_update(op, factor, 0, parameters_of(op));
+    status = lamb(op, &(struct lamb_step){&b, &numbers});
+    if (status) ls_cpu_undo_update(op);
+    return status;
 }

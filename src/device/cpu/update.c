@@ -2,6 +2,7 @@
  * regularisers' gradients, clipping and weight decay follow in Keras' order and with its formulas (Optimizer.apply).
  * Norms are added in a fixed order (norms.c). Gradients and parameters are changed in place. */
 #include <math.h>
+#include <string.h>
 
 #include "base/clones.h"
 #include "base/memory.h"
@@ -156,10 +157,25 @@ size_t ls_cpu_variable_behind(const struct ls_op *op, size_t at) {
     return low;
 }
 
+/* Moves the elements from op's tensors to before, or back. */
+static void move_kept(const struct ls_op *op, size_t begin, size_t end, bool back) {
+    size_t count = (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0], size = (end - begin) * sizeof(float);
+    const int args[1 + LS_MAX_MOMENTS] = {LS_ARG_PARAMETERS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_1 + 1, LS_ARG_MOMENT_1 + 2};
+    for (size_t i = 0; i < 1 + LS_MAX_MOMENTS && op->tensors[args[i]].data; i++) {
+        float *now = (float *)op->tensors[args[i]].data + begin, *before = op->before + i * count + begin;
+        memcpy(back ? now : before, back ? before : now, size);
+    }
+}
+
+void ls_cpu_undo_update(const struct ls_op *op) {
+    if (op->before) move_kept(op, 0, (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0], true);
+}
+
 /* A factor of 1 changes no bit. */
 void ls_cpu_finish_update(const struct ls_op *op, float factor, size_t begin, size_t end) {
     const ls_optimizer *rule = &op->step->rule;
     float *w = op->tensors[LS_ARG_PARAMETERS].data, *g = op->tensors[LS_ARG_GRADIENTS].data;
+    if (op->before) move_kept(op, begin, end, false);
     if (factor != 1) multiply(g + begin, end - begin, factor);
     for (size_t i = ls_cpu_variable_behind(op, begin); rule->weight_decay > 0 && i < op->variable_count; i++) {
         const struct ls_blob_part *part = &op->variables[i];
