@@ -1,5 +1,5 @@
-/* The moves of elements when holders are others than before, or have lost something: who gives which range to whom.
- * Every rank finds the same from what all have told. */
+/* The moves of elements when holders are others than before, or have lost something: giver, range, receiver. Every rank
+ * finds the same from what all have told. */
 #pragma once
 #include "shard/layout.h"
 

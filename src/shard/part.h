@@ -2,7 +2,7 @@
 #pragma once
 #include "base/status.h"
 
-/* A set of them says which parts are meant. What is away is not whole on any worker, but for a copy. */
+/* A set of them says which parts are meant. No worker has a part that is away, but for a copy. */
 enum ls_owners {
     LS_OWNED_BY_ALL = 1,      /* each worker has it */
     LS_OWNED_WITH_COPIES = 2, /* servers have stripes of it, and each worker a copy */

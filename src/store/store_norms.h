@@ -22,7 +22,7 @@ ls_status ls_store_norms_new(struct ls_group *group, int first, const struct ls_
 void ls_store_norms_free(struct ls_store_norms *norms);
 /* Collective. chunks: [the own chunks][kinds], those of the ranges that this holder owns; NULL: there are none. */
 ls_status ls_store_norms_join(struct ls_store_norms *norms, const double *chunks, int kinds);
-/* What the newest join gave for these variables: squares and total as of struct ls_norms. */
+/* Finds the newest join's sums of these variables: squares and total as of struct ls_norms. */
 void ls_store_norms_find(const struct ls_store_norms *norms, int kinds, const size_t *variables, size_t count,
                          double *squares, double *total);
 /* The part of a rank that owns nothing in the exchanges of a step: how many there are follows from the rule. */

@@ -1,8 +1,8 @@
 /* Workers own the moments (train/shards.h). Gradients are added up on all workers, as in mirrored training. Then each
  * worker updates its stripes, and all gather the new variables where the gradients were. A step commits when all are
- * there. What was before it is kept in memory that plans do not use between two steps: a step that fails puts variables
- * back, and leaves both versions of the moments. The others tell which of them holds. Where nobody has
- * copies of moments, a reduce-scatter takes the place of the all-reduce: the same bits, and as many bytes as without
+ * there. Variables and moments before it are kept in memory that plans do not use between two steps: a step that fails
+ * puts variables back, and leaves both versions of the moments. The others tell which of them holds. A reduce-scatter
+ * takes the place of the all-reduce where nobody has copies of moments: the same bits, and as many bytes as without
  * owners. */
 #include "sync/sync.h"
 
@@ -152,7 +152,7 @@ static ls_status commit_variables(const ls_model *model) {
 }
 
 /* The other workers may have committed the step, or not. */
-static ls_status give_up(struct ls_shards *shards, ls_status status) {
+static ls_status give_up_stripes(struct ls_shards *shards, ls_status status) {
     struct ls_kept_error kept = ls_kept_error_of(status);
     for (size_t i = 0; i < shards->stripe_count; i++) put_back(&shards->stripes[i]);
     ls_status keeping = ls_shards_keep(shards);
@@ -166,7 +166,7 @@ static ls_status run_step(ls_model *model) {
     model->built.shards->kept[0]->version[0] = model->built.numbers->step.iteration;
     ls_reached("applied");
     status = exchange(model);
-    return status ? give_up(model->built.shards, status) : commit_variables(model);
+    return status ? give_up_stripes(model->built.shards, status) : commit_variables(model);
 }
 
 /* Once a step, by the thread that makes the calls. Other workers hear the cause of a failure. */

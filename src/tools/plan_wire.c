@@ -83,14 +83,21 @@ static ls_status count_all_reduce(struct ls_tools_planning *planning, size_t cou
 
 /* ---- a step ---- */
 
+/* As src/sync/sharded.c decides. */
+static bool scatters(const struct ls_tools_planning *planning) {
+    const ls_strategy_options *options = &planning->strategy_options;
+    return planning->divides && options->shard_copies == 1 && planning->total == planning->workers &&
+           options->communication == LS_AUTO && !options->compression;
+}
+
 /* Numbers behind the variables are never rounded, and go between workers. */
 static ls_status count_bucket(struct ls_tools_planning *planning, const struct ls_bucket *bucket) {
     size_t trained = ls_network_trainable_count(planning->model->built.network);
     size_t cut = bucket->end < trained ? bucket->end : trained > bucket->begin ? trained : bucket->begin;
-    bool whole = !planning->strategy_options.compression && !planning->stores;
+    bool whole = !planning->strategy_options.compression && !planning->stores && !scatters(planning);
     if (whole) return count_all_reduce(planning, bucket->end - bucket->begin, sizeof(float), false, planning->beside);
     ls_status status = count_all_reduce(planning, bucket->end - cut, sizeof(float), false, planning->beside);
-    if (status || planning->stores) return status;
+    if (status || planning->stores || scatters(planning)) return status;
     return count_all_reduce(planning, cut - bucket->begin, sizeof(float), true, planning->beside);
 }
 
@@ -101,7 +108,8 @@ static ls_status count_buckets(struct ls_tools_planning *planning) {
     return status;
 }
 
-/* Workers gather the new variables: each gives the others its stripe. */
+/* Workers gather the new variables: each gives the others its stripe. Of a reduce-scatter it gets the others' parts of
+ * that. */
 static void count_gather(const struct ls_tools_planning *planning) {
     struct ls_range whole = {0, ls_network_trainable_count(planning->model->built.network)};
     const struct ls_terms_model terms = {.count = whole.end, .replicas = 1, .buckets = &whole, .bucket_count = 1};
@@ -111,6 +119,9 @@ static void count_gather(const struct ls_tools_planning *planning) {
         size_t size = (own.end - own.begin) * sizeof(float);
         planning->rows[w].sent += size * (size_t)(planning->workers - 1);
         planning->rows[w].received += whole.end * sizeof(float) - size;
+        if (!scatters(planning)) continue;
+        planning->beside[w].sent += whole.end * sizeof(float) - size;
+        planning->beside[w].received += size * (size_t)(planning->workers - 1);
     }
 }
 
