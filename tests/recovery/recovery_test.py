@@ -182,6 +182,22 @@ class Points(Base):
                 self.check(self.run_job(workers=4, hooks=[killer]))
 
 
+class Sharded(Base):
+    """Workers that own the optimizer's moments. One is lost before they update their parts and behind it, when it has the new
+    variables and the others may not, when it gives what others lack; in the others' steps too, and in their recovery."""
+    CASES = ({0: ["applied:5:KILL"]}, {1: ["gather:5:KILL"]}, {2: ["gather:16:KILL"]}, {1: ["commit:9:KILL"]}, {2: ["handover:1:KILL"]},
+             {0: ["sums:7:KILL", "handed_over:1:KILL"]}, {1: ["applied:1:KILL", "handover:1:KILL"]}, {2: ["verify:1:KILL"]})
+
+    def test_a_worker_lost_at_each(self):
+        for at in some(self.CASES):
+            self.survive(at, environment={"RECOVERY_SHARD": "2"})
+
+    @half
+    def test_and_its_moments_come_from_the_checkpoint(self):
+        options = ("--checkpoint", self.folder, "--checkpoint-steps", "3")
+        self.survive({rank: ["gather:11:KILL"] for rank in range(3)}, options=options, wanted=(), environment={"RECOVERY_SHARD": "1"})
+
+
 class Dialled(Base):
     """A worker is lost while a data link is made: it has dialled and has no answer yet, or has admitted who dialled it and
     has not answered. In the first group, and in the group of a recovery."""
