@@ -54,7 +54,7 @@ ls_status ls_memory_report_check(const ls_model *model) {
     if (needed <= limit.bytes) return LS_OK;
     return ls_fail(LS_RESOURCE_EXHAUSTED,
                    "rank %d needs %zu bytes for variables, moments and gradients of %d replica%s, and %s allows %zu: "
-                   "give it fewer devices, or parameter servers that keep the variables",
+                   "give it fewer devices, workers that own parts of the moments (--shard), or parameter servers",
                    runtime->rank, needed, model->strategy->local_count, model->strategy->local_count == 1 ? "" : "s",
                    ls_memory_limit_name(limit.of), limit.bytes);
 }

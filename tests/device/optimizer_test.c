@@ -1,4 +1,6 @@
 /* The optimizer loops against the oracle over many steps and odd counts; equal bits wherever the memory lies. */
+#include "base/status.h"
+#include "device/norm.h"
 #include "device/op_fixture.h"
 #include "device/reference.h"
 #include "harness.h"
@@ -180,6 +182,61 @@ TEST_EACH(clipping_and_penalties_equal_the_oracle, RULE_COUNT) {
         run_steps(device, &state, &rule, 5);
         check_state(&state, &rule.rule);
         for (int i = 16; i < 48; i++) ck_assert((i >= 32 && i < 37) || state.parameters.device[i] == 0);
+        free_state(&state);
+    }
+    ls_device_close(device);
+}
+
+/* The state's parameters and moments, one behind the other. */
+static void copy_state(const struct state *state, int moments, float *copy) {
+    size_t count = (size_t)state->parameters.count;
+    memcpy(copy, state->parameters.device, count * sizeof(*copy));
+    for (int m = 0; m < moments; m++)
+        memcpy(copy + (1 + (size_t)m) * count, state->moments[m].device, count * sizeof(*copy));
+}
+
+/* Fails at the join of so many sums a chunk. */
+static ls_status refuse_width(void *context, const double *chunks, size_t count, int width, double *squares,
+                              double *total) {
+    (void)chunks, (void)count;
+    if (width == *(const int *)context) return ls_fail(LS_UNAVAILABLE, "nobody joins norms");
+    memset(squares, 0, PARTS * (size_t)width * sizeof(*squares));
+    memset(total, 0, (size_t)width * sizeof(*total));
+    return LS_OK;
+}
+
+/* With all that may come before a rule. A run that fails leaves all as it was: at either join. */
+TEST_EACH(a_run_keeps_what_was_before_it, RULE_COUNT) {
+    enum { COUNT = 9001 };
+    struct ls_device *device = open_device();
+    static float wanted[(1 + LS_MAX_MOMENTS) * COUNT], kept[(1 + LS_MAX_MOMENTS) * COUNT];
+    for (int b = 0; b < BEFORE_COUNT; b++) {
+        const struct rule rule = join(_i, b);
+        struct ls_optimizer_step step = {.rule = rule.rule, .unscale = rule.unscale};
+        int moments = moments_of(&rule.rule);
+        size_t size = (1 + (size_t)moments) * COUNT * sizeof(float);
+        struct state state = make_state(COUNT);
+        add_parts(&state, befores[b].penalties);
+        struct ls_op op = state_op(&state, &step);
+        op.before = kept;
+        for (step.iteration = 1; step.iteration < 4; step.iteration++) {
+            new_gradients(&state, (int)step.iteration, rule.unscale);
+            copy_state(&state, moments, wanted);
+            assert_ok(run_op(device, &op));
+            ck_assert_mem_eq(kept, wanted, size);
+            ck_assert_mem_ne(state.parameters.device, kept, COUNT * sizeof(float));
+        }
+        for (int width = 1; width <= 2; width++) {
+            const struct ls_norms norms = {refuse_width, &width};
+            bool joins = width == 2 ? rule.rule.kind == LS_OPTIMIZER_LAMB
+                                    : rule.rule.clipnorm > 0 || rule.rule.global_clipnorm > 0;
+            op.norms = &norms;
+            copy_state(&state, moments, wanted);
+            if (!joins) continue;
+            ck_assert_int_eq(run_op(device, &op), LS_UNAVAILABLE);
+            copy_state(&state, moments, kept);
+            ck_assert_mem_eq(kept, wanted, size);
+        }
         free_state(&state);
     }
     ls_device_close(device);
