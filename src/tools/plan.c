@@ -249,16 +249,20 @@ static size_t bytes_of_moments(const ls_model *model) {
     return (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
 }
 
+/* Of the moments that a worker owns, with what an update takes. */
+static size_t bytes_owned(const struct ls_tools_planning *planning, int worker) {
+    if (!planning->divides) return 0;
+    return ls_shards_planned_bytes(planning->model, planning->strategy_options.shard_copies, planning->workers, worker,
+                                   (size_t)planning->worker.memory.arena_bytes);
+}
+
 size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker) {
     const ls_model *model = planning->model;
     bool whole = !planning->stores && !planning->divides;
     size_t own = model->built.blob_count * sizeof(float) + (whole ? bytes_of_moments(model) : 0);
-    size_t bytes = planning->worker.beside;
-    if (planning->divides)
-        bytes += ls_shards_planned_bytes(model, planning->strategy_options.shard_copies, planning->workers, worker,
-                                         (size_t)planning->worker.memory.arena_bytes);
+    size_t bytes = planning->worker.beside + bytes_owned(planning, worker), first = bytes_owned(planning, 0);
     for (int i = 0; i < ls_tools_plan_replicas(planning, worker); i++) {
-        bytes += (size_t)planning->worker.memory.planned_bytes;
+        bytes += (size_t)planning->worker.memory.planned_bytes - first;
         if (ls_strategy_holder(planning->strategy, i) != i) bytes -= own;
         if (ls_turn_arena(model, i) != i) bytes -= (size_t)planning->worker.memory.arena_bytes;
         bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, planning->first[worker] + i));
@@ -270,6 +274,7 @@ static ls_status count_memory(struct ls_tools_planning *planning) {
     const ls_model *model = planning->model;
     if (planning->stores || planning->divides)
         planning->worker.memory.planned_bytes -= (int64_t)bytes_of_moments(model);
+    planning->worker.memory.planned_bytes += (int64_t)bytes_owned(planning, 0);
     if (!planning->meets) return LS_OK;
     planning->worker.beside += bytes_between_meetings(model);
     return count_fragment_bytes(planning, &planning->worker.beside);

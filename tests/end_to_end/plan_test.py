@@ -90,6 +90,20 @@ class Plan(unittest.TestCase):
             copied = sum(task["received"] for task in of_servers) - sum(task["sent"] for task in planned["tasks"][:workers])
             self.assertEqual(copied, sum(task["sent"] for task in of_servers) - sum(task["received"] for task in planned["tasks"][:workers]))
 
+    def test_workers_own_what_is_planned(self):
+        draw = random.Random(SEED + 3)
+        for _ in range(2):
+            workers, copies, options = draw.randrange(1, 5), draw.randrange(1, 4), draw_model(draw)
+            print("#", workers, copies, *options)
+            shard = ["--shard", "optimizer", "--shard-copies", str(copies)]
+            planned, whole = plan("-np", str(workers), *options, *shard), plan("-np", str(workers), *options)
+            self.expect_memory(planned, train(workers, 0, [*options, *shard])[0])
+            moments, held = 4 * planned["parameters"] * planned["moments"], min(copies, workers)
+            self.assertEqual(planned["shard_copies"], held)
+            self.assertLessEqual(planned["moment_bytes"], held * (moments / workers + 3 * 4 * 1024 * planned["moments"]))
+            sent = [sum(task["sent"] for task in each["tasks"]) for each in (planned, whole)]
+            self.assertTrue(sent[0] <= 1.6 * sent[1] and (sent[0] >= 1.3 * sent[1] or workers == 1 or held == 1), (planned, whole))
+
     def test_servers_keep_tables_as_planned(self):
         draw = random.Random(SEED + 2)
         for more in ([], ["--hybrid"]):
