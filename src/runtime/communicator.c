@@ -32,6 +32,9 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
     ls_strategy_options copy;
     ls_status status = ls_options_copy("ls_strategy_options", &copy, sizeof(copy), options);
     if (status) return status;
+    if (copy.shard || copy.shard_copies)
+        return ls_fail(LS_INVALID_ARGUMENT, "shard %d, shard_copies %d: a communicator has no moments; leave them out",
+                       copy.shard, copy.shard_copies);
     if (copy.compression)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "compression %d is for a strategy's gradients; a communicator is told call by call: "

@@ -370,6 +370,19 @@ TEST(nccl_is_refused) {
     }
 }
 
+/* Stripes are updated in host memory. */
+TEST(owners_of_moments_are_refused) {
+    const struct layout layout = {.workers = 2, .counts = {1, 1}, .options = {.shard = LS_SHARDING_OPTIMIZER}};
+    struct job job = *JOB(.optimizer = ls_adam(0.01F));
+    struct worker_cluster cluster = cluster_of(&layout, "gpu", &job);
+    run_workers(&cluster);
+    for (int w = 0; w < 2; w++) {
+        ck_assert_int_eq(cluster.workers[w].status, LS_UNIMPLEMENTED);
+        ck_assert_msg(strstr(cluster.workers[w].error, "shard optimizer updates moments in host memory, and replica 0"),
+                      "%s", cluster.workers[w].error);
+    }
+}
+
 /* AUTO goes on without it, and says why; NCCL means NCCL. */
 TEST(nccl_does_not_work) {
     struct layout layout = {.workers = 2, .counts = {1, 1}};

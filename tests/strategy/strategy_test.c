@@ -38,6 +38,11 @@ TEST(options_are_checked) {
         {*LS_STRATEGY(.threads_per_replica = -1), LS_INVALID_ARGUMENT, "threads_per_replica -1"},
         {*LS_STRATEGY(.devices = "cpu:0,cpu:0"), LS_INVALID_ARGUMENT, "cpu:0"},
         {*LS_STRATEGY(.devices = "tpu:0"), LS_INVALID_ARGUMENT, "tpu:0"},
+        {*LS_STRATEGY(.shard = (ls_sharding)9), LS_INVALID_ARGUMENT, "shard 9"},
+        {*LS_STRATEGY(.shard_copies = 17), LS_INVALID_ARGUMENT, "shard_copies 17 is not in 1 .. 16"},
+        {*LS_STRATEGY(.shard_copies = 2), LS_INVALID_ARGUMENT, "shard_copies 2 goes with shard"},
+        {*LS_STRATEGY(.shard = LS_SHARDING_OPTIMIZER), LS_INVALID_ARGUMENT,
+         "MirroredStrategy: shard optimizer divides"},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         ck_assert_int_eq(ls_mirrored_strategy_new(&table[i].options, &strategy), table[i].status);
@@ -53,6 +58,8 @@ TEST(a_communicator_checks_its_options) {
     assert_refused(ls_communicator_new(LS_STRATEGY(.timeout_seconds = -2), &communicator), "timeout_seconds -2");
     assert_refused(ls_communicator_new(LS_STRATEGY(.compression = LS_COMPRESS_BF16), &communicator),
                    "LS_ALL_REDUCE(.compression)");
+    assert_refused(ls_communicator_new(LS_STRATEGY(.shard = LS_SHARDING_OPTIMIZER), &communicator),
+                   "a communicator has no moments");
     ck_assert_ptr_null(communicator);
 }
 
