@@ -127,8 +127,10 @@ static bool is_fetched(const ls_model *model) {
     return extras[LS_EXTRA_KEEPS] > 1 || (extras[LS_EXTRA_KEEPS] > 0 && asked);
 }
 
+/* A worker that holds all has the new variables already, and whoever lacks them finds all with it. */
 static ls_status exchange(ls_model *model) {
-    ls_status status = gather(model);
+    const struct ls_shards *shards = model->built.shards;
+    ls_status status = shards->terms.replicas < model->strategy->runtime->size ? gather(model) : LS_OK;
     ls_reached("gather");
     return status || !is_fetched(model) ? status : ls_shards_fetch(model, model->built.numbers->step.iteration);
 }
@@ -138,16 +140,16 @@ static ls_status commit_variables(const ls_model *model) {
     const struct ls_shards *shards = model->built.shards;
     const struct ls_layout layout = ls_layout_of(&shards->terms, model->strategy->runtime->size);
     const float *sums = sums_of(model);
+    float *variables = model->built.replicas[0].parameters;
     ls_status status = ls_stored_add_statistics(model, sums);
-    for (int i = 1; i < model->strategy->local_count && !status; i++)
-        if (!model->built.replicas[i].shares)
-            memcpy(model->built.replicas[i].parameters, sums, shards->terms.count * sizeof(float));
     for (int i = layout.copies; i < layout.holders && !status; i++) {
         struct ls_range range =
             ls_layout_range(&layout, 0, ls_layout_before(&layout, model->strategy->runtime->rank, i));
-        memcpy(model->built.replicas[0].parameters + range.begin, sums + range.begin,
-               (range.end - range.begin) * sizeof(float));
+        memcpy(variables + range.begin, sums + range.begin, (range.end - range.begin) * sizeof(float));
     }
+    for (int i = 1; i < model->strategy->local_count && !status; i++)
+        if (!model->built.replicas[i].shares)
+            memcpy(model->built.replicas[i].parameters, variables, shards->terms.count * sizeof(float));
     return status;
 }
 

@@ -108,13 +108,14 @@ static ls_status count_buckets(struct ls_tools_planning *planning) {
     return status;
 }
 
-/* Workers gather the new variables: each gives the others its stripe. Of a reduce-scatter it gets the others' parts of
- * that. */
+/* Workers that do not hold all gather the new variables: each gives the others its stripe. Of a reduce-scatter it gets
+ * the others' parts of that. */
 static void count_gather(const struct ls_tools_planning *planning) {
     struct ls_range whole = {0, ls_network_trainable_count(planning->model->built.network)};
     const struct ls_terms_model terms = {.count = whole.end, .replicas = 1, .buckets = &whole, .bucket_count = 1};
     const struct ls_layout layout = ls_layout_of(&terms, planning->workers);
-    for (int w = 0; planning->divides && w < planning->workers; w++) {
+    bool gathers = planning->divides && planning->strategy_options.shard_copies < planning->workers;
+    for (int w = 0; gathers && w < planning->workers; w++) {
         struct ls_range own = ls_layout_range(&layout, 0, w);
         size_t size = (own.end - own.begin) * sizeof(float);
         planning->rows[w].sent += size * (size_t)(planning->workers - 1);
