@@ -103,7 +103,7 @@ static struct ls_values reduce_blocks(struct ls_schedule *schedule, const struct
  * n - 1 steps. It sends n - 1 vectors, so the vector is one that takes less time than a step. Two ranks send no more
  * than in two steps. */
 static bool is_short(const struct ls_reduction *reduction) {
-    size_t limit = (reduction->size == 2 ? 16 : 4) << 10;
+    size_t limit = (size_t)(reduction->size == 2 ? 16 : 4) << 10;
     bool few = reduction->size > 1 && reduction->size <= SHORT_RING;
     return few && !reduction->compression && ls_reduction_bytes(reduction) <= limit;
 }
