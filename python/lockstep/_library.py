@@ -45,12 +45,19 @@ def _sizes(counts):
     return (c_size_t * len(numbers))(*numbers)
 
 
+def _op(op):
+    if isinstance(op, int):
+        return op
+    raise LockstepError(Status.INVALID_ARGUMENT, f"op is {op!r}: give Sum, Average, Min, Max, Product or Adasum of the module "
+                                                 "(SUM, MEAN, MIN, MAX, PRODUCT or ADASUM of lockstep)")
+
+
 _SIZES = POINTER(c_size_t)
 _KINDS = {"input": c_void_p, "output": c_void_p, "data": c_void_p, "inputs": POINTER(c_void_p), "outputs": POINTER(c_void_p),
           "counts": _SIZES, "received": _SIZES, "count": c_size_t, "array_count": c_size_t, "allocated": POINTER(c_void_p),
           "prescale": c_double, "postscale": c_double}  # of fields; others are int
 _READERS = {"input": _address, "output": _address, "data": _address, "inputs": _addresses, "outputs": _addresses,
-            "counts": _sizes, "received": _sizes}
+            "counts": _sizes, "received": _sizes, "op": _op}
 
 
 class Options(Structure):

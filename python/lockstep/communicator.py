@@ -229,6 +229,9 @@ class Communicator:
     def join(self) -> int:
         """This rank has no more steps. Returns when all ranks have joined: the last of them. Meanwhile it gives zeros to
         the others' all-reduces; a mean is over those that have not joined. All ranks have made their group with negotiate."""
+        if not self.negotiates:
+            raise LockstepError(Status.FAILED_PRECONDITION, "join needs calls that are matched by name: all ranks call "
+                                                            "init(negotiate=True)", self._rank)
         last = ctypes.c_int()
         self.call("ls_join", ctypes.byref(last))
         return last.value

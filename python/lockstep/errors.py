@@ -54,6 +54,16 @@ class LockstepError(RuntimeError):
         return _EXIT_STATUS.get(self.status, 1)
 
 
+class AbsentNameError(LockstepError, AttributeError):
+    """A name of Horovod's that is not here; an AttributeError, so that hasattr and getattr's default work."""
+
+    def __init__(self, message: str, *_):
+        super().__init__(Status.UNIMPLEMENTED, message)
+
+    def __reduce__(self):
+        return type(self), (self.args[0],)
+
+
 class NotInitializedError(LockstepError, ValueError):
     """A call before init or after shutdown; a ValueError, as Horovod's."""
 

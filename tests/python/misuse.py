@@ -86,6 +86,8 @@ def locally():
     refused(bad, "not contiguous", lockstep.all_reduce, Interface(floats, shape=(2, 2), strides=(4, 8)))
     refused(bad, "type '<M8[ns]' is of none of float32", lockstep.all_reduce, Interface(array.array("q", [1]), "<M8[ns]"))
     refused(bad, "root", lockstep.broadcast, floats, lockstep.size())
+    refused(bad, "op is 'sum': give Sum", lockstep.all_reduce, floats, "sum")
+    refused(Status.FAILED_PRECONDITION, "init(negotiate=True)", lockstep.world().join)
     lockstep.all_reduce(Interface(floats, shape=(2, 2), strides=(8, 4)))
     assert floats[3] == 4 * lockstep.size(), floats
 

@@ -223,7 +223,10 @@ def misuse():
     refused(Status.INVALID_ARGUMENT, "splits", lambda: hvd.alltoall(torch.zeros(4), splits=[1] * SIZE + [0]))
     refused(Status.INVALID_ARGUMENT, "torch.int16", lambda: hvd.allreduce(torch.zeros(2, dtype=torch.int16)))
     for call in (lambda it: hvd.broadcast_(it, 0), hvd.allreduce, hvd.allreduce_, hvd.allreduce_async, hvd.allreduce_async_):
-        refused(Status.INVALID_ARGUMENT, "is no tensor", lambda: call([1.0]))
+        refused(Status.INVALID_ARGUMENT, "is no tensor; torch.as_tensor makes one", lambda: call([1.0]))
+    for call in (hvd.allreduce, hvd.allreduce_, hvd.reducescatter):
+        refused(Status.INVALID_ARGUMENT, "op is 'sum': give Sum", lambda: call(torch.zeros(SIZE), op="sum"))
+    refused(Status.FAILED_PRECONDITION, "join needs calls that are matched by name: all ranks call init(negotiate=True)", hvd.join)
     refused(Status.INVALID_ARGUMENT, "int32", lambda: hvd.allreduce(torch.zeros(2, dtype=torch.int32), op=hvd.Sum, prescale_factor=0.5))
     refused(Status.INVALID_ARGUMENT, "scalar", lambda: hvd.reducescatter(torch.zeros(())))
     go_on = threading.Event()

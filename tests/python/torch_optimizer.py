@@ -232,6 +232,7 @@ def misuse():
     refused(ValueError, "LBFGS", lambda: hvd.broadcast_optimizer_state(torch.optim.LBFGS(model.parameters()), 0))
     refused(RuntimeError, "rank 1 differs", lambda: hvd.broadcast_parameters([("w", torch.zeros(1 + RANK))], 0)) if SIZE > 1 else None
     distributed = wrap(names)
+    refused(ValueError, "is a DistributedOptimizer already", lambda: hvd.DistributedOptimizer(distributed, names))
     loss_of(model, 0, 0).backward()
     refused(AssertionError, "zero_grad() was called after", distributed.zero_grad)
     refused(AssertionError, "more than backward_passes_per_step", lambda: loss_of(model, 0, 0).backward())

@@ -4,7 +4,7 @@ docs/python.md says which names are the same, which differ and which are missing
 from __future__ import annotations
 
 from .. import LockstepError
-from .._absent import INSIDE, absent
+from .._absent import INSIDE, SCRIPT, absent
 from ..features import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                         mpi_threads_supported, nccl_built, rocm_built)
 from ..process import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
@@ -27,7 +27,9 @@ __getattr__ = absent(__name__, {
     "gpu_available": f"{INSIDE}; use tf.config.list_physical_devices('GPU')",
     "handle_average_backwards_compatibility": f"{INSIDE}; give op=Average or op=Sum",
     "LocalGradientAggregationHelper": f"{INSIDE}; give DistributedOptimizer backward_passes_per_step",
+    "MirroredStrategy": SCRIPT,
     "mpi_ops": "its names are in lockstep.tensorflow itself",
+    "MultiWorkerMirroredStrategy": SCRIPT,
     "refs_to_vars": f"{INSIDE}; use [ref.deref() for ref in refs]",
     "split_list": f"{INSIDE}; gradients need no groups here",
     "vars_to_refs": f"{INSIDE}; use [variable.ref() for variable in variables]",

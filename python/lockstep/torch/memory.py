@@ -36,7 +36,7 @@ class Place:
 
 def need_tensor(tensor: Any) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
-        raise _arrays.refuse(f"{type(tensor).__name__} is no tensor")
+        raise _arrays.refuse(f"{type(tensor).__name__} is no tensor; torch.as_tensor makes one")
     return tensor
 
 

@@ -224,6 +224,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters=None
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if backward_passes_per_step < 1:
         raise ValueError(f"backward_passes_per_step {backward_passes_per_step} must be 1 or more")
+    if _OURS in optimizer.__dict__:
+        raise ValueError("the optimizer is a DistributedOptimizer already: wrap it once")
     names = _check_names(named_parameters, optimizer)
     if op == Adasum:
         return adasum_optimizer(optimizer, Reduction(op=op, compression=compression, process_set=process_set))
