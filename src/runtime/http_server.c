@@ -44,22 +44,32 @@ static void print_state(FILE *out, struct ls_http_server *server, bool *ready) {
     (void)fprintf(out, "%s%s\n", server->ready ? "" : "not ready: ", server->text);
 }
 
-static void print_metrics(FILE *out, struct ls_http_server *server) {
+static void print_metrics(FILE *out, struct ls_http_server *server, bool open) {
     ls_monitor_lock(&server->monitor);
     bool ready = server->ready;
     ls_monitor_unlock(&server->monitor);
-    ls_metrics_print(
-        out, &(struct ls_metrics_facts){
-                 .activity = &server->runtime->activity, .task = server->task, .ready = ready, .now = ls_now()});
+    ls_metrics_print(out, &(struct ls_metrics_facts){.activity = &server->runtime->activity,
+                                                     .task = server->task,
+                                                     .ready = ready,
+                                                     .open = open,
+                                                     .now = ls_now()});
 }
 
-/* Writes the body of the answer to a path; the status. */
-static const char *print_body(FILE *out, struct ls_http_server *server, const char *path, const char **type) {
+/* True if the lines of a request's head say by Accept that the caller reads OpenMetrics; curl and promtool do not. */
+static bool wants_open_metrics(const char *lines) {
+    const char *accept = strcasestr(lines, "\nAccept:"), *end = accept ? accept + strcspn(accept + 1, "\r\n") : NULL;
+    const char *found = accept ? strcasestr(accept, LS_METRICS_OPEN) : NULL;
+    return found && found < end;
+}
+
+/* Writes the body of the answer to a path; the status. open: the metrics as OpenMetrics. */
+static const char *print_body(FILE *out, struct ls_http_server *server, const char *path, bool open,
+                              const char **type) {
     bool ready = true;
     *type = "text/plain; charset=utf-8";
     if (strcmp(path, "/metrics") == 0) {
-        *type = LS_METRICS_TYPE;
-        print_metrics(out, server);
+        *type = ls_metrics_type(open);
+        print_metrics(out, server, open);
     } else if (strcmp(path, "/livez") == 0 || strcmp(path, "/readyz") == 0) {
         print_state(out, server, &ready);
         if (strcmp(path, "/livez") == 0) ready = true; /* who waits for others is alive */
@@ -83,7 +93,7 @@ static void answer_request(void *context, char *request, FILE *answer) {
     FILE *out = open_memstream(&text, &size);
     if (!out) return;
     if (path && (head_only || strcmp(method, "GET") == 0))
-        status = print_body(out, server, path, &type);
+        status = print_body(out, server, path, wants_open_metrics(rest), &type);
     else
         (void)fputs("only GET and HEAD are answered\n", out);
     if (!fclose(out)) {
@@ -103,7 +113,7 @@ static void write_file(struct ls_http_server *server) {
     struct ls_whole_file file = {0};
     ls_status status = ls_whole_file_open(server->file, &file);
     if (!status) {
-        print_metrics(file.out, server);
+        print_metrics(file.out, server, false); /* node_exporter reads no other */
         status = ls_whole_file_close(&file, ferror(file.out) ? ls_whole_file_fail(&file) : LS_OK);
     }
     if (status && !server->complained) ls_log_warning(&server->runtime->log, "LOCKSTEP_METRICS_FILE: %s", ls_error());

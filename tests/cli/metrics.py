@@ -37,11 +37,17 @@ def adjacent_port():
     raise AssertionError("no two ports")
 
 
-def ask(port, path="/metrics", method="GET"):
+OPEN, TEXT = "application/openmetrics-text; version=1.0.0; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"
+# as Prometheus 2, Prometheus 3 without OpenMetrics, and curl ask
+ACCEPTS = {"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1": OPEN,
+           "text/plain;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1": TEXT, "*/*": TEXT, None: TEXT}
+
+
+def ask(port, path="/metrics", method="GET", accept=None):
     """Status, type and text; None where nobody listens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=cli.LIMIT)
     try:
-        connection.request(method, path)
+        connection.request(method, path, headers={"accept": accept} if accept else {})
         answer = connection.getresponse()
         return answer.status, answer.getheader("Content-Type"), answer.read().decode()
     except (ConnectionRefusedError, ConnectionResetError):
@@ -50,24 +56,30 @@ def ask(port, path="/metrics", method="GET"):
         connection.close()
 
 
+SUFFIXES = {"counter": ["_total"], "gauge": [""], "info": ["_info"], "histogram": ["_bucket", "_count", "_sum"]}
+# the text format gives families their samples' names, and knows no info
+TEXT_SUFFIXES = {"counter": [""], "gauge": [""], "histogram": SUFFIXES["histogram"]}
+
+
 def read_metrics(text):
-    """The samples by name and labels; checks what OpenMetrics 1.0 asks of a text."""
+    """The samples by name and labels; checks what OpenMetrics 1.0 asks of a text, or Prometheus' text format 0.0.4."""
     lines, families, samples = text.split("\n"), {}, {}
-    cli.equal(lines[-2:], ["# EOF", ""])
+    opened = lines[-2] == "# EOF"
+    suffixes = SUFFIXES if opened else TEXT_SUFFIXES
+    cli.equal(lines[-1], "")
     name = kind = None
-    for line in lines[:-2]:
+    for line in lines[:-2] if opened else lines[:-1]:
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
             assert name not in families, line
             families[name] = kind
         elif line.startswith("# UNIT "):
-            assert name.endswith("_" + line.split(" ")[3]), line
+            assert opened and name.endswith("_" + line.split(" ")[3]), line
         elif line.startswith("# HELP "):
             cli.equal(line.split(" ")[2], name)
         else:
             found = SAMPLE.match(line)
             assert found, line
-            suffixes = {"counter": ["_total"], "gauge": [""], "info": ["_info"], "histogram": ["_bucket", "_count", "_sum"]}
             assert found[1] in [name + suffix for suffix in suffixes[kind]], line
             key = (found[1], found[2])
             assert key not in samples, line
@@ -93,8 +105,10 @@ def workers_serve_their_metrics():
                 return read_metrics(answer[2])[0]["lockstep_steps_total"] if answer else 0
             cli.wait_until(lambda: steps(0) > 60 and steps(1) > 60, "60 steps")
             for which in (0, 1):
-                status, kind, text = ask(port + which)
-                cli.equal((status, kind), (200, "application/openmetrics-text; version=1.0.0; charset=utf-8"))
+                for accept, expected in ACCEPTS.items():
+                    status, kind, text = ask(port + which, accept=accept)
+                    cli.equal((status, kind, "# EOF" in text), (200, expected, expected == OPEN), accept)
+                    read_metrics(text)
                 cli.contains(text, f'lockstep_worker_info{{task="worker:{which}",version=')
                 found, _ = read_metrics(text)
                 cli.equal([found["lockstep_" + name] for name in ("workers", "restarts_total", "ready")], [2, 0, 1])
@@ -220,7 +234,8 @@ def metrics_are_written_to_a_file():
         cli.equal(sorted(os.listdir(folder)), ["lockstep-0.prom", "lockstep-1.prom"])
         for path in glob.glob(folder + "/*"):
             with open(path, encoding="utf-8") as file:
-                cli.equal(read_metrics(file.read())[0]["lockstep_steps_total"], 8)
+                samples, families = read_metrics(file.read())
+                cli.equal((samples["lockstep_steps_total"], families["lockstep_steps_total"]), (8, "counter"))
         done = cli.lockstep("run", "-np", "2", "--", cli.LOCKSTEP, *TRAIN, "--epochs", "1",
                             env=cli.environment(LOCKSTEP_METRICS_FILE=folder + "/m.prom"))
         cli.equal(sorted(name for name in os.listdir(folder) if name[0] == "m"), ["m.rank0.prom", "m.rank1.prom"])
