@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-static _Thread_local char last_error[LS_ERROR_SIZE];
+static _Thread_local char last_error[LS_ERROR_SIZE], speaker[32];
 
 static const char *const status_names[] = {
     "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
@@ -34,6 +34,10 @@ void ls_error_keep(const char *message) {
     (void)snprintf(last_error, sizeof(last_error), "%s", message);
 }
 
+void ls_error_speaks(const char *task) {
+    (void)snprintf(speaker, sizeof(speaker), "%s", task);
+}
+
 void ls_error_forget(void) {
     last_error[0] = '\0';
 }
@@ -52,9 +56,10 @@ static const int exit_statuses[] = {
 
 int ls_exit(ls_status status) {
     const char *format = getenv("LOCKSTEP_LOG_FORMAT");
-    const struct ls_log log = {.level = LS_LOG_INFO, .json = format && !strcmp(format, "json")};
+    struct ls_log log = {.level = LS_LOG_INFO, .json = format && !strcmp(format, "json")};
     ls_log_level level = status == LS_CANCELLED ? LS_LOG_INFO : LS_LOG_ERROR;
     if (status == LS_OK) return 0;
+    if (log.json) memcpy(log.name, speaker, sizeof(speaker)); /* for people the launcher's prefix says it */
     ls_log_write(&log, level, "%s: %s", ls_status_name(status), last_error);
     bool listed = (size_t)status < sizeof(exit_statuses) / sizeof(exit_statuses[0]);
     return listed && exit_statuses[status] ? exit_statuses[status] : 1;

@@ -11,6 +11,8 @@ ls_status ls_fail(ls_status status, const char *format, ...) __attribute__((form
 ls_status ls_fail_context(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Makes message this thread's; it may not be part of the one before. */
 void ls_error_keep(const char *message);
+/* The task of this thread, "worker:1": ls_exit names it where the log is JSON. */
+void ls_error_speaks(const char *task);
 /* Called before a function of the user's. A status that it returns without a message gets one afterwards from
  * ls_fail_from_user. */
 void ls_error_forget(void);

@@ -224,13 +224,14 @@ static void notify_ready(struct ls_runtime *runtime) {
     ls_http_server_say(runtime->http, true, text);
 }
 
-/* The reason, now and then, where the group does not form for long. */
-static void tell_failed_attempt(const struct ls_runtime *runtime, int64_t *told) {
+/* The reason, now and then, where the group does not form for long and goes on. Returns true. */
+static bool tell_failed_attempt(const struct ls_runtime *runtime, int64_t *told) {
     double interval = runtime->settings.report_interval;
-    if (interval <= 0 || ls_now() < ls_deadline_after(*told, interval)) return;
+    if (interval <= 0 || ls_now() < ls_deadline_after(*told, interval)) return true;
     *told = ls_now();
     ls_runtime_tell(runtime, "the group forms anew after generation %llu: %s", (unsigned long long)runtime->generation,
                     ls_error());
+    return true;
 }
 
 static ls_status enter_generation(struct ls_runtime *runtime) {
@@ -242,8 +243,7 @@ static ls_status enter_generation(struct ls_runtime *runtime) {
     do {
         status = attempt_to_form(runtime);
         if (!status) status = ls_restarts_share(runtime);
-        if (status) tell_failed_attempt(runtime, &told);
-    } while (status && ls_runtime_may_recover(runtime, status));
+    } while (status && ls_runtime_may_recover(runtime, status) && tell_failed_attempt(runtime, &told));
     (void)ls_activity_wait(&runtime->activity, 0);
     return status;
 }

@@ -4,10 +4,14 @@ import json
 import os
 import re
 import socket
+import sys
 import tempfile
 import threading
 
 import cli
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import free_ports  # noqa: E402
 
 TRAIN = ("train", "--dataset", "digits", "--limit", "8", "--epochs", "1", "--no-validation", "--verbose", "-1")
 
@@ -86,6 +90,11 @@ def lines_of_the_log_are_objects():
             assert line["level"] in ("error", "warning", "info", "debug"), line
             datetime.datetime.strptime(line["time"], "%Y-%m-%dT%H:%M:%S.%fZ")
         cli.equal(said[-1]["level"] == "error", code == 2, said)
+    alone = json.dumps({"cluster": {"worker": ["127.0.0.1:%d" % port for port in free_ports(2)]}, "task": {"type": "worker", "index": 1}})
+    done = train(LOCKSTEP_LOG_FORMAT="json", TF_CONFIG=alone, LOCKSTEP_JOIN_TIMEOUT="1.5", LOCKSTEP_REPORT_INTERVAL="0.1")
+    said = [json.loads(line) for line in done.stderr.decode().splitlines()]
+    cli.equal((done.returncode, said[-1]["level"], said[-1]["task"]), (138, "error", "worker:1"), said)
+    cli.equal([line for line in said if "forms anew" in line["message"]], [], said)  # nothing had formed: the error says it
     done = train("run", "-np", "2", "--no-prefix", "--", "lockstep", LOCKSTEP_LOG="debug", LOCKSTEP_LOG_FORMAT="json")
     cli.equal({json.loads(line)["task"] for line in done.stderr.decode().splitlines()} >= {"worker:0", "worker:1"}, True, done.stderr)
 
