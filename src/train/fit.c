@@ -131,6 +131,7 @@ static ls_status train_session(struct ls_fitting *fitting) {
     if (!status) status = fitting->model->sync->train(fitting);
     if (status) state->result = before.result;
     if (status) return status;
+    fitting->timing = true; /* a session's first step is one of many */
     end_timing(fitting);
     ls_state_transfer_commit(fitting->model->strategy->runtime);
     fitting->stepped = state->position;

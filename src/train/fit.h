@@ -51,7 +51,7 @@ struct ls_fitting {
     int64_t began;       /* when the step, or the first one since a meeting, did; 0: none has */
     int64_t rows_before; /* of the epoch until then, of all workers */
     int64_t timed_samples;
-    double timed_seconds; /* both without the first step */
+    double timed_seconds; /* both without the first step; of asynchronous training with it */
 };
 
 /* The position at which the present epoch ends. */

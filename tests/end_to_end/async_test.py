@@ -48,6 +48,9 @@ class Async(unittest.TestCase):
             self.assertEqual(outcome(results)["loss"], json.loads(done.stdout)["loss"])
             self.assertEqual(outcome(results)["staleness_max"], 0)
 
+    def test_one_epoch_has_a_pace(self):
+        self.assertGreater(outcome(start(2, 1, ["--epochs", "1"]).finish())["samples_per_second"], 0)
+
     def test_a_record_gives_the_same_bits(self):
         draw = random.Random(SEED)
         with tempfile.TemporaryDirectory() as folder:
