@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/curve.h"
 #include "cli/signals.h"
 #include "cli/train_options.h"
 
@@ -32,6 +33,7 @@ struct outcome {
     ls_result result;
     char sha256[65];
     const char *metrics[LS_MAX_METRICS]; /* names */
+    struct ls_curve curve;
 };
 
 /* On the chief. "" where rows of tables are on servers alone, and no checkpoint has brought them here. */
@@ -48,6 +50,8 @@ static ls_status train(struct ls_train_options *training, ls_strategy *strategy,
     ls_status status = ls_train_data_open(training, strategy, &data, &validation);
     training->fit.validation_data = validation;
     training->fit.callbacks = training->callbacks.list;
+    training->fit.on_epoch = ls_curve_take;
+    training->fit.context = &outcome->curve;
     training->fit.class_weight = training->model.rules.class_weights ? training->model.rules.class_weight : NULL;
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
     if (!status) ls_train_model_suit(&training->model, data);
@@ -99,7 +103,7 @@ static void print_outcome_json(int replicas, int workers, const struct outcome *
 
 static int run_training(struct ls_train_options *training) {
     ls_strategy *strategy = NULL;
-    struct outcome outcome;
+    struct outcome outcome = {.curve = {0}};
     if (training->transport && setenv("LOCKSTEP_TRANSPORT", training->transport, 1)) {
         perror("lockstep train: LOCKSTEP_TRANSPORT");
         return 1;
@@ -111,6 +115,8 @@ static int run_training(struct ls_train_options *training) {
     int replicas = ls_num_replicas_in_sync(strategy), workers = ls_num_workers(strategy);
     bool chief = ls_is_chief(strategy), trained = !status; /* chief: of those who are left */
     status = ls_strategy_close(strategy, status);
+    if (trained && chief && training->fit.verbose >= 0) ls_curve_print(&outcome.curve);
+    ls_curve_free(&outcome.curve);
     if (trained && chief && training->json) print_outcome_json(replicas, workers, &outcome);
     return ls_signals_exit(status);
 }

@@ -204,12 +204,12 @@ def cells(line):
     return len(re.sub(r"\x1b\[[0-9]*[mK]", "", line).rstrip("\r\n"))
 
 
-def train_on_terminal(columns, *before):
+def train_on_terminal(columns, *before, options=("--no-validation",), **variables):
     master, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    command = [cli.LOCKSTEP, *before, "train", "--limit", "1200", "--epochs", "3", "--batch-size", "6", "--no-validation"]
+    command = [cli.LOCKSTEP, *before, "train", "--limit", "1200", "--epochs", "3", "--batch-size", "6", *options]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL,
-                               env=cli.environment())
+                               env=cli.environment(**variables))
     os.close(terminal)
     text = read_terminal(master).decode().replace("\r\n", "\n")
     cli.equal(process.wait(timeout=cli.LIMIT), 0)
@@ -228,14 +228,28 @@ def the_bar_of_training_is_redrawn_in_place():
             if columns > 12:
                 assert all(cells(bar) < columns for bar in updates), (columns, updates)
                 assert all(cells(line) < columns for line in text.replace("\r", "\n").split("\n")), (columns, text)
-            last = [epoch.split("\r")[-1].replace(prefix, "") for epoch in text.split("Epoch")[1:]]
+            bars_end = text.rindex("\n", 0, -1) if columns > 40 else len(text)  # the curve's line follows
+            last = [epoch.split("\r")[-1].replace(prefix, "") for epoch in text[:bars_end].split("Epoch")[1:]]
             assert len(last) == 3 and all(bar.startswith("200/200") for bar in last), last
             last = ["".join(re.sub(r"\x1b\[[0-9]*[mK]", "", bar).split()) for bar in last]
             assert all(re.search(r"loss:[012]\.", bar) and re.search(r"\dexamples/s", bar) for bar in last), last
             assert all(re.search(r"\d+sleft", bar) for bar in last[:2]) and "left" not in last[2], last
             if columns == 200:
-                cli.equal(text.count("\n"), 6, text)  # three epochs, three bars
-    cli.equal(train_on_terminal(200, "run", "-np", "1", "--no-prefix", "--", "lockstep").count("\n"), 6)
+                cli.equal(text.count("\n"), 7, text)  # three epochs, three bars, and the curve
+    cli.equal(train_on_terminal(200, "run", "-np", "1", "--no-prefix", "--", "lockstep").count("\n"), 7)
+
+
+def a_training_ends_with_its_curve():
+    """A cell an epoch, of blocks or of letters, as many curves as there is room for."""
+    for marks, locale in (("\u2588\u2581-\u2587", "C.UTF-8"), ("'_.-", "C")):  # the highest first, and the lowest
+        one = rf"loss {marks[0]}[{marks}]{marks[1]} \d\.\d+ to \d\.\d+"
+        for columns, line in ((100, f"{one} - val_{one}"), (40, one), (20, None))[:3 if locale == "C" else 1]:
+            before = ("run", "-np", "2", "--no-prefix", "--", "lockstep") if columns == 40 else ()
+            said = train_on_terminal(columns, *before, options=("--validation-split", "0.1"), LC_ALL=locale).rstrip("\n").split("\n")[-1]
+            assert re.fullmatch(line, said) and len(said) < columns if line else " to " not in said, (columns, said)
+    assert "loss _" not in train_on_terminal(100, options=("--no-validation", "--verbose", "-1"), LC_ALL="C")
+    done = cli.lockstep("train", "--limit", "60", "--epochs", "2", "--no-validation")
+    cli.equal(len(done.stdout.splitlines()), 4, done.stdout)  # a file has the numbers
 
 
 def json_lines_stay_parsable():
@@ -250,5 +264,5 @@ cli.main([prefixes_and_streams, no_prefix, pieces_of_a_line_are_put_together, un
           large_lines_come_whole, endless_lines_are_broken_between_characters, endless_lines_need_bounded_memory,
           a_slow_reader_slows_the_workers_and_signals_still_pass, a_stuck_reader_of_one_stream_holds_no_other, a_reader_that_leaves_ends_the_workers,
           closed_output_is_no_obstacle, last_words_come_before_the_verdict,
-          a_stranger_that_keeps_the_pipe_open_does_not_hold_the_end, a_bar_on_a_terminal_keeps_its_line, the_bar_of_training_is_redrawn_in_place,
+          a_stranger_that_keeps_the_pipe_open_does_not_hold_the_end, a_bar_on_a_terminal_keeps_its_line, the_bar_of_training_is_redrawn_in_place, a_training_ends_with_its_curve,
           json_lines_stay_parsable])
