@@ -5,6 +5,7 @@ usage: install.py BUILD VERSION CC [ARGUMENTS OF CC]"""
 import glob
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -119,6 +120,33 @@ def manual(prefix):
                      if piece not in text]
 
 
+def words(text):
+    return re.findall(r"\w+", text.replace("\\", ""))
+
+
+def api_manual(prefix):
+    """Of each function, the fields of each struct and each layer; a comment right above a function is its description."""
+    faults = []
+    for path in glob.glob(os.path.join(house.ROOT, "include", "lockstep", "*.h")):
+        header = os.path.basename(path)
+        if header == "tools.h":
+            continue
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        functions = re.findall(r"^(?:(/\*(?:(?!\*/).)*\*/)\n)?LS_API ([^;]*?\b(ls_\w+)\([^;]*;)", text, re.M | re.S)
+        structs = re.findall(r"^typedef struct \w+ {\n(.*?)^} (\w+);", text, re.M | re.S)
+        layers = re.findall(r"^#define (ls_\w+)\(", text, re.M)
+        faults += absent(prefix, f"lockstep_{header[:-2]}.3", *[name + ".3" for name in (*layers, *(name for _, name in structs))])
+        for comment, prototype, name in functions:
+            said = " ".join(words(page(prefix, name + ".3")))
+            faults += [f"{name}.3 lacks '{piece}'" for piece in (prototype, re.sub(r"\n \* ?", "\n", comment.strip("/* ")))
+                       if " ".join(words(piece)) not in said]
+        faults += [f"{name}.3 has no {field}" for fields, name in structs
+                   for field in re.findall(r"(\w+);", fields) if field not in words(page(prefix, name + ".3"))]
+    _, said = house.run(["groff", "-man", "-ww", "-z", *glob.glob(os.path.join(prefix, "share", "man", "man3", "ls_model_*.3"))])
+    return faults + said.splitlines()[:3]
+
+
 results = house.Results()
 with tempfile.TemporaryDirectory() as folder:
     status, said = house.run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", os.path.join(folder, "first")])
@@ -145,6 +173,7 @@ with tempfile.TemporaryDirectory() as folder:
     results.check("a program by CMake's find_package", cmake_program(folder, prefix))
     results.check("the GPU plugin is found below the library", moved_plugin(folder, prefix))
     results.check("each command has its manual page", manual(prefix))
+    results.check("each function, struct and layer of the C API has its manual page", api_manual(prefix))
     results.check("completion for zsh and fish is there", absent(prefix, "zsh/vendor-completions/_lockstep",
                                                                  "fish/vendor_completions.d/lockstep.fish"))
     results.check("the SPDX document names the parts and their versions", parts(prefix))
