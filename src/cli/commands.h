@@ -31,6 +31,9 @@ int predict_main(int argc, char **argv);
 int serve_main(int argc, char **argv);
 int info_main(int argc, char **argv);
 
+/* Outputs as rows of the last axis: how many, and how wide. */
+int64_t ls_outputs_rows(const ls_shape *shape);
+int64_t ls_outputs_width(const ls_shape *shape);
 /* Turns rows of width outputs, trained with a loss of that name (NULL: unknown), into probabilities: by softmax, or by
  * sigmoid after a binary loss. False, and nothing is done, after the loss of a regression. */
 bool ls_outputs_probable(const char *loss, float *values, int64_t rows, int64_t width);

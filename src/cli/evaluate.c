@@ -30,6 +30,8 @@ static const char more[] =
     "exit status: 0 done; 2 a bad command line or TF_CONFIG; 138 a peer was lost or a deadline passed; 143 stopped by\n"
     "SIGTERM, 130 by SIGINT; 1 anything else.\n";
 
+enum { MOST_REPORTED = 4096 }; /* classes, whose confusion takes 128 MiB */
+
 struct request {
     struct ls_saved_model saved;
     struct ls_evaluation evaluation;
@@ -92,16 +94,38 @@ static ls_status evaluate_model(const struct measured *measured, struct outcome 
     return LS_OK;
 }
 
-/* labels and values are those of the whole dataset. */
+/* The labels of all rows of outputs: of an example, or of each of its positions. */
+static ls_status read_labels(const ls_dataset *data, int64_t examples, int64_t positions, int32_t *labels) {
+    ls_status status = LS_OK;
+    for (int64_t i = 0; !status && i < examples; i++)
+        status = ls_tools_labels(data, i, (size_t)positions, labels + i * positions);
+    return status;
+}
+
+/* Removes the rows whose positions do not count. Returns the others' number. */
+static int64_t keep_counted(int32_t *labels, float *values, int64_t count, int64_t width) {
+    int64_t kept = 0;
+    for (int64_t r = 0; r < count; r++) {
+        if (labels[r] < 0) continue;
+        labels[kept] = labels[r];
+        memmove(values + kept++ * width, values + r * width, (size_t)width * sizeof(*values));
+    }
+    return kept;
+}
+
+/* values are those of the whole dataset. */
 static ls_status fill_report(const struct measured *measured, struct outcome *outcome, float *values, ls_shape shape,
                              int32_t *labels) {
     const ls_tools_about *said = outcome->saved->about;
-    int64_t count = shape.dims[0], width = shape.dims[1];
-    ls_status status = LS_OK;
-    for (int64_t i = 0; labels && !status && i < count; i++) status = ls_dataset_label(measured->data, i, &labels[i]);
+    int64_t count = ls_outputs_rows(&shape), width = ls_outputs_width(&shape);
+    if (width > MOST_REPORTED)
+        return ls_tools_fail(LS_INVALID_ARGUMENT, "--report is of at most %d classes, and the model has %lld",
+                             MOST_REPORTED, (long long)width);
+    ls_status status = labels ? read_labels(measured->data, shape.dims[0], count / shape.dims[0], labels) : LS_OK;
     if (status) return status;
     if (!ls_outputs_probable(said ? said->loss : NULL, values, count, width))
         return ls_tools_fail(LS_INVALID_ARGUMENT, "--report is of classes, and the model was trained with numbers");
+    if (labels) count = keep_counted(labels, values, count, width);
     if (labels && ls_report_make(values, labels, count, width, width > 1 ? (int)width : 2, &outcome->report))
         return LS_OK;
     return ls_tools_fail(LS_RESOURCE_EXHAUSTED, "no memory for the report");
@@ -109,12 +133,11 @@ static ls_status fill_report(const struct measured *measured, struct outcome *ou
 
 static ls_status report_predictions(const struct measured *measured, struct outcome *outcome) {
     float *values = NULL;
-    int32_t label;
     ls_shape shape;
-    ls_status status = ls_dataset_label(measured->data, 0, &label); /* classes? */
+    ls_status status = ls_tools_labels(measured->data, 0, 0, NULL); /* classes? */
     if (!status) status = ls_model_predict(measured->model, measured->data, &values, &shape);
     if (status) return status;
-    int32_t *labels = malloc((size_t)shape.dims[0] * sizeof(*labels));
+    int32_t *labels = malloc((size_t)ls_outputs_rows(&shape) * sizeof(*labels));
     status = fill_report(measured, outcome, values, shape, labels);
     free(labels);
     ls_memory_free(values);

@@ -15,6 +15,16 @@ static void sigmoid(float *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) values[i] = (float)(1 / (1 + exp(-(double)values[i])));
 }
 
+int64_t ls_outputs_width(const ls_shape *shape) {
+    return shape->rank > 1 ? shape->dims[shape->rank - 1] : 1;
+}
+
+int64_t ls_outputs_rows(const ls_shape *shape) {
+    int64_t rows = shape->rank ? shape->dims[0] : 0;
+    for (int i = 1; i < shape->rank - 1; i++) rows *= shape->dims[i];
+    return rows;
+}
+
 bool ls_outputs_probable(const char *loss, float *values, int64_t rows, int64_t width) {
     bool binary = loss && strstr(loss, "binary");
     if (loss && !binary && !strstr(loss, "categorical")) return false;

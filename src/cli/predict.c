@@ -33,17 +33,32 @@ struct prediction {
 
 /* ---- formats ---- */
 
+static int64_t width_of(const struct prediction *prediction) {
+    return ls_outputs_width(&prediction->shape);
+}
+
+static int64_t rows_of(const struct prediction *prediction) {
+    return ls_outputs_rows(&prediction->shape);
+}
+
+/* Rows of one example: more than one where the model has outputs for each position. */
+static int64_t positions_of(const struct prediction *prediction) {
+    return prediction->shape.dims[0] ? rows_of(prediction) / prediction->shape.dims[0] : 1;
+}
+
 static void put_npy(FILE *out, const struct prediction *prediction) {
-    char header[128];
-    int length = snprintf(header, sizeof(header), "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                          (long long)prediction->shape.dims[0], (long long)prediction->shape.dims[1]);
+    char header[256];
+    int length = snprintf(header, sizeof(header), "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    for (int i = 0; i < prediction->shape.rank; i++)
+        length +=
+            snprintf(header + length, sizeof(header) - (size_t)length, "%lld, ", (long long)prediction->shape.dims[i]);
+    length += snprintf(header + length, sizeof(header) - (size_t)length, "), }");
     int padded = (10 + length + 1 + 63) / 64 * 64 - 10; /* the values begin at a multiple of 64 bytes */
     (void)fwrite("\x93NUMPY\x01\x00", 1, 8, out);
     (void)fputc(padded & 255, out);
     (void)fputc(padded >> 8, out);
     (void)fprintf(out, "%-*s\n", padded - 1, header);
-    (void)fwrite(prediction->values, sizeof(float), (size_t)(prediction->shape.dims[0] * prediction->shape.dims[1]),
-                 out);
+    (void)fwrite(prediction->values, sizeof(float), (size_t)(rows_of(prediction) * width_of(prediction)), out);
 }
 
 static const char *name_of(const struct prediction *prediction, int64_t class) {
@@ -68,22 +83,23 @@ static void put_csv_text(FILE *out, const char *text) {
 }
 
 static void put_csv_head(FILE *out, const struct prediction *prediction) {
-    (void)fputs("example", out);
+    (void)fputs(positions_of(prediction) > 1 ? "example,position" : "example", out);
     if (has_paths(prediction)) (void)fputs(",file", out);
     if (!prediction->numbers) (void)fputs(",class", out);
     if (has_names(prediction)) (void)fputs(prediction->raw ? ",name" : ",name,probability", out);
-    for (int64_t i = 0; i < prediction->shape.dims[1]; i++) (void)fprintf(out, ",%lld", (long long)i);
+    for (int64_t i = 0; i < width_of(prediction); i++) (void)fprintf(out, ",%lld", (long long)i);
     (void)fputc('\n', out);
 }
 
 static void put_csv(FILE *out, const struct prediction *prediction) {
-    int64_t rows = prediction->shape.dims[0], width = prediction->shape.dims[1];
+    int64_t rows = rows_of(prediction), width = width_of(prediction), positions = positions_of(prediction);
     put_csv_head(out, prediction);
     for (int64_t r = 0; r < rows; r++) {
         const float *values = prediction->values + r * width;
         int64_t class = ls_outputs_class(values, width, prediction->raw);
-        (void)fprintf(out, "%lld", (long long)r);
-        if (has_paths(prediction)) put_csv_text(out, ls_dataset_example_path(prediction->data, r));
+        (void)fprintf(out, "%lld", (long long)(r / positions));
+        if (positions > 1) (void)fprintf(out, ",%lld", (long long)(r % positions));
+        if (has_paths(prediction)) put_csv_text(out, ls_dataset_example_path(prediction->data, r / positions));
         if (!prediction->numbers) (void)fprintf(out, ",%lld", (long long)class);
         if (has_names(prediction)) put_csv_text(out, name_of(prediction, class));
         if (has_names(prediction) && !prediction->raw)
@@ -94,13 +110,14 @@ static void put_csv(FILE *out, const struct prediction *prediction) {
 }
 
 static void put_lines(FILE *out, const struct prediction *prediction) {
-    int64_t rows = prediction->shape.dims[0], width = prediction->shape.dims[1];
+    int64_t rows = rows_of(prediction), width = width_of(prediction), positions = positions_of(prediction);
     for (int64_t r = 0; r < rows; r++) {
         const float *values = prediction->values + r * width;
         int64_t class = ls_outputs_class(values, width, prediction->raw);
-        (void)fprintf(out, "{\"example\": %lld, ", (long long)r);
+        (void)fprintf(out, "{\"example\": %lld, ", (long long)(r / positions));
+        if (positions > 1) (void)fprintf(out, "\"position\": %lld, ", (long long)(r % positions));
         if (has_paths(prediction))
-            ls_tools_print_json(out, "'file': %s, ", ls_dataset_example_path(prediction->data, r));
+            ls_tools_print_json(out, "'file': %s, ", ls_dataset_example_path(prediction->data, r / positions));
         if (!prediction->numbers) (void)fprintf(out, "\"class\": %lld, ", (long long)class);
         if (has_names(prediction)) ls_tools_print_json(out, "'name': %s, ", name_of(prediction, class));
         if (has_names(prediction) && !prediction->raw)
@@ -142,16 +159,23 @@ static const char *loss_of(const struct prediction *prediction) {
 static void activate(struct prediction *prediction) {
     const char *loss = loss_of(prediction);
     if (prediction->raw || (prediction->numbers && !loss)) return;
-    bool probable = ls_outputs_probable(loss, prediction->values, prediction->shape.dims[0], prediction->shape.dims[1]);
+    bool probable = ls_outputs_probable(loss, prediction->values, rows_of(prediction), width_of(prediction));
     prediction->numbers = prediction->numbers || !probable;
+}
+
+/* The targets are numbers, and no classes of positions. */
+static bool compares_numbers(const struct prediction *prediction) {
+    ls_shape shape;
+    bool classes = ls_dataset_whole_classes(prediction->data) && prediction->shape.rank > 2;
+    return ls_dataset_targets(prediction->data, &shape) && !classes;
 }
 
 static ls_status predict(struct prediction *prediction, ls_strategy *strategy) {
     ls_model *model = NULL;
     ls_status status = ls_is_chief(strategy) ? ls_tools_try_file("--output", prediction->output) : LS_OK;
     if (!status) status = ls_saved_model_open(&prediction->saved, strategy, &model, &prediction->data);
-    if (!status) prediction->numbers = ls_dataset_targets(prediction->data, &prediction->shape);
     if (!status) status = ls_model_predict(model, prediction->data, &prediction->values, &prediction->shape);
+    if (!status) prediction->numbers = compares_numbers(prediction);
     if (!status) activate(prediction);
     ls_model_free(model);
     return status;
@@ -178,7 +202,9 @@ static const struct ls_option rows[] = {
     {"output", "FILE",
      ".npy: an array (examples, classes) of float32; .csv: example, file, class, its name and probability, and the "
      "values of all classes, in columns, of which those stay out that are not known; .jsonl: the same, a JSON object a "
-     "line. Where the model was trained with numbers: the outputs as they are, and no class",
+     "line. Where the model has outputs for each position: (examples, positions, classes), and a row or line each. "
+     "Where "
+     "it was trained with numbers: the outputs as they are, and no class",
      AT(output)},
     {"loss", NULL,
      "of the training, where the weights do not say it: outputs become what it wants (default: the first)",

@@ -231,6 +231,15 @@ static ls_status tell_outputs(const struct ls_saved_model *saved) {
                          saved->model.weights, saved->path_count ? saved->paths[0] : saved->dataset);
 }
 
+/* Targets that are as many as the outputs, and not a class for each position. */
+static bool takes_numbers(const struct ls_saved_model *saved, const ls_dataset *data) {
+    ls_shape shape;
+    int64_t count = 1;
+    if (!ls_dataset_targets(data, &shape)) return false;
+    for (int i = 0; i < shape.rank; i++) count *= shape.dims[i];
+    return !ls_dataset_whole_classes(data) || !saved->about || saved->about->outputs == count;
+}
+
 ls_status ls_saved_model_ask(struct ls_saved_model *saved, ls_strategy *strategy) {
     find_weights(saved);
     return ask_weights(saved, strategy);
@@ -257,7 +266,7 @@ ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strateg
     if (!status && !saved->model.outputs && !ls_dataset_num_classes(*data) && !ls_dataset_targets(*data, &shape))
         status = tell_outputs(saved);
     if (!status && saved->any_loss && saved->model.rules.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY &&
-        ls_dataset_targets(*data, &shape))
+        takes_numbers(saved, *data))
         saved->model.rules.loss = LS_MEAN_SQUARED_ERROR;
     if (!status) ls_train_model_suit(&saved->model, *data);
     return status ? status : ls_train_model_make(&saved->model, strategy, *data, model);
