@@ -33,11 +33,26 @@ static ls_status fail_post(const char *url) {
     return status;
 }
 
+/* Makes path what the server is asked for: with the query, which OpenSSL takes apart. */
+static ls_status append_query(struct target *target, const char *query) {
+    size_t size = strlen(target->path) + strlen(query) + 2;
+    char *whole = OPENSSL_malloc(size);
+    if (!whole) return ls_fail_memory("a URL", size);
+    (void)snprintf(whole, size, "%s?%s", target->path, query);
+    OPENSSL_free(target->path);
+    target->path = whole;
+    return LS_OK;
+}
+
 static ls_status parse_url(const char *url, struct target *target) {
-    bool parsed = OSSL_HTTP_parse_url(url, &target->tls, NULL, &target->host, &target->port, NULL, &target->path, NULL,
-                                      NULL) == 1;
+    char *query = NULL;
+    bool parsed = OSSL_HTTP_parse_url(url, &target->tls, NULL, &target->host, &target->port, NULL, &target->path,
+                                      &query, NULL) == 1;
     ERR_clear_error();
-    return parsed ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "'%.300s' is no URL of http or https", url);
+    ls_status status = parsed ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "'%.300s' is no URL of http or https", url);
+    if (!status && query) status = append_query(target, query);
+    OPENSSL_free(query);
+    return status;
 }
 
 static void release_target(struct target *target) {

@@ -120,7 +120,7 @@ static void begin(enum manner manner) {
     ck_assert_int_eq(getsockname(server.listener, (struct sockaddr *)&address, &size), 0);
     assert_ok(ls_monitor_init(&server.monitor));
     ck_assert_int_eq(pthread_create(&server.thread, NULL, serve, NULL), 0);
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/status", ntohs(address.sin_port));
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/status?job=a%%20b&of=c#here", ntohs(address.sin_port));
     assert_ok(ls_kubeflow_new(LS_KUBEFLOW(.url = url, .interval = 1e-6), &callback));
 }
 
@@ -135,6 +135,7 @@ static void end(void) {
 
 static void check_last_status(void) {
     ck_assert_msg(strstr(server.last, "\"progressPercentage\": 100") != NULL, "%s", server.last);
+    ck_assert_msg(strncmp(server.last, "POST /status?job=a%20b&of=c HTTP/", 33) == 0, "%s", server.last);
 }
 
 static void tell(ls_callback_fn *function, int64_t step) {
