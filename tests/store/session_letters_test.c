@@ -1,9 +1,14 @@
 /* Letters of asynchronous training that are not their sender's to send, and its waits: a server or worker that gets
  * such a letter refuses it, all end with the cause and the rank it came from, and nothing is applied twice. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -220,6 +225,48 @@ TEST_EACH(a_workers_letters_are_judged, COUNT_OF(bads)) {
                       "%s: rank %d has %s: %s", bad->what, i, ls_status_name(rank->status), rank->error);
     }
     close_keepers(&trial);
+}
+
+/* ---- a disk that fails ---- */
+
+static atomic_bool closing_fails;
+
+/* Stands in front of the C library's. */
+int fclose(FILE *file) {
+    static int (*real)(FILE *);
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "fclose");
+    int result = real(file);
+    if (!atomic_load(&closing_fails)) return result;
+    errno = EIO;
+    return EOF;
+}
+
+/* The first server. What it ends with is the line. */
+static ls_status call_and_note(void *context, struct ls_group *group, const struct ls_frame *frame) {
+    struct trial *trial = context;
+    ls_status status = ls_keeper_call(trial->keepers[0], group, frame);
+    if (status) (void)snprintf(trial->line, sizeof(trial->line), "%.200s", ls_error());
+    return status;
+}
+
+TEST(a_record_that_cannot_be_closed_hides_no_cause) {
+    char path[] = "/tmp/lockstep-record-XXXXXX";
+    struct trial trial = {.bad = &bads[7], .session = session, .servers = 2};
+    struct ls_log log = {.level = LS_LOG_ERROR};
+    struct ls_keeping keeping[MOST_SERVERS];
+    struct world world;
+    int descriptor = mkstemp(path);
+    ck_assert_int_ge(descriptor, 0);
+    open_keepers(&trial, &log, keeping);
+    ls_keeper_set_files(trial.keepers[0], path, "");
+    keeping[0] = (struct ls_keeping){call_and_note, &trial};
+    atomic_store(&closing_fails, true);
+    run_world(&trial, WORKERS, work, keeping, &world);
+    atomic_store(&closing_fails, false);
+    ck_assert_msg(strstr(trial.line, "from rank 1") != NULL, "%s", trial.line);
+    close_keepers(&trial);
+    (void)close(descriptor);
+    (void)unlink(path);
 }
 
 /* ---- a rogue server ---- */

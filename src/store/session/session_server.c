@@ -403,7 +403,8 @@ static void tell_failure(struct run *run, ls_status status) {
 
 static ls_status close_run(struct run *run, ls_status status) {
     if (status) tell_failure(run, status);
-    ls_status closed = ls_session_record_close(&run->record);
+    struct ls_kept_error kept = ls_kept_error_of(status);
+    ls_kept_error_first(&kept, ls_session_record_close(&run->record));
     ls_post_free(run->post);
     ls_session_replay_free(run->replay);
     ls_free(run->waits.since);
@@ -412,7 +413,7 @@ static ls_status close_run(struct run *run, ls_status status) {
     ls_free(run->readers);
     ls_free(run->staged);
     ls_free(run->told);
-    return status ? status : closed;
+    return ls_kept_error_raise(&kept);
 }
 
 /* The session of the generation before goes on if it is the same. A loss in between leaves it as it is: the variables
