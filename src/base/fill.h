@@ -15,5 +15,5 @@ struct ls_fill {
     double reach;
     uint64_t seed, stream;
 };
-/* Writes elements [first, first + count). */
+/* Writes elements [first, first + count), of many with all processors: the bits are the same for any number. */
 void ls_fill(const struct ls_fill *fill, uint64_t first, float *values, size_t count);

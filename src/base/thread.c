@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "base/thread.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
@@ -23,4 +25,9 @@ ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn,
     (void)snprintf(kept, sizeof(kept), "%s", name);
     (void)pthread_setname_np(*thread, kept);
     return LS_OK;
+}
+
+int ls_thread_processors(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
 }

@@ -9,6 +9,9 @@ typedef void *ls_thread_fn(void *argument);
 /* Starts a thread named name (at most 15 bytes are kept), with all signals blocked. */
 ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn, void *argument);
 
+/* Processors that this process may run on. */
+int ls_thread_processors(void);
+
 /* Blocks all signals in the calling thread. *before is the former mask, for pthread_sigmask. */
 void ls_thread_block_signals(sigset_t *before);
 

@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include "collective/shm/shared.h"
 
-#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/new.h"
+#include "base/thread.h"
 #include "collective/run/executor.h"
 
 #define PAGE       ((size_t)4096)
@@ -30,11 +30,6 @@ static void unmap_region(struct ls_region *region) {
     ls_free(region);
 }
 
-static int count_processors(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
-}
-
 static bool allocate_lists(struct ls_shared *shared, int group_size) {
     size_t leaves = (size_t)group_size * LS_SHARED_LEAVES;
     shared->roles = ls_alloc((size_t)group_size);
@@ -49,7 +44,7 @@ static ls_status make_memory(const struct ls_hosts *hosts, int rank, struct ls_s
     made->rank = hosts->index[rank];
     made->size = ls_hosts_members(hosts, host);
     made->members = &hosts->members[hosts->start[host]];
-    made->processors = count_processors();
+    made->processors = ls_thread_processors();
     if (!allocate_lists(made, hosts->size)) {
         ls_shared_free(made);
         return ls_fail_memory("shared memory", (size_t)hosts->size * LS_SHARED_LEAVES * sizeof(*made->leaves));
