@@ -59,6 +59,8 @@ void ls_terminal_size(int *columns, int *lines);
  * passes over them. */
 ls_status ls_check_pictures(const char *dataset, const ls_dataset_options *options, bool symmetric,
                             const ls_dataset *data);
+/* Warns of what a training would stumble over in arrays. */
+void ls_tell_hints(const ls_dataset *data);
 /* Warns where all examples are of one class: --limit of a folder takes the first ones. */
 void ls_tell_one_class(const ls_dataset *data);
 

@@ -3,8 +3,9 @@
 
 #include <lockstep/tools.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { MOST_LABELS = 1000 };
+enum { MOST_LABELS = 1000, MOST_SAMPLES = 100 };
 
 static ls_status refuse_option(const char *option, const char *dataset, const ls_shape *shape) {
     char dims[256] = "";
@@ -41,4 +42,12 @@ void ls_tell_one_class(const ls_dataset *data) {
                   "lockstep train: warning: all examples that were looked at are of class %d%s%s%s: --limit takes the "
                   "first ones of their files; --steps-per-epoch N takes as few, of all classes\n",
                   (int)first, name ? " ('" : "", name ? name : "", name ? "')" : "");
+}
+
+void ls_tell_hints(const ls_dataset *data) {
+    char *text = NULL, *rest = NULL;
+    if (ls_tools_hints(data, MOST_SAMPLES, &text) || !text) return; /* the training says what cannot be read */
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        (void)fprintf(stderr, "lockstep train: warning: %s\n", line);
+    ls_memory_free(text);
 }

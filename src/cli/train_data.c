@@ -38,6 +38,7 @@ ls_status ls_train_data_open(const struct ls_train_options *training, ls_strateg
     if (!status) status = ls_dataset_open(training->dataset, &options, data);
     if (!status) status = ls_check_pictures(training->dataset, &options, training->augment.test[0].kind != 0, *data);
     if (!status && training->data.limit && ls_is_chief(strategy)) ls_tell_one_class(*data);
+    if (!status && ls_is_chief(strategy)) ls_tell_hints(*data);
     if (!status && training->validate) {
         if (ls_dataset_transform(*data)) options.transform = ls_dataset_transform(*data);
         status = open_validation(training, &options, validation);

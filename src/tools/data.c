@@ -4,6 +4,7 @@
 #include <lockstep/tools.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/kept_error.h"
@@ -196,4 +197,17 @@ ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int
         if (!status && transform) status = ls_transform_read(transform, &facts[i].table);
     }
     return status ? status : print_facts(name, facts, count, json, text);
+}
+
+ls_status ls_tools_hints(const ls_dataset *data, int64_t samples, char **text) {
+    LS_NEED(data, text);
+    const struct ls_source *source = data->source;
+    struct ls_data_facts facts = {.data = (ls_dataset *)(uintptr_t)data}; /* borrowed, and not changed */
+    *text = NULL;
+    if (strcmp(source->kind, "numpy") != 0 || samples < 1) return LS_OK;
+    ls_status status = count_classes(&facts);
+    if (!status) status = look(&facts, samples);
+    if (!status) status = LS_TEXT(out, ls_data_training_hints(&facts, out), "hints", text);
+    ls_free(facts.counts);
+    return status;
 }

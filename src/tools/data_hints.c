@@ -103,13 +103,28 @@ static bool find_extremes(const struct ls_data_facts *facts, int *fewest, int *m
     return facts->counts && classes > 1;
 }
 
-static void hint_classes(const struct ls_data_facts *facts, FILE *out) {
-    int empty = 0, fewest, most;
-    if (!find_extremes(facts, &fewest, &most)) return;
-    for (int i = 0; i < facts->data->source->classes; i++) empty += !facts->counts[i];
-    if (empty == 1 && !facts->counts[0])
+/* Classes without an example; lacks_first: class 0 is the only one. */
+static int count_empty(const struct ls_data_facts *facts, bool *lacks_first) {
+    int empty = 0;
+    for (int i = 0; facts->counts && i < facts->data->source->classes; i++) empty += !facts->counts[i];
+    *lacks_first = empty == 1 && !facts->counts[0];
+    return empty;
+}
+
+static void hint_first_class(const struct ls_data_facts *facts, FILE *out) {
+    bool lacks_first;
+    (void)count_empty(facts, &lacks_first);
+    if (lacks_first && facts->data->source->classes > 1)
         (void)fputs("no example has class 0: labels seem to begin with 1, and are counted from 0: subtract 1\n", out);
-    else if (empty)
+}
+
+static void hint_classes(const struct ls_data_facts *facts, FILE *out) {
+    int fewest, most;
+    bool lacks_first;
+    if (!find_extremes(facts, &fewest, &most)) return;
+    int empty = count_empty(facts, &lacks_first);
+    if (lacks_first) return;
+    if (empty)
         (void)fprintf(out, "%d of %d classes have no example in '%s', class %d is the first\n", empty,
                       facts->data->source->classes, facts->role, fewest);
     else if (facts->counts[most] >= UNEQUAL * facts->counts[fewest])
@@ -155,10 +170,19 @@ static void hint_batch(const struct ls_data_facts *facts, int64_t batch, FILE *o
 void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out) {
     static void (*const judges[])(const struct ls_data_facts *facts, FILE *out) = {
         hint_channels_first, hint_pixels, hint_integers, hint_large,   hint_odd,  hint_constant,
-        hint_targets,        hint_steep,  hint_classes,  hint_unnamed, hint_files};
+        hint_targets,        hint_steep,  hint_first_class, hint_classes, hint_unnamed, hint_files};
     for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++) judges[i](facts, out);
     for (int i = 1; i < count; i++) hint_odd(&facts[i], out);
     for (int i = 1; i < count; i++) hint_files(&facts[i], out);
     hint_splits(facts, count, out);
     hint_batch(facts, batch, out);
+}
+
+void ls_data_training_hints(const struct ls_data_facts *facts, FILE *out) {
+    hint_channels_first(facts, out);
+    hint_pixels(facts, out);
+    hint_integers(facts, out);
+    hint_large(facts, out);
+    hint_odd(facts, out);
+    hint_first_class(facts, out);
 }

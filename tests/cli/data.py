@@ -27,9 +27,18 @@ def write(train, test=None, name="arrays.npz"):
     return npz(os.path.join(FOLDER.name, name), arrays)
 
 
+TRAINING = {"channels", "pixels", "integers", "large", "odd", "ones"}  # those that lockstep train says, too
+
+
 def hints(*arguments, options=("--batch-size", "2")):
-    said = told(write(*arguments), *options)["hints"]
-    return sorted(name for name, part in HINTS.items() if any(part in hint for hint in said))
+    path = write(*arguments)
+    said = told(path, *options)["hints"]
+    found = sorted(name for name, part in HINTS.items() if any(part in hint for hint in said))
+    done = lockstep("train", "--dataset", path, *options, "--epochs", "1", "--steps-per-epoch", "1", "--hidden", "none", "--no-validation",
+                    "--loss", "mse", "--verbose", "-1")
+    warned = [line for line in done.stderr.decode().splitlines() if line.startswith("lockstep train: warning: ")]
+    equal(sorted(name for name in TRAINING if any(HINTS[name] in line for line in warned)), sorted(TRAINING & set(found)), done.stderr)
+    return found
 
 
 def floats(*shape, low=-1.0, high=1.0, draw=random.Random(7)):
