@@ -201,7 +201,7 @@ typedef struct ls_model ls_model;
 typedef struct ls_result {
     int64_t steps; /* optimizer steps since compile */
     double loss, accuracy, val_loss, val_accuracy;
-    double samples_per_second; /* of the training steps, all workers together, without the first step */
+    double samples_per_second; /* of the training steps, all workers together, without the first step but of LS_ASYNC */
     double metrics[LS_MAX_METRICS], val_metrics[LS_MAX_METRICS]; /* of compile's list, in its order; the others are 0 */
     double loss_scale;     /* LS_MIXED_FLOAT16: of the next step; else 0 */
     int64_t skipped_steps; /* of steps, those whose gradients were not finite, which changed nothing but the scale */

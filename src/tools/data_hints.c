@@ -169,7 +169,7 @@ static void hint_batch(const struct ls_data_facts *facts, int64_t batch, FILE *o
 
 void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out) {
     static void (*const judges[])(const struct ls_data_facts *facts, FILE *out) = {
-        hint_channels_first, hint_pixels, hint_integers, hint_large,   hint_odd,  hint_constant,
+        hint_channels_first, hint_pixels, hint_integers,    hint_large,   hint_odd,     hint_constant,
         hint_targets,        hint_steep,  hint_first_class, hint_classes, hint_unnamed, hint_files};
     for (size_t i = 0; i < sizeof(judges) / sizeof(judges[0]); i++) judges[i](facts, out);
     for (int i = 1; i < count; i++) hint_odd(&facts[i], out);
