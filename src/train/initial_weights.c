@@ -19,7 +19,7 @@
 #include "weights/arrays.h"
 #include "weights/huggingface.h"
 
-#define WAY_OUT " (skip_mismatch, --skip-mismatch: it keeps the value that it has)"
+#define WAY_OUT " (skip_mismatch, lockstep train --skip-mismatch: it keeps the value that it has)"
 
 enum { MOST_TOLD = 8 };
 

@@ -95,6 +95,9 @@ def what_nothing_takes_of_a_file_is_said():
     err = train("--weights", path, "--skip-mismatch", dataset=DATA)
     contains(err, f"'{path}' has no variable 'dense_1/kernel' (4, 3); of this shape is 'head/kernel'")
     contains(err, f"'{path}': no variable of the model takes 'head/kernel' (4, 3)")
+    done = lockstep("predict", "--weights", path, "--model", "mlp", "--hidden", "4", "--dataset", DATA, "--output", path + ".csv")
+    equal(done.returncode, 2, done.stderr)
+    contains(done.stderr.decode(), "(skip_mismatch, lockstep train --skip-mismatch: ")  # predict has no such option
 
 
 def a_missing_array_says_what_is_there():
