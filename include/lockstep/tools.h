@@ -133,8 +133,8 @@ LS_API ls_status ls_tools_describe_model(const char *path, char **text);
  * are spread evenly, and hints. *text, freed with ls_memory_free, receives a table or one JSON object. split and part of options do
  * not count. */
 LS_API ls_status ls_tools_data(const char *name, const ls_dataset_options *options, int64_t samples, bool json, char **text);
-/* What a training would stumble over in a folder or file of NumPy's arrays, of so many examples: a line each, or "" for none. *text is
- * freed with ls_memory_free; NULL for other sources. */
+/* Hints where a training would stumble over NumPy's arrays, of so many examples: a line each, or "" for none. *text is freed with
+ * ls_memory_free; NULL for other sources. */
 LS_API ls_status ls_tools_hints(const ls_dataset *data, int64_t samples, char **text);
 /* The classes of an example's count positions; 1 where it has one class. -1: it does not count. INVALID_ARGUMENT where examples have
  * no classes, or another number of them. count 0 asks no more than whether there are classes; labels may be NULL then. */

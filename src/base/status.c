@@ -34,7 +34,7 @@ void ls_error_keep(const char *message) {
     (void)snprintf(last_error, sizeof(last_error), "%s", message);
 }
 
-void ls_error_speaks(const char *task) {
+void ls_status_speaks(const char *task) {
     (void)snprintf(speaker, sizeof(speaker), "%s", task);
 }
 

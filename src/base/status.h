@@ -12,7 +12,7 @@ ls_status ls_fail_context(ls_status status, const char *format, ...) __attribute
 /* Makes message this thread's; it may not be part of the one before. */
 void ls_error_keep(const char *message);
 /* The task of this thread, "worker:1": ls_exit names it where the log is JSON. */
-void ls_error_speaks(const char *task);
+void ls_status_speaks(const char *task);
 /* Called before a function of the user's. A status that it returns without a message gets one afterwards from
  * ls_fail_from_user. */
 void ls_error_forget(void);

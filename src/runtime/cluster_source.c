@@ -61,7 +61,7 @@ ls_status ls_cluster_source_read(struct ls_runtime *runtime, const char *tf_conf
     if (config->cluster_mode)
         (void)snprintf(runtime->log.name, sizeof(runtime->log.name), "%s:%d", ls_cluster_view_type_name(config->type),
                        config->index);
-    ls_error_speaks(runtime->log.name);
+    ls_status_speaks(runtime->log.name);
     bool speaks = !config->cluster_mode || config->id_in_cluster <= 0 || config->num_workers <= LS_LOG_FEW;
     for (int i = 0; i < config->warning_count; i++)
         ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "TF_CONFIG: %s", config->warnings[i]);

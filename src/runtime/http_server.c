@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "base/monitor.h"
 #include "base/new.h"
+#include "base/plain.h"
 #include "base/whole_file.h"
 #include "observe/metrics.h"
 #include "resolver/launcher.h"
@@ -57,9 +58,14 @@ static void print_metrics(FILE *out, struct ls_http_server *server, bool open) {
 
 /* True if the lines of a request's head say by Accept that the caller reads OpenMetrics; curl and promtool do not. */
 static bool wants_open_metrics(const char *lines) {
-    const char *accept = strcasestr(lines, "\nAccept:"), *end = accept ? accept + strcspn(accept + 1, "\r\n") : NULL;
-    const char *found = accept ? strcasestr(accept, LS_METRICS_OPEN) : NULL;
-    return found && found < end;
+    const size_t name = strlen("accept:"), type = strlen(LS_METRICS_OPEN);
+    for (const char *line = strchr(lines, '\n'); line; line = strchr(line, '\n')) {
+        size_t length = strcspn(++line, "\r\n");
+        if (length < name || !ls_plain_same_piece(line, name, "accept:")) continue;
+        for (size_t i = name; i + type <= length; i++)
+            if (ls_plain_same_piece(line + i, type, LS_METRICS_OPEN)) return true;
+    }
+    return false;
 }
 
 /* Writes the body of the answer to a path; the status. open: the metrics as OpenMetrics. */

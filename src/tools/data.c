@@ -207,7 +207,7 @@ ls_status ls_tools_hints(const ls_dataset *data, int64_t samples, char **text) {
     if (strcmp(source->kind, "numpy") != 0 || samples < 1) return LS_OK;
     ls_status status = count_classes(&facts);
     if (!status) status = look(&facts, samples);
-    if (!status) status = LS_TEXT(out, ls_data_training_hints(&facts, out), "hints", text);
+    if (!status) status = LS_TEXT(out, ls_data_hints_of_arrays(&facts, out), "hints", text);
     ls_free(facts.counts);
     return status;
 }

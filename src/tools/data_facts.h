@@ -25,7 +25,7 @@ struct ls_data_facts {
 /* Writes a line for each thing that a training would stumble over. The first one of facts is the training's. */
 void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, FILE *out);
 /* Those of arrays as somebody has saved them, of one split. */
-void ls_data_training_hints(const struct ls_data_facts *facts, FILE *out);
+void ls_data_hints_of_arrays(const struct ls_data_facts *facts, FILE *out);
 
 /* The printer of facts of a data source. hints are lines. */
 

@@ -178,7 +178,7 @@ void ls_data_hints(const struct ls_data_facts *facts, int count, int64_t batch, 
     hint_batch(facts, batch, out);
 }
 
-void ls_data_training_hints(const struct ls_data_facts *facts, FILE *out) {
+void ls_data_hints_of_arrays(const struct ls_data_facts *facts, FILE *out) {
     hint_channels_first(facts, out);
     hint_pixels(facts, out);
     hint_integers(facts, out);

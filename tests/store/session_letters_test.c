@@ -241,7 +241,7 @@ int fclose(FILE *file) {
     return EOF;
 }
 
-/* The first server. What it ends with is the line. */
+/* The first server. The line is the error that it ends with. */
 static ls_status call_and_note(void *context, struct ls_group *group, const struct ls_frame *frame) {
     struct trial *trial = context;
     ls_status status = ls_keeper_call(trial->keepers[0], group, frame);
