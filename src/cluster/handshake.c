@@ -68,16 +68,24 @@ static bool has_company(const struct ls_cluster *cluster) {
     return false;
 }
 
+/* One of this cluster who has another build, or another's index, is none of another cluster. */
+static bool is_of_another_cluster(const struct ls_cluster *cluster, const struct ls_hello *other) {
+    struct ls_difference difference;
+    return other->protocol == LS_PROTOCOL_VERSION &&
+           ls_line_difference_find(cluster->terms.cluster, other->cluster, &difference);
+}
+
 /* Somebody whose Hello differs is refused. It is a worker of this cluster that was started otherwise, or a stranger
  * that has come to the wrong place. That is seen when this worker dials the address that the task has here: whoever
- * answers there is no stranger. Until then it ends this worker's join only where nobody else is left who could agree.
- */
+ * answers there is no stranger. Until then it ends this worker's join only where nobody else is left who could agree:
+ * of two workers the other one could, unless it is who has come. */
 static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello,
                              const char *text) {
     int rank = hello->hello.rank;
     struct ls_peer *peer = rank < cluster->size && rank != cluster->rank ? cluster->peers[rank] : NULL;
     bool alone = !cluster->generation && !has_company(cluster);
-    bool last = cluster->size == 2 || (cluster->end.refusal.stranger >= 0 && cluster->end.refusal.stranger != rank);
+    bool last = (cluster->size == 2 && !is_of_another_cluster(cluster, &hello->hello)) ||
+                (cluster->end.refusal.stranger >= 0 && cluster->end.refusal.stranger != rank);
     bool reached = peer && peer->accepted && peer->incarnation == hello->incarnation;
     if (reached || (alone && last)) {
         ls_hello_refuse_worker(cluster, stream, rank, LS_INVALID_ARGUMENT, text);

@@ -179,6 +179,23 @@ TEST_EACH(stranger_is_refused_alone, 2) {
     expect_idle();
 }
 
+/* The same where it says that it is the only other worker, which comes later. */
+TEST(stranger_is_refused_alone_by_one_of_two) {
+    struct test_worker workers[3], others[2];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 2, ports);
+    test_workers(others, 2, (const int[]){ports[0], ports[2]});
+    workers[1].delay = 1.5;
+    workers[2] = others[1];
+    workers[2].delay = 0.4;
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "worker %d: %s", i, workers[i].join_error);
+    expect_all(workers + 2, 1, "cluster.worker[1] differs");
+    ck_assert_msg(strstr(workers[0].log, "cluster.worker[1] differs") != NULL, "%s", workers[0].log);
+    expect_idle();
+}
+
 /* worker:1's address leads to worker:0 itself: the index is wrong for the host. */
 TEST(reaches_itself) {
     struct test_worker worker = {.rank = 0, .size = 2};
