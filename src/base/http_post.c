@@ -50,7 +50,7 @@ static ls_status parse_url(const char *url, struct target *target) {
                                       &query, NULL) == 1;
     ERR_clear_error();
     ls_status status = parsed ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "'%.300s' is no URL of http or https", url);
-    if (!status && query) status = append_query(target, query);
+    if (!status && query && *query) status = append_query(target, query);
     OPENSSL_free(query);
     return status;
 }
