@@ -140,12 +140,12 @@ TEST_EACH(strangers_are_told_why, COUNT_OF(shown)) {
     if (shown[_i].why) {
         ck_assert_msg(strstr(stranger.text, shown[_i].why) != NULL, "%s", stranger.text);
         open_link(&stranger, ports[0]);
-        test_worker_start(&workers[1]);
-        test_worker_wait(&workers[1]);
     }
+    test_worker_start(&workers[1]);
+    test_worker_wait(&workers[1]);
     test_worker_wait(&workers[0]);
     stranger_stop(&stranger);
-    ck_assert_int_eq(workers[0].joined, shown[_i].why ? LS_OK : LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(workers[0].joined, LS_OK);
     if (shown[_i].why) ck_assert_msg(strstr(workers[0].log, shown[_i].why) != NULL, "%s", workers[0].log);
     ls_certificate_release(&pair);
     release_authorities();

@@ -132,7 +132,7 @@ static void run(const struct ls_plan_config *config, int64_t positions, float *o
 }
 
 static void run_piece(struct subject *s, int32_t at, int64_t count) {
-    int32_t ids[MOST_ROWS * MOST_CONTEXT];
+    int32_t ids[MOST_ROWS * MOST_CONTEXT] = {0};
     const struct ls_decoding decoding = {count, &at, s->kept};
     struct ls_plan_config config = config_of(s, ids);
     float *outputs = new_floats(s->rows * count * VOCABULARY);

@@ -19,23 +19,29 @@ struct drawing {
     size_t offsets[MOST_VARIABLES + 1]; /* and where the last one ends */
 };
 
+struct draws {
+    uint64_t seed, made;
+};
+
+static size_t draw(struct draws *draws, size_t below) {
+    return (size_t)(ls_random_bits(draws->seed, 1, draws->made++) % below);
+}
+
 static void draw_rule(uint64_t seed, struct drawing *drawing) {
-    uint64_t draws = 0;
-#define DRAW(below) (size_t)(ls_random_bits(seed, 1, draws++) % (below))
-    size_t count = DRAW(MOST_VARIABLES + 1), at = 0;
+    struct draws draws = {seed, 0};
+    size_t count = draw(&draws, MOST_VARIABLES + 1), at = 0;
     for (size_t i = 0; i < count; i++) {
         drawing->offsets[i] = at;
-        at += 16 * (1 + (DRAW(3) ? DRAW(1000) : DRAW(3 * LS_BUCKET_STEP / 16)));
-        if (!DRAW(4)) at = (at + LS_BUCKET_STEP - 1) / LS_BUCKET_STEP * LS_BUCKET_STEP; /* on a cut */
+        size_t most = draw(&draws, 3) ? 1000 : 3 * LS_BUCKET_STEP / 16;
+        at += 16 * (1 + draw(&draws, most));
+        if (!draw(&draws, 4)) at = (at + LS_BUCKET_STEP - 1) / LS_BUCKET_STEP * LS_BUCKET_STEP; /* on a cut */
     }
     drawing->offsets[count] = at;
-    drawing->rule = (struct ls_bucket_rule){.bytes_per_pack = DRAW(4) ? 0 : 1 + DRAW(1 << 25),
-                                            .first_bytes = 1 + DRAW(1 << 22),
-                                            .bytes = 1 + DRAW(1 << 25),
-                                            .total = at + EXTRAS,
-                                            .extras = EXTRAS,
-                                            .offsets = drawing->offsets,
-                                            .count = count};
+    drawing->rule =
+        (struct ls_bucket_rule){.total = at + EXTRAS, .extras = EXTRAS, .offsets = drawing->offsets, .count = count};
+    drawing->rule.bytes = 1 + draw(&draws, 1 << 25);
+    drawing->rule.first_bytes = 1 + draw(&draws, 1 << 22);
+    if (draw(&draws, 4) == 0) drawing->rule.bytes_per_pack = 1 + draw(&draws, 1 << 25);
 }
 
 /* A bucket may begin there. */
