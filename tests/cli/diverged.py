@@ -24,7 +24,7 @@ def train(*options, workers=1):
 
 
 def warnings(err):
-    return [line for line in err.splitlines() if "loss" in line and "warning" in line]
+    return [line for line in err.splitlines() if "the loss is" in line and "warning" in line]
 
 
 def the_progress_line_says_nan():

@@ -145,7 +145,7 @@ TEST_EACH(strangers_are_told_why, COUNT_OF(shown)) {
     test_worker_wait(&workers[1]);
     test_worker_wait(&workers[0]);
     stranger_stop(&stranger);
-    ck_assert_int_eq(workers[0].joined, LS_OK);
+    assert_ok(workers[0].joined);
     if (shown[_i].why) ck_assert_msg(strstr(workers[0].log, shown[_i].why) != NULL, "%s", workers[0].log);
     ls_certificate_release(&pair);
     release_authorities();
