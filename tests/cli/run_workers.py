@@ -15,8 +15,16 @@ import cli
 INDEX = 'index=${TF_CONFIG##*\\"index\\":}; index=${index%%[!0-9]*}; '
 
 
+# Shell: each start of a worker writes its pid. gone INDEX [STARTS] waits until the launcher has seen that many starts end.
+GONE = ('echo $$ >> %(lives)s/$index; gone() { '
+        'until [ "$(cat %(lives)s/$1 2>&1 | wc -l)" -ge ${2:-1} ] && [ -s %(lives)s/$1 ]; do sleep 0.02; done; '
+        'gone=$(tail -n 1 %(lives)s/$1); while [ -e /proc/$gone ]; do sleep 0.02; done; }; ')
+
+
 def shell(count, script, *options, **kwargs):
-    return cli.lockstep("run", "-np", str(count), *options, "--", "sh", "-c", INDEX + script, **kwargs)
+    with tempfile.TemporaryDirectory() as lives:
+        script = INDEX + GONE % {"lives": lives} + script
+        return cli.lockstep("run", "-np", str(count), *options, "--", "sh", "-c", script, **kwargs)
 
 
 def configs(out):
@@ -118,20 +126,20 @@ def the_word_lockstep_is_this_program():
 
 
 def exit_status_of_the_first_failing_worker():
-    done = shell(3, "[ $index = 1 ] && exit 3; sleep 0.3; exit 138")
+    done = shell(3, "[ $index = 1 ] && exit 3; gone 1; exit 138")
     cli.equal(done.returncode, 3)
     assert re.search(rb"worker:1 \(rank 1, pid \d+\) ended with exit status 3", done.stderr), done.stderr
     assert not re.search(rb"worker:[02] \(rank", done.stderr), done.stderr
 
 
 def exit_status_of_a_signal():
-    done = shell(2, "[ $index = 1 ] && kill -9 $$; sleep 0.3; exit 138")
+    done = shell(2, "[ $index = 1 ] && kill -9 $$; gone 1; exit 138")
     cli.equal(done.returncode, 137)
     assert re.search(rb"worker:1 \(rank 1, pid \d+\) was killed by signal 9 \(SIGKILL\)", done.stderr), done.stderr
 
 
 def a_lost_peer_is_named_before_who_noticed_it():
-    done = shell(2, "[ $index = 0 ] && exit 138; sleep 0.3; exit 3")
+    done = shell(2, "[ $index = 0 ] && exit 138; gone 0; exit 3")
     cli.equal(done.returncode, 3)
     cli.contains(done.stderr, b"worker:1 (rank 1")
     done = shell(2, "[ $index = 0 ] && exit 138; exit 0")
@@ -168,21 +176,21 @@ def restarts_are_limited():
 
 def enough_are_left():
     """--elastic: who is lost does not end the run while enough are left; who fails by itself does."""
-    script = '[ $index = 1 ] && kill -9 $$; sleep 0.3; echo "$LOCKSTEP_ELASTIC $LOCKSTEP_REJOIN_TIMEOUT"'
+    script = '[ $index = 1 ] && kill -9 $$; gone 1; echo "$LOCKSTEP_ELASTIC $LOCKSTEP_REJOIN_TIMEOUT"'
     done = shell(3, script, "--elastic", "2")
     cli.equal((done.returncode, sorted(done.stdout.splitlines())), (0, [b"[0] 2:3 0", b"[2] 2:3 0"]), done.stderr)
     cli.contains(done.stderr, b"was killed by signal 9 (SIGKILL); 2 of 3 workers are left, 2 must be")
-    done = shell(3, "[ $index = 0 ] || kill -9 $$; sleep 0.3", "--elastic", "2", "--grace", "0.1")
+    done = shell(3, "[ $index = 0 ] || kill -9 $$; gone 1; gone 2", "--elastic", "2", "--grace", "0.1")
     cli.equal(done.returncode, 137, done.stderr)
-    done = shell(3, "[ $index = 1 ] && exit 3; sleep 0.3", "--elastic", "1")
+    done = shell(3, "[ $index = 1 ] && exit 3; gone 1", "--elastic", "1")
     cli.equal(done.returncode, 3, done.stderr)
-    done = shell(2, "[ $index = 1 ] && kill -9 $$; sleep 0.3", "--elastic", "1", "--restart", "2")
+    done = shell(2, "[ $index = 1 ] && kill -9 $$; gone 1 3", "--elastic", "1", "--restart", "2")
     cli.equal((done.returncode, done.stderr.count(b"started anew"), done.stderr.count(b"are left")), (0, 2, 1), done.stderr)
 
 
 def what_is_not_restarted():
     for script in ("[ $index = 1 ] && exit 3; sleep 100",  # a failure of its own
-                   "[ $index = 1 ] && exit 0; sleep 0.5; exit 138"):  # the other one has succeeded
+                   "[ $index = 1 ] && exit 0; gone 1; exit 138"):  # the other one has succeeded
         done = shell(2, script, "--restart", "4", "--grace", "0.1")
         assert done.returncode in (3, 138), done
         cli.equal(done.stderr.count(b"started anew"), 0, done.stderr)
@@ -196,10 +204,10 @@ def what_is_not_restarted():
 
 
 def any_status_is_a_reason_to_restart():
-    script = "[ $index = 1 ] && [ $LOCKSTEP_RESTART_COUNT -lt 3 ] && exit $((LOCKSTEP_RESTART_COUNT * 70 + 3)); sleep 0.5"
+    script = "[ $index = 1 ] && [ $LOCKSTEP_RESTART_COUNT -lt 3 ] && exit $((LOCKSTEP_RESTART_COUNT * 70 + 3)); [ $index = 1 ] || gone 1 3"
     done = shell(2, script, "--restart", "4", "--restart-on", "any")  # 3, 73, 143
     cli.equal((done.returncode, done.stderr.count(b"started anew")), (0, 3), done.stderr)
-    done = shell(2, "[ $index = 1 ] && exit 3; sleep 1", "--restart", "2", "--restart-on", "any", "--grace", "0.1")
+    done = shell(2, "[ $index = 1 ] && exit 3; gone 1 3", "--restart", "2", "--restart-on", "any", "--grace", "0.1")
     cli.equal((done.returncode, done.stderr.count(b"started anew")), (3, 2), done.stderr)
     done = shell(2, "exit 3", "--restart-on", "any")
     cli.equal(done.returncode, 2)
@@ -208,11 +216,11 @@ def any_status_is_a_reason_to_restart():
 
 def who_all_stop_in_order_leave_no_word():
     """Nor are they started anew; 143 of one alone is a failure like any other."""
-    done = shell(3, "[ $index = 1 ] || sleep 0.3; exit 143", "--restart", "4")
+    done = shell(3, "[ $index = 1 ] || gone 1; exit 143", "--restart", "4")
     cli.equal((done.returncode, done.stderr), (143, b""))
-    done = shell(3, "[ $index = 1 ] && exit 130; sleep 0.3; exit 143")  # SIGINT to one of them
+    done = shell(3, "[ $index = 1 ] && exit 130; gone 1; exit 143")  # SIGINT to one of them
     cli.equal((done.returncode, done.stderr), (130, b""))
-    done = shell(2, "[ $index = 1 ] && exit 143; sleep 0.2; exit 3")
+    done = shell(2, "[ $index = 1 ] && exit 143; gone 1; exit 3")
     cli.equal(done.returncode, 143)
     cli.contains(done.stderr, b"worker:1 (rank 1, pid ")
     cli.contains(done.stderr, b"ended with exit status 143")
@@ -444,8 +452,8 @@ def the_standard_input_is_rank_0s_alone():
             file.seek(0)
             cli.equal(shell(2, script, stdin=file).returncode, 0)
             cli.equal(os.read(file.fileno(), 100), left)
-    done = shell(2, "[ $RANK = 0 ] && [ $LOCKSTEP_RESTART_COUNT = 0 ] && read line && kill -9 $$; cat", "--restart", "1",
-                 stdin=None, input=b"one\ntwo\n")
+    done = shell(2, "[ $RANK = 0 ] && [ $LOCKSTEP_RESTART_COUNT = 0 ] && read line && kill -9 $$; [ $RANK = 0 ] || gone 0; cat",
+                 "--restart", "1", stdin=None, input=b"one\ntwo\n")
     cli.equal((done.returncode, done.stdout), (0, b"[0] two\n"), done.stderr)
 
 
