@@ -9,8 +9,7 @@ ls_status ls_options_copy(const char *name, void *copy, size_t known, const void
 /* Names and checks of the values of the public enums. */
 
 /* INVALID_ARGUMENT for a value that is no ls_reduce_op, ls_consistency, ls_compression, ls_sharding, ls_precision,
- * ls_recompute.
- */
+ * ls_recompute. */
 ls_status ls_option_names_check_reduce_op(ls_reduce_op op);
 const char *ls_option_names_reduce_op(ls_reduce_op op);
 const char *ls_option_names_communication(ls_communication communication); /* "AUTO"; "unknown" for any other value */

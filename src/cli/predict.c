@@ -202,9 +202,8 @@ static const struct ls_option rows[] = {
     {"output", "FILE",
      ".npy: an array (examples, classes) of float32; .csv: example, file, class, its name and probability, and the "
      "values of all classes, in columns, of which those stay out that are not known; .jsonl: the same, a JSON object a "
-     "line. Where the model has outputs for each position: (examples, positions, classes), and a row or line each. "
-     "Where "
-     "it was trained with numbers: the outputs as they are, and no class",
+     "line. A model with outputs for each position gives (examples, positions, classes), and a row or line each. A "
+     "model that was trained with numbers gives its outputs as they are, and no class",
      AT(output)},
     {"loss", NULL,
      "of the training, where the weights do not say it: outputs become what it wants (default: the first)",

@@ -77,8 +77,8 @@ static bool is_of_another_cluster(const struct ls_cluster *cluster, const struct
 
 /* Somebody whose Hello differs is refused. It is a worker of this cluster that was started otherwise, or a stranger
  * that has come to the wrong place. That is seen when this worker dials the address that the task has here: whoever
- * answers there is no stranger. Until then it ends this worker's join only where nobody
- * else is left that could agree. A caller of another cluster leaves the other of two workers. */
+ * answers there is no stranger. Until then it ends this worker's join only where nobody else is left that could agree.
+ * A caller of another cluster leaves the other of two workers. */
 static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello,
                              const char *text) {
     int rank = hello->hello.rank;

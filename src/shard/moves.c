@@ -1,10 +1,7 @@
 /* The receiver's own part comes first, then an owner's, then a copy. */
 #include "shard/moves.h"
 
-#include <string.h>
-
-#include "base/memory.h"
-#include "base/status.h"
+#include "base/grow.h"
 
 enum { HAS_COPY = 1, OWNS, IS_RECEIVER };
 
@@ -46,17 +43,9 @@ static bool find_giver(const struct ls_layout *layout, const struct ls_division_
 }
 
 static ls_status append(struct ls_moves *moves, const struct ls_move *move) {
-    if (moves->count == moves->room) {
-        size_t room = moves->room ? 2 * moves->room : 16;
-        struct ls_move *list = ls_alloc_array(room, sizeof(*list));
-        if (!list) return ls_fail_memory("the moves of moments", room * sizeof(*list));
-        if (moves->count) memcpy(list, moves->list, moves->count * sizeof(*list));
-        ls_free(moves->list);
-        moves->list = list;
-        moves->room = room;
-    }
-    moves->list[moves->count++] = *move;
-    return LS_OK;
+    ls_status status = LS_GROW(moves->list, moves->room, moves->count + 1, 16, "the moves of moments");
+    if (!status) moves->list[moves->count++] = *move;
+    return status;
 }
 
 /* One range that a rank is to hold. */
@@ -87,12 +76,4 @@ ls_status ls_moves_find(const struct ls_layout *layout, const struct ls_division
 void ls_moves_free(struct ls_moves *moves) {
     ls_free(moves->list);
     *moves = (struct ls_moves){0};
-}
-
-size_t ls_moves_received(const struct ls_moves *moves, int rank) {
-    size_t sum = 0;
-    for (size_t i = 0; i < moves->count; i++)
-        if (moves->list[i].to == rank && moves->list[i].from != rank)
-            sum += moves->list[i].range.end - moves->list[i].range.begin;
-    return sum;
 }

@@ -24,5 +24,3 @@ struct ls_moves {
  * receiver has already is among the moves: from is to. Freed with ls_moves_free. */
 ls_status ls_moves_find(const struct ls_layout *layout, const struct ls_division_told *told, struct ls_moves *moves);
 void ls_moves_free(struct ls_moves *moves);
-/* The elements that a rank is given by others. */
-size_t ls_moves_received(const struct ls_moves *moves, int rank);

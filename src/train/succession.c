@@ -204,7 +204,7 @@ static void unpack(const struct succession *s, const struct exchange *exchange, 
 static ls_status move_all(const struct succession *s) {
     LS_CLEANUP(free_exchange) struct exchange exchange = {0};
     bool any = false;
-    for (int i = 0; i < s->size; i++) any = any || ls_moves_received(&s->moves, i);
+    for (size_t i = 0; i < s->moves.count; i++) any = any || s->moves.list[i].from != s->moves.list[i].to;
     ls_status status = make_exchange(s, &exchange);
     for (int m = 1; m <= moments_of(s) && !status; m++) {
         pack(s, &exchange, m);

@@ -33,6 +33,20 @@ static int previous_rank(const struct ls_reduction *reduction) {
     return (reduction->rank + reduction->size - 1) % reduction->size;
 }
 
+static void add_leaves(struct ls_schedule *schedule, const struct ls_reduction *reduction, int fold, size_t offset) {
+    for (int i = 0; i < ls_reduction_leaves(reduction, reduction->rank); i++)
+        ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1},
+                           (const unsigned char *)reduction->inputs[i] + offset);
+}
+
+static struct ls_values fold_leaves(struct ls_schedule *schedule, const struct ls_reduction *reduction,
+                                    struct ls_stripe block, void *to) {
+    struct ls_action action = {.kind = LS_ACTION_FOLD, .to = to, .size = block.size};
+    const struct ls_values values = {to, .gate = ls_schedule_add(schedule, action)};
+    add_leaves(schedule, reduction, values.gate, block.offset);
+    return values;
+}
+
 /* The sum of the local leaves of a block. If it is only sent, it has the form in which the next rank receives it. The
  * folds of this schedule run over the local leaves alone: algorithm.c has reset it with their number. A worker of one
  * leaf sends from its input, without a copy. */
@@ -40,19 +54,10 @@ static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_r
                                  struct ls_stripe block, bool sent) {
     bool narrow = sent && reduction->compression;
     struct ls_values values = {(const unsigned char *)reduction->inputs[0] + block.offset, false, -1};
-    int leaves = ls_reduction_leaves(reduction, reduction->rank);
-    if (leaves == 1 && !narrow) return values;
-    int fold;
-    if (narrow) {
-        fold = ls_wire_fold(schedule, reduction, (struct ls_action){.size = block.size}, &values);
-    } else {
-        struct ls_action action = {.kind = LS_ACTION_FOLD, .to = result(reduction, block), .size = block.size};
-        fold = ls_schedule_add(schedule, action);
-        values = (struct ls_values){action.to, false, fold};
-    }
-    for (int i = 0; i < leaves; i++)
-        ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1},
-                           (const unsigned char *)reduction->inputs[i] + block.offset);
+    if (!narrow && ls_reduction_leaves(reduction, reduction->rank) == 1) return values;
+    if (!narrow) return fold_leaves(schedule, reduction, block, result(reduction, block));
+    int fold = ls_wire_fold(schedule, reduction, (struct ls_action){.size = block.size}, &values);
+    add_leaves(schedule, reduction, fold, block.offset);
     return values;
 }
 
@@ -110,14 +115,10 @@ static bool is_short(const struct ls_reduction *reduction) {
 
 /* A single leaf lies in the input, more are folded. */
 static struct ls_values whole_part(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
-    int leaves = ls_reduction_leaves(reduction, reduction->rank);
-    struct ls_action fold = {.kind = LS_ACTION_FOLD, .size = ls_reduction_bytes(reduction)};
-    if (leaves == 1) return (struct ls_values){reduction->inputs[0], .gate = -1};
-    fold.to = ls_schedule_take(schedule, fold.size);
-    const struct ls_values values = {fold.to, .gate = ls_schedule_add(schedule, fold)};
-    for (int i = 0; i < leaves; i++)
-        ls_schedule_source(schedule, values.gate, (struct ls_subtree){i, i + 1}, reduction->inputs[i]);
-    return values;
+    struct ls_stripe whole = {0, ls_reduction_bytes(reduction)};
+    if (ls_reduction_leaves(reduction, reduction->rank) == 1)
+        return (struct ls_values){reduction->inputs[0], .gate = -1};
+    return fold_leaves(schedule, reduction, whole, ls_schedule_take(schedule, whole.size));
 }
 
 static void add_part(struct ls_schedule *schedule, int fold, int side, const struct ls_values *values, size_t offset) {

@@ -55,10 +55,13 @@ static bool is_in_arrival(const struct ls_reduction *reduction) {
     return ls_reduction_bytes(reduction) <= LS_ARRIVAL_BYTES && reduction->first[reduction->size] == reduction->size;
 }
 
+static unsigned char *small_of(const struct ls_shared_call *call, int index, bool in_arrival) {
+    return in_arrival ? ls_shared_arrival(call->shared, index)->small : ls_shared_call_small(call, index);
+}
+
 void ls_leaves_copy_small(const struct ls_shared_call *call, const struct ls_reduction *reduction) {
-    unsigned char *small = ls_shared_call_small(call, call->shared->rank);
+    unsigned char *small = small_of(call, call->shared->rank, is_in_arrival(reduction));
     size_t bytes = ls_reduction_bytes(reduction);
-    if (is_in_arrival(reduction)) small = ls_shared_arrival(call->shared, call->shared->rank)->small;
     for (int i = 0; bytes && i < ls_reduction_leaves(reduction, reduction->rank); i++)
         memcpy(small + ls_whole_lines(bytes) * (size_t)i, reduction->inputs[i], bytes);
 }
@@ -69,7 +72,7 @@ void ls_leaves_find_small(const struct ls_shared_call *call, const struct ls_red
     bool in_arrival = is_in_arrival(reduction);
     for (int index = 0; index < shared->size; index++) {
         int rank = shared->members[index];
-        unsigned char *small = in_arrival ? ls_shared_arrival(shared, index)->small : ls_shared_call_small(call, index);
+        unsigned char *small = small_of(call, index, in_arrival);
         for (int i = 0; i < ls_reduction_leaves(reduction, rank); i++)
             shared->leaves[reduction->first[rank] + i] = small + stride * (size_t)i;
     }
