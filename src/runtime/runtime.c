@@ -298,7 +298,9 @@ static void say_lost(const struct ls_runtime *runtime) {
     bool server = ls_cluster_has_lost_server(runtime->cluster);
     ls_service_notify_status(runtime->notify, ls_error());
     ls_http_server_say(runtime->http, false, ls_error());
-    if (server)
+    if (runtime->anew)
+        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "%s", ls_error());
+    else if (server)
         ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "%s; the step is made again by those who are there",
                       ls_error());
     else if (ls_runtime_is_elastic(runtime))
@@ -321,6 +323,7 @@ bool ls_runtime_begin_recovery(struct ls_runtime *runtime, ls_status status) {
         return false;
     }
     say_lost(runtime);
+    runtime->anew = false;
     return true;
 }
 

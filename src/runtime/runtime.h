@@ -50,7 +50,8 @@ struct ls_runtime {
     struct ls_tuner_choice choice;    /* AUTO's, of the group's topology */
     struct ls_serving *server;        /* of a parameter server that serves: then cluster is NULL; else NULL */
     enum ls_runtime_use use;
-    bool lost;   /* state that its parameter servers have kept: it does not recover */
+    bool lost;   /* state that nobody else has: it does not recover */
+    bool anew;   /* such state, and every process begins anew, from the newest checkpoint */
     bool awaits; /* the next generation waits for all listed servers, for one of them may have that state */
     bool serves; /* this is a ps task, also where LOCKSTEP_PS is off */
     union {      /* both begin alike */

@@ -110,3 +110,9 @@ void ls_state_transfer_commit(struct ls_runtime *runtime) {
     runtime->holds = true;
     runtime->position++;
 }
+
+void ls_state_transfer_forget(struct ls_runtime *runtime) {
+    for (int i = 0; i < LS_STATE_PARTS; i++) ls_state_transfer_drop(runtime, (enum ls_state_part)i);
+    runtime->holds = false;
+    runtime->position = 0;
+}

@@ -16,5 +16,7 @@ ls_status ls_state_transfer_compare(const struct ls_runtime *runtime, const char
                                     const char *own);
 /* Counts one more committed transaction of this process. */
 void ls_state_transfer_commit(struct ls_runtime *runtime);
+/* This process has no state any more, as one that was just started. */
+void ls_state_transfer_forget(struct ls_runtime *runtime);
 /* Frees the inherited part, if there is one: its source gives this process's own from now on. */
 void ls_state_transfer_drop(struct ls_runtime *runtime, enum ls_state_part part);

@@ -1,6 +1,7 @@
 /* The plan of a handover, and the way of the bytes: by broadcasts, of which each server takes its part. */
 #include "store/handover.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,8 +12,8 @@
 
 /* The words that each rank tells. */
 enum { TELL_VERSION, TELL_BEFORE, TELL_SERVERS, TELL_SERVER, TELL_REPLICAS, TELL_LAYOUT, TELL_DIGEST, TELL_WORDS };
-/* A worker its version and what has changed, a server each of what it keeps. */
-enum { TELL_CHANGED = TELL_BEFORE, TELL_KEPT = 2, TELL_NEED = TELL_KEPT * TELL_WORDS };
+/* A worker its version, what has changed and whether it returns, a server each of what it keeps. */
+enum { TELL_CHANGED = TELL_BEFORE, TELL_RETURNS = TELL_SERVERS, TELL_KEPT = 2, TELL_NEED = TELL_KEPT * TELL_WORDS };
 enum { TELL_ALL = TELL_NEED + sizeof(struct ls_memory_need) / sizeof(int64_t) };
 
 struct plan {
@@ -23,6 +24,7 @@ struct plan {
     int64_t version;
     int root;                /* the worker that gives */
     enum ls_changed changed; /* on all workers */
+    bool returns;            /* all workers do */
     int64_t layout;          /* the newest division that is there, whole if any is; -1: none */
     int old;                 /* servers of that; 0: none */
     int *holders;            /* [old] the rank that holds what each of them owned; -1: nobody */
@@ -52,7 +54,7 @@ static void tell_kept(const struct ls_kept *kept, int64_t *words) {
 static ls_status tell_holdings(struct plan *plan) {
     const struct ls_handover *handover = plan->handover;
     size_t size = (size_t)plan->workers + (size_t)plan->servers;
-    int64_t own[TELL_ALL] = {handover->version, (int64_t)handover->changed};
+    int64_t own[TELL_ALL] = {handover->version, (int64_t)handover->changed, handover->returns};
     for (int i = 0; plan->serves && i < TELL_KEPT; i++) tell_kept(&handover->kept[i], own + i * TELL_WORDS);
     memcpy(own + TELL_NEED, &handover->need, sizeof(handover->need));
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
@@ -68,12 +70,14 @@ static ls_status tell_holdings(struct plan *plan) {
 static ls_status find_version(struct plan *plan) {
     plan->version = told_by(plan, 0, 0)[TELL_VERSION];
     plan->changed = LS_CHANGED_ALL;
+    plan->returns = true;
     plan->root = -1;
     for (int i = 0; i < plan->workers; i++) {
         const int64_t *told = told_by(plan, i, 0);
         if (told[TELL_VERSION] != plan->version)
             return ls_fail(LS_DATA_LOSS, "rank 0 has made %lld steps, and rank %d has made %lld",
                            (long long)plan->version, i, (long long)told[TELL_VERSION]);
+        plan->returns = plan->returns && told[TELL_RETURNS];
         if (told[TELL_CHANGED] < (int64_t)plan->changed)
             plan->changed = told[TELL_CHANGED] > 0 ? LS_CHANGED_VARIABLES : LS_CHANGED_NOTHING;
         if (plan->root < 0 && told[TELL_CHANGED] != LS_CHANGED_COPIED) plan->root = i;
@@ -179,6 +183,31 @@ static bool lacks_nothing(const struct plan *plan) {
     return plan->changed == LS_CHANGED_ALL || plan->whole || known;
 }
 
+static void note_loss(const struct plan *plan) {
+    plan->handover->lost = !plan->returns;
+    plan->handover->anew = plan->returns;
+}
+
+/* The first server whose part nobody has. */
+static const char *name_lost(const struct plan *plan, char name[48]) {
+    int i = 0;
+    while (i < plan->old && plan->holders[i] >= 0) i++;
+    (void)snprintf(name, 48, i < plan->old ? "parameter server %d of %d" : "a parameter server", i, plan->old);
+    return name;
+}
+
+static ls_status fail_lost(const struct plan *plan, const char *what) {
+    char name[48];
+    const char *next = plan->returns ? "all go back to the newest checkpoint"
+                                     : "start all tasks again, to go on from the newest checkpoint";
+    const char *advice = plan->returns || plan->handover->terms->replicas > 1
+                             ? ""
+                             : "; ls_parameter_server_options.replicas = 2 (lockstep train --ps-replicas 2) keeps them "
+                               "on two servers";
+    return ls_fail(LS_UNAVAILABLE, "%s was lost, and with it the only copy of %s after step %lld: %s%s",
+                   name_lost(plan, name), what, (long long)plan->version, next, advice);
+}
+
 /* All ranks find a loss together, and none goes before the others. A server that is not here may have a copy: the group
  * then forms once more, and waits for it. */
 static ls_status check_moments(const struct plan *plan) {
@@ -186,7 +215,7 @@ static ls_status check_moments(const struct plan *plan) {
     const char *what = handover->terms->moments ? "the optimizer's moments" : "rows of its tables";
     if (lacks_nothing(plan)) return LS_OK;
     handover->waits = handover->listed > plan->servers && !handover->awaited;
-    handover->lost = !handover->waits;
+    if (!handover->waits) note_loss(plan);
     ls_status status = ls_group_barrier(handover->group, "a parameter server's moments are lost");
     if (status) return status;
     if (handover->waits)
@@ -195,11 +224,7 @@ static ls_status check_moments(const struct plan *plan) {
                        "%lld: all wait for the others",
                        handover->listed, plan->servers, handover->terms->moments ? "its moments" : what,
                        (long long)plan->version);
-    return ls_fail(LS_UNAVAILABLE,
-                   "a parameter server was lost, and with it the only copy of %s after step %lld: start all tasks "
-                   "again, to go on from the newest checkpoint; ls_parameter_server_options.replicas = 2 (lockstep "
-                   "train --ps-replicas 2) keeps them on two servers",
-                   what, (long long)plan->version);
+    return fail_lost(plan, what);
 }
 
 /* All ranks hear it together, and none goes before the others. */
@@ -294,11 +319,11 @@ static ls_status take_tables(struct plan *plan) {
     if (status) return status;
     if (source == 1) return ls_handover_tables_from_worker(&move, &handover->moved);
     if (source || plan->version) {
-        handover->lost = true;
-        return ls_fail(LS_UNAVAILABLE,
-                       "a worker was lost, and with it the only copy of the tables of a checkpoint, after step %lld: "
-                       "start all tasks again",
-                       (long long)plan->version);
+        note_loss(plan);
+        return ls_fail(
+            LS_UNAVAILABLE,
+            "a worker was lost, and with it the only copy of the tables of a checkpoint, after step %lld: %s",
+            (long long)plan->version, plan->returns ? "all go back to it" : "start all tasks again");
     }
     ls_handover_tables_draw(&move);
     handover->moved += ls_terms_table_floats(handover->terms) * sizeof(float);

@@ -30,11 +30,13 @@ struct ls_handover {
                                      before the first step */
     struct ls_memory_need need;         /* a server */
     struct ls_kept kept[2];             /* a server: what it has; then the first alone, unless the call failed */
+    bool returns;                       /* a worker: it can begin anew, from a checkpoint */
     int listed;                         /* servers of the cluster, whether they are here or not */
     bool awaited;                       /* the group has waited for all of them */
     bool lost;                          /* set by the call: no server has the moments any more */
+    bool anew;                          /* set by the call in its place, where all workers return */
     bool waits;                         /* set by the call: no server here has the moments, but a missing server may */
     size_t moved;                       /* bytes that servers took or drew; set by the call */
 };
-/* By all ranks. UNAVAILABLE: lost, or waits. RESOURCE_EXHAUSTED, on all: a server's need. */
+/* By all ranks. UNAVAILABLE: lost, anew, or waits. RESOURCE_EXHAUSTED, on all: a server's need. */
 ls_status ls_handover_run(struct ls_handover *handover, int64_t generation);

@@ -223,6 +223,16 @@ static struct ls_memory_need find_need(const struct ls_keeper *keeper, const str
                                                           .limit = keeper->limit});
 }
 
+/* The workers begin anew, and their models too. */
+static void forget_models(struct ls_keeper *keeper, struct ls_group *group) {
+    for (struct model *model = keeper->models; model; model = model->next)
+        for (size_t i = 0; i < sizeof(model->kept) / sizeof(model->kept[0]); i++) {
+            ls_holding_free(model->kept[i].holding);
+            model->kept[i] = (struct ls_kept){0};
+        }
+    ls_group_sever(group);
+}
+
 static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, struct model *model) {
     struct ls_handover handover = {
         .group = group, .terms = &model->terms, .listed = keeper->listed, .awaited = keeper->awaited};
@@ -232,6 +242,7 @@ static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, 
     memcpy(model->kept, handover.kept, sizeof(model->kept));
     if (model->sessions && handover.changed) ls_session_pushes_forget(model->sessions, keeper->generation);
     keeper->lost |= handover.lost;
+    if (handover.anew) forget_models(keeper, group);
     if (handover.waits) ls_group_sever(group);
     if (handover.waits || !status) keeper->awaited = handover.waits;
     if (status) return status;

@@ -46,6 +46,7 @@ static ls_status meet(const struct ls_store *store, const struct ls_store_config
                                    .terms = &store->terms,
                                    .version = config->version,
                                    .changed = changed,
+                                   .returns = config->returns,
                                    .listed = config->listed,
                                    .awaited = config->awaits && *config->awaits,
                                    .tables = given ? given + first_table : NULL,
@@ -53,6 +54,7 @@ static ls_status meet(const struct ls_store *store, const struct ls_store_config
     for (int m = 1; given && m <= store->terms.moments; m++) handover.blobs[m] = given[m].copy;
     ls_status status = ls_handover_run(&handover, config->generation);
     if (handover.lost && config->lost) *config->lost = true;
+    if (handover.anew && config->anew) *config->anew = true;
     if (handover.waits && config->awaits) *config->awaits = true;
     return status;
 }

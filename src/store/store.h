@@ -16,6 +16,8 @@ struct ls_store_config {
     const struct ls_shard_part *parts; /* a list; NULL: all is as before the first step */
     int listed;                        /* servers of the cluster */
     bool *lost;                        /* set to true where all servers have lost moments: nothing recovers from it */
+    bool *anew;                        /* set to true in its place where all workers return */
+    bool returns;                      /* this worker can begin anew, from a checkpoint */
     bool
         *awaits; /* set to true where a server that is not here may have them; given so: the group has waited for all */
 };

@@ -401,17 +401,24 @@ static ls_status run_or_go_back(struct ls_fitting *fitting) {
     return status && sync->go_back ? sync->go_back(fitting, status) : status;
 }
 
+static bool recover(struct ls_fitting *fitting, ls_status *status) {
+    if (fitting->ended_by_user) return false;
+    if (fitting->model->strategy->runtime->anew) ls_fit_anew_forget(fitting);
+    return ls_strategy_recover(fitting->model->strategy, status);
+}
+
 static ls_status fit(struct ls_fitting *fitting) {
     ls_strategy *strategy = fitting->model->strategy;
     ls_status status = open_fitting(fitting);
     fitting->index = ls_training_state_begin(fitting->model);
+    ls_fit_anew_prepare(fitting);
     fitting->model->progress.requests = (struct ls_requests){0};
     fitting->model->progress.stop_training = false;
     if (status) return status;
     status = ls_user_request_begin(strategy->runtime->user_request, fitting->options.request, fitting->options.context);
     if (!status) do
             status = run_or_go_back(fitting);
-        while (status && !fitting->ended_by_user && ls_strategy_recover(strategy, &status));
+        while (status && recover(fitting, &status));
     if (!fitting->ended_by_user) status = ls_user_request_end_loss(strategy->runtime->user_request, status);
     if (fitting->begun && ls_runtime_is_cancelled(strategy->runtime, status))
         status = ls_preemption_give_up(fitting->model, fitting->checkpointing, &fitting->state);
@@ -437,9 +444,8 @@ static void tell_memory(struct ls_fitting *fitting) {
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
     LS_NEED(model, data);
     struct ls_fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
-    fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
+    fitting.state.result = ls_fit_anew_result(model);
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
-    for (int i = 0; i < model->spec.objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit_options(&fitting.options);
     if (!status) status = ls_model_check_trainable(model, data);
     if (!status) status = ls_model_check_trainable(model, fitting.options.validation_data);
@@ -449,6 +455,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     if (!status) status = fit(&fitting);
     ls_input_use_pipeline(model, NULL);
     model->progress.request = model->progress.asked = LS_GO_ON;
+    model->progress.returns = false;
     ls_training_leave_fit(model->strategy);
     ls_checkpointing_free(fitting.checkpointing);
     ls_callback_list_free(fitting.callbacks);

@@ -26,7 +26,8 @@ struct ls_fitting {
     ls_model *model;
     ls_dataset *data;
     ls_fit_options options;
-    int64_t index; /* of this call */
+    int64_t index;                     /* of this call */
+    struct ls_training_progress first; /* the model's, at the call */
     struct ls_pipeline *pipeline, *validation;
     int layout; /* the strategy's that they are for */
     struct ls_fit_lines lines;
@@ -56,6 +57,13 @@ struct ls_fitting {
 
 /* The position at which the present epoch ends. */
 int64_t ls_fit_epoch_end(const struct ls_fitting *fitting);
+
+/* fit_anew.c. A result without numbers. */
+ls_result ls_fit_anew_result(const ls_model *model);
+/* At the call's begin: notes whether the fit could begin anew, in model->progress.returns. */
+void ls_fit_anew_prepare(struct ls_fitting *fitting);
+/* Before a recovery of which runtime->anew says that nobody has some of the state. */
+void ls_fit_anew_forget(struct ls_fitting *fitting);
 
 /* The numbers of a fit: the sums of examples, and the workers' requests. */
 

@@ -203,6 +203,7 @@ struct ls_model_progress {
     struct ls_requests requests; /* all workers', of the last committed step */
     bool keeps, fetches;         /* this worker writes checkpoints; one is due after the present step */
     int64_t whole; /* the step of the variables that were left when the model was unbound, as of sync/servers.c */
+    bool returns;  /* the present fit can begin anew, from its newest checkpoint */
     bool drains;   /* a checkpoint may be due after the present step, whoever writes it */
     struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
 };

@@ -72,6 +72,8 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_
         .parts = built->state,
         .listed = runtime->config->num_servers,
         .lost = &runtime->lost,
+        .anew = &runtime->anew,
+        .returns = model->progress.returns,
         .awaits = &runtime->awaits,
     };
     bool waited = runtime->awaits;

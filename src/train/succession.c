@@ -14,6 +14,7 @@ enum { CHANGED_NOTHING, CHANGED_ALL, CHANGED_COPIED };
 struct told {
     int64_t step, changed; /* steps that are in its variables */
     int64_t given;         /* of what has changed it has a copy; else all is zero */
+    int64_t returns;       /* it can begin anew, from a checkpoint */
     struct ls_division_told divisions[LS_DIVISIONS_KEPT];
 };
 enum { TOLD_WORDS = sizeof(struct told) / sizeof(int64_t) };
@@ -48,7 +49,8 @@ static int64_t what_changed(const ls_model *model) {
 
 static struct told tell_own(const struct succession *s) {
     const ls_model *model = s->model;
-    struct told own = {.step = model->progress.step.iteration, .changed = what_changed(model)};
+    struct told own = {
+        .step = model->progress.step.iteration, .changed = what_changed(model), .returns = model->progress.returns};
     own.given = own.step && moments_of(s) && model->built.state[1].copy;
     for (int i = 0; i < LS_DIVISIONS_KEPT; i++) {
         const struct ls_holding *kept = s->shards->kept[i];
@@ -114,14 +116,25 @@ static ls_status take_changed(struct succession *s, int root) {
 /* All find it together, and none goes before the others. */
 static ls_status refuse_loss(const struct succession *s) {
     struct ls_runtime *runtime = s->model->strategy->runtime;
-    runtime->lost = true;
+    bool returns = true;
+    for (int i = 0; i < s->size; i++) returns = returns && s->told[i].returns;
+    runtime->lost = !returns;
+    runtime->anew = returns;
     ls_status status = ls_group_barrier(s->group, "moments are lost");
     if (status) return status;
+    size_t missing = s->moves.missing.end - s->moves.missing.begin;
+    long long step = s->model->progress.step.iteration;
+    int copies = s->layout.copies + 1;
+    if (returns)
+        return ls_fail(LS_UNAVAILABLE,
+                       "a worker was lost, and with it the only copy of %zu elements of the optimizer's moments after "
+                       "step %lld: all go back to the newest checkpoint",
+                       missing, step);
     return ls_fail(LS_UNAVAILABLE,
                    "a worker was lost, and with it the only copy of %zu elements of the optimizer's moments after step "
                    "%lld: start all tasks again, to go on from the newest checkpoint; ls_strategy_options.shard_copies "
-                   "= 2 (lockstep train --shard-copies 2) keeps them on two workers",
-                   s->moves.missing.end - s->moves.missing.begin, (long long)s->model->progress.step.iteration);
+                   "= %d (lockstep train --shard-copies %d) keeps them on one worker more",
+                   missing, step, copies, copies);
 }
 
 static bool stays(const struct succession *s) {

@@ -83,17 +83,30 @@ class Sharded(unittest.TestCase):
             expect_ends(self, cluster.finish(), 143)
             expect_undisturbed(self, [*MIRRORED, *rule], folder, STEPS)
 
-    def test_with_one_copy_it_goes_on_from_the_checkpoint(self):
-        rule = ["--optimizer", "adam"]
+    def test_with_one_copy_all_go_back_to_the_checkpoint_in_place(self):
+        """Each of two losses finds a newer checkpoint."""
+        rule, lost = ["--optimizer", "adam"], "only copy of [0-9]+ elements .*: all go back to the newest checkpoint"
         with tempfile.TemporaryDirectory() as folder:
             cluster = start(2, [*rule, *SHARD, "--shard-copies", "1", *ENDLESS, "--checkpoint", folder])
-            cluster.wait_for_checkpoint(folder)
-            cluster.replace(1)
-            for status, _, stderr in cluster.finish().values():
-                self.assertEqual(status, 138, stderr)
-                self.assertRegex(stderr, "UNAVAILABLE: a worker was lost, and with it the only copy of [0-9]+ elements of the "
-                                         "optimizer's moments after step [0-9]+: .* --shard-copies 2")
+            for rank in (1, 0):
+                cluster.wait_for_checkpoint(folder)
+                cluster.replace(rank)
+                for key in cluster.tasks:
+                    wait_for_line(cluster.tasks[key].stderr, lost)
+                    wait_for_line(cluster.tasks[key].stderr, "recovered: all")
+                wait_for_line(cluster.tasks[("worker", 0)].stderr, "training goes on after step [1-9]")
+            cluster.kill(1, signal.SIGTERM)
+            expect_ends(self, cluster.finish(), 143)
             expect_undisturbed(self, [*MIRRORED, *rule], folder, STEPS)
+
+    def test_with_one_copy_and_no_checkpoint_all_end(self):
+        cluster = start(2, ["--optimizer", "adam", *SHARD, "--shard-copies", "1", *ENDLESS])
+        cluster.wait_for_step(2)
+        cluster.replace(1)
+        for status, _, stderr in cluster.finish().values():
+            self.assertEqual(status, 138, stderr)
+            self.assertRegex(stderr, "UNAVAILABLE: a worker was lost, and with it the only copy of [0-9]+ elements of the "
+                                     "optimizer's moments after step [0-9]+: start all tasks again.* --shard-copies 2")
 
     def test_others_go_on_with_the_moments_of_a_lost_worker(self):
         rule = ["--optimizer", "adam", "--global-clip-norm", "0.02"]

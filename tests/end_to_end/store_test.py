@@ -120,21 +120,29 @@ class Store(unittest.TestCase):
             wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
         self.disturb(2, 1, ["--optimizer", "sgd"], replace)
 
-    def test_lost_moments_end_the_training_and_it_goes_on_from_the_checkpoint(self):
+    def test_with_lost_moments_all_go_back_to_the_checkpoint_in_place(self):
+        """A server is lost for good, then one that comes back has lost its moments."""
+        lost = "(a parameter server|parameter server 1 of 2) was lost, .* the optimizer's moments .*: all go back to the newest checkpoint"
         with tempfile.TemporaryDirectory() as folder:
-            options = ["--optimizer", "adam", *STORE, "--checkpoint", folder]
-            cluster = start(2, 2, [*options, *ENDLESS], LOCKSTEP_PS_WAIT="1")
-            cluster.wait_for_checkpoint(folder)
-            cluster.tasks[("ps", 1)].kill()
-            results = cluster.finish()
-            for key in (("worker", 0), ("worker", 1), ("ps", 0)):
-                self.assertEqual(results[key][0], 138, "%s: %s" % (key, results[key][2]))
-            self.assertIn("the only copy of the optimizer's moments after step", results[("worker", 0)][2])
-            step = newest_step(folder)
-            epochs = ["--epochs", str(step // STEPS + 2)]
-            again = start(2, 1, [*options, *epochs]).finish()
-            self.assertIn("training goes on after step %d " % step, again[("worker", 0)][2])
-            self.expect(again, plain(["--optimizer", "adam", *epochs]))
+            cluster = start(2, 2, ["--optimizer", "adam", *STORE, "--checkpoint", folder, *ENDLESS], LOCKSTEP_PS_WAIT="1")
+            for disturb in (lambda: cluster.tasks[("ps", 1)].kill(), lambda: cluster.replace(0, "ps")):
+                cluster.wait_for_checkpoint(folder)
+                disturb()
+                for words in (lost, "training goes on after step [1-9]"):
+                    wait_for_line(cluster.tasks[("worker", 0)].stderr, words)
+            cluster.kill(1, signal.SIGTERM)
+            expect_ends(self, cluster.finish(), 143, [("ps", 1)])
+            expect_undisturbed(self, [*MIRRORED, "--optimizer", "adam"], folder, STEPS)
+
+    def test_lost_moments_end_a_training_without_checkpoints(self):
+        cluster = start(2, 2, ["--optimizer", "adam", *STORE, *ENDLESS], LOCKSTEP_PS_WAIT="1")
+        cluster.wait_for_step(2)
+        cluster.tasks[("ps", 1)].kill()
+        results = cluster.finish()
+        for key in (("worker", 0), ("worker", 1), ("ps", 0)):
+            self.assertEqual(results[key][0], 138, "%s: %s" % (key, results[key][2]))
+        self.assertRegex(results[("worker", 0)][2], "parameter server 1 of 2 was lost, and with it the only copy of the optimizer's "
+                                                    "moments after step [0-9]+: start all tasks again, .* --ps-replicas 2")
 
     def test_a_checkpoint_is_that_of_mirrored_training(self):
         wanted = plain(["--epochs", "4", "--optimizer", "adam"])

@@ -31,6 +31,8 @@ class Mode:
     pushes: bool = False  # asynchronous: every batch is one push
     one_by_one: bool = False  # two that were lost together have something that nobody else has, or has seen (docs/protocol.md, votes)
 
+    saves: bool = False  # all go back to a checkpoint, where nobody has some of the state any more
+
     def environment_of(self, workers):
         """LOCKSTEP_ELASTIC says as many workers as there are."""
         elastic = self.environment.get("LOCKSTEP_ELASTIC")
@@ -89,6 +91,11 @@ MODES = {
     "sharded-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), "RECOVERY_SHARD": "2"},
                             points=SHARDED_POINTS, elastic=True, one_by_one=True),
     "sharded-all": Mode(options=("--epochs", "100"), environment={"RECOVERY_SHARD": "16"}, points=SHARDED_POINTS),
+    # each loss, or each of a server, takes the only copy of something with it
+    "sharded-one": Mode(options=("--epochs", "100"), environment={"RECOVERY_SHARD": "1"}, points=SHARDED_POINTS, saves=True),
+    "sharded-one-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), "RECOVERY_SHARD": "1"},
+                                points=SHARDED_POINTS, elastic=True, saves=True),
+    "store-one": Mode(options=("--epochs", "150"), servers=2, environment={**STORE, "RECOVERY_STORE": "1"}, saves=True),
     "window": Mode(environment=WINDOW),
     "window-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **WINDOW}, elastic=True, one_by_one=True),
 }
