@@ -17,9 +17,9 @@ struct convolution {
     void *places[MEMORIES];           /* the addresses of memories: setting them in oneDNN takes time */
     dnnl_memory_t memories[MEMORIES]; /* NULL if not used */
     size_t weights_size;              /* bytes, in the primitive's layout */
-    float *packed; /* the weights in the primitive's layout, from the first part of the batch to the last; NULL if the
-                      op's layout serves */
-    size_t bias, scratchpad; /* places in the workspace; a later part's gradient of the kernel lies at 0 */
+    bool packs;                       /* the op's layout of the kernel does not serve */
+    float *packed;           /* owns: the kernel so, from the first part of the batch to the last; NULL without parts */
+    size_t bias, scratchpad; /* places in the workspace; at 0 lies the kernel, or a later part's gradient of it */
 };
 
 /* Descriptors while an op is built. */
@@ -107,7 +107,7 @@ static ls_status make_memories(struct ls_op *op, struct convolution *made, dnnl_
     const dnnl_memory_desc_t *weights =
         dnnl_primitive_desc_query_md(chosen, to_weights ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
     const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
-    bool same = dnnl_memory_desc_equal(weights, &d->plain);
+    bool same = dnnl_memory_desc_equal(weights, &d->plain), parts = op->parts > 1;
     ls_status status = make_memory(made, engine, IMAGE, &d->image);
     if (!status) status = make_memory(made, engine, OUT, &d->out);
     if (!status) status = make_memory(made, engine, WEIGHTS, weights);
@@ -117,10 +117,11 @@ static ls_status make_memories(struct ls_op *op, struct convolution *made, dnnl_
     if (!status && !same)
         status = make_reorder(made, engine, to_weights ? weights : &d->plain, to_weights ? &d->plain : weights);
     made->weights_size = dnnl_memory_desc_get_size(weights);
-    if (!status && !same && !(made->packed = ls_alloc_aligned(made->weights_size)))
+    if (!status && !same && parts && !(made->packed = ls_alloc_aligned(made->weights_size)))
         status = ls_fail_memory("the kernel of a convolution", made->weights_size);
-    made->bias = to_weights && op->parts > 1 ? ls_library_aligned(made->weights_size) : 0;
-    made->scratchpad = made->bias + (made->bias ? ls_library_aligned(dnnl_memory_desc_get_size(&d->bias)) : 0);
+    made->packs = !same;
+    made->bias = (parts ? to_weights : !same) ? ls_library_aligned(made->weights_size) : 0;
+    made->scratchpad = made->bias + (parts && to_weights ? ls_library_aligned(dnnl_memory_desc_get_size(&d->bias)) : 0);
     op->workspace_size = made->scratchpad + ls_library_aligned(dnnl_memory_desc_get_size(scratchpad));
     return status;
 }
@@ -176,6 +177,11 @@ static bool adds(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS && op->part > 0;
 }
 
+/* With a layout of the primitive's own. Between parts other ops have the workspace. */
+static void *packed_kernel(const struct ls_op *op, const struct convolution *c) {
+    return c->packed ? (void *)c->packed : op->workspace;
+}
+
 static dnnl_status_t point_memory(struct convolution *c, int memory, void *place) {
     if (!c->memories[memory] || c->places[memory] == place) return dnnl_success;
     c->places[memory] = place;
@@ -187,9 +193,9 @@ static dnnl_status_t bind(const struct ls_op *op, struct convolution *c) {
     char *workspace = op->workspace;
     void *plain = op->tensors[ls_op_kernel(op)].data, *bias = op->tensors[bias_place(op)].data;
     void *places[MEMORIES] = {[IMAGE] = op->tensors[ls_op_image(op)].data,
-                              [WEIGHTS] = adds(op)    ? workspace
-                                          : c->packed ? (void *)c->packed
-                                                      : plain,
+                              [WEIGHTS] = adds(op)   ? workspace
+                                          : c->packs ? packed_kernel(op, c)
+                                                     : plain,
                               [BIAS] = adds(op) ? workspace + c->bias : bias,
                               [OUT] = op->tensors[ls_op_out(op)].data,
                               [PLAIN] = plain,
@@ -233,8 +239,8 @@ static dnnl_status_t execute(const struct ls_op *op, const struct convolution *c
 /* The sum goes back to the op's layout from where it was collected. */
 static dnnl_status_t finish_weights(const struct ls_op *op, struct convolution *c) {
     if (adds(op)) add_convolution_part(op, c);
-    if (!ls_op_last_part(op) || !c->packed) return dnnl_success;
-    dnnl_status_t code = point_memory(c, WEIGHTS, c->packed);
+    if (!ls_op_last_part(op) || !c->packs) return dnnl_success;
+    dnnl_status_t code = point_memory(c, WEIGHTS, packed_kernel(op, c));
     return code ? code : reorder(c, WEIGHTS, PLAIN);
 }
 
