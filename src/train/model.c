@@ -232,12 +232,15 @@ static ls_status digest_model(const ls_model *model, bool tables_too, char hex[6
     if (!model->built.network)
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
+    const struct ls_model_replica *first = &model->built.replicas[0];
+    bool copies = !first->device->host_memory; /* host memory is read where it is */
     struct ls_digest *digest;
-    LS_CLEANUP(ls_free_pointer) float *parameters = NULL;
+    LS_CLEANUP(ls_free_pointer) float *copy = NULL;
     ls_status status =
-        ls_model_state_copy_out(model, model->built.replicas[0].parameters, 0, model->built.blob_count, &parameters);
+        copies ? ls_model_state_copy_out(model, first->parameters, 0, model->built.blob_count, &copy) : LS_OK;
     if (!status) status = ls_digest_new(&digest);
     if (status) return status;
+    const float *parameters = copies ? copy : first->parameters;
     int tables = tables_too ? 0 : INT_MAX;
     for (int i = 0; i < ls_network_variable_count(model->built.network); i++) {
         const struct ls_network_variable *variable = ls_network_variable(model->built.network, i);
