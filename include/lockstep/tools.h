@@ -169,12 +169,13 @@ typedef struct ls_tools_plan_options {
     bool json;
     ls_callback *const *callbacks; /* ends with NULL, or is NULL: their on_build is told, as before the first step */
     bool validates;                /* the training, which gives callbacks its numbers */
+    int64_t memory_limit;          /* bytes that a worker may have: the least sharding with which they are enough is told; 0: it is not */
 } ls_tools_plan_options;
 /* Makes dataset and compiled model of one worker, whose batches have so many rows. */
 typedef ls_status ls_tools_plan_fn(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data, ls_model **model);
 /* Places a training on its tasks without starting any: *text, freed with ls_memory_free, receives a table for people or one JSON object
  * with replicas, what servers keep, bytes of a step, memory and, where bits is set, the time of a step. Builds one worker's model
- * here. */
+ * here. RESOURCE_EXHAUSTED: no options of sharding make a worker as small as memory_limit. */
 LS_API ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text);
 /* Options of lockstep tokens. */
 typedef struct ls_tools_tokens_options {

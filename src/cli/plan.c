@@ -12,23 +12,41 @@
 struct plan_command {
     struct ls_train_options training; /* first: its tables begin there */
     int workers, servers, measure;
+    int64_t memory_limit;
     double bits;
 };
+
+/* The number at the beginning of text, and the power of base that its unit stands for; 0: there is none. */
+static double read_quantity(const char *text, const char *units, double base, const char **rest) {
+    char *end;
+    double number = strtod(text, &end);
+    const char *unit = end > text && *end ? strchr(units, *end) : NULL;
+    for (int i = 0; unit && i <= (int)(unit - units); i++) number *= base;
+    *rest = end + (unit != NULL);
+    return end > text ? number : 0;
+}
+
+/* "8GiB", "512M": bytes, in powers of 1024. */
+static bool read_memory(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                        void *field) {
+    const char *rest;
+    double bytes = read_quantity(text, "KMGT", 1024, &rest);
+    bool ends = !*rest || !strcmp(rest, "B") || !strcmp(rest, "iB");
+    if (!ends || !(bytes >= 1) || !(bytes < 1e15))
+        return LS_REFUSE(line, "option '--%s' needs bytes such as 512M or 8GiB, not '%s'", option->name, text);
+    *(int64_t *)field = (int64_t)bytes;
+    return true;
+}
 
 /* "1Gbit/s", "250M": bits a second, in powers of 1000. */
 static bool read_bandwidth(const struct ls_command_line *line, const struct ls_option *option, const char *text,
                            void *field) {
-    static const char units[] = "KMG";
     struct plan_command *command = field;
-    char *end;
-    double bits = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    for (int i = 0; unit && i <= (int)(unit - units); i++) bits *= 1000;
-    if (unit) end++;
-    if (end == text || !(bits > 0) || !(bits < 1e15) || (*end && strcmp(end, "bit/s") != 0)) {
+    const char *rest;
+    double bits = read_quantity(text, "KMG", 1000, &rest);
+    if (!(bits > 0) || !(bits < 1e15) || (*rest && strcmp(rest, "bit/s") != 0))
         return LS_REFUSE(line, "option '--%s' needs bits a second such as 100Mbit/s or 1Gbit/s, not '%s'", option->name,
                          text);
-    }
     command->bits = bits;
     return true;
 }
@@ -41,13 +59,18 @@ static const struct ls_option plan_rows[] = {
      .read = read_bandwidth},
     {"measure", "STEPS", "train so many steps here, to tell the time of computing (default: it is left out)",
      AT(measure), 1, 1000000},
+    {"memory-limit", "SIZE",
+     "of a worker, such as 8GiB: tells the least sharding that is enough: options of --recompute and --shard, tried in "
+     "turn beside what is given",
+     offsetof(struct plan_command, memory_limit), LS_OPTION_READ, .read = read_memory},
     {"json", NULL,
      "one JSON object: strategy, workers, servers, replicas, batch, parameters, moments, copies, steps (whose bytes "
      "are told), all_reduce, planned_bytes and arena_bytes (as lockstep train's), load (the largest server's part over "
      "the mean), tables (on servers alone: name, rows, width, touched: rows of worker 0's step at most), "
      "compute_seconds, wire_seconds, step_seconds, examples_per_second, layers (recompute: none, activations, blocks; "
      "arena_bytes, and moved_bytes of a replica's step between memory and arithmetic, at least), with --shard also "
-     "shard, shard_copies and moment_bytes (of the first worker), and tasks: task, "
+     "shard, shard_copies and moment_bytes (of the first worker), with --memory-limit also memory_limit, fits (options "
+     "that are enough) and candidates (options, and the largest worker's memory with them), and tasks: task, "
      "rank, "
      "sent, received, memory; of a worker first_replica, replicas, rows; of a server that keeps variables or tables "
      "elements, part, variables by name",
@@ -70,7 +93,8 @@ static const char more[] =
     "examples:\n"
     "  lockstep plan -np 4 --model resnet50 --dataset shapes --image-size 64 --bandwidth 1Gbit/s --measure 3\n"
     "  lockstep plan -np 2 --ps 3 --strategy parameter-server --ps-replicas 2 --optimizer adam --json\n"
-    "  lockstep plan -np 4 --ps 2 --strategy parameter-server --hybrid --model embedding --embedding 1000000x32\n\n"
+    "  lockstep plan -np 4 --ps 2 --strategy parameter-server --hybrid --model embedding --embedding 1000000x32\n"
+    "  lockstep plan -np 4 --model gpt2 --dataset text.txt --tokens gpt2 --optimizer adamw --memory-limit 2GiB\n\n"
     "exit status: 0 success; 2 a bad command line or configuration; 1 anything else.\n";
 
 /* Of a worker, whose batches have so many rows. */
@@ -102,6 +126,7 @@ static int print_plan(struct plan_command *command) {
     options.servers = command->servers;
     options.bits = command->bits;
     options.measure = command->measure;
+    options.memory_limit = command->memory_limit;
     ls_status status = ls_tools_plan(&options, make, &command->training, &text);
     return ls_exit_text(status, text);
 }

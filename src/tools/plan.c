@@ -9,21 +9,16 @@
 #include "base/need.h"
 #include "base/new.h"
 #include "base/options.h"
-#include "base/shape.h"
 #include "base/text.h"
 #include "collective/schedule/schedules.h"
-#include "data/division.h"
 #include "data/pipeline.h"
 #include "resolver/resolver.h"
 #include "strategy/iterator.h"
 #include "train/bind.h"
 #include "train/callback_list.h"
 #include "train/input.h"
-#include "sync/meeting.h"
 #include "train/fit.h"
 #include "train/model_build.h"
-#include "train/model_state.h"
-#include "train/shards.h"
 #include "train/step.h"
 #include "train/sparse.h"
 #include "train/stored.h"
@@ -63,12 +58,13 @@ static ls_status check_tasks(const struct ls_tools_planning *planning) {
 static ls_status check_options(const ls_tools_plan_options *options) {
     if (!options->kind) return ls_fail(LS_INVALID_ARGUMENT, "a plan has no kind of strategy");
     if (options->workers < 0 || options->servers < 0 || options->copies < 0 || options->batch < 0 ||
-        options->measure < 0 || !(options->bits >= 0) || !isfinite(options->bits))
+        options->measure < 0 || options->memory_limit < 0 || !(options->bits >= 0) || !isfinite(options->bits))
         return ls_fail(
             LS_INVALID_ARGUMENT,
-            "a plan's workers %d, servers %d, copies %d, batch %lld, measure %d and bits %g may not be negative",
+            "a plan's workers %d, servers %d, copies %d, batch %lld, measure %d, memory_limit %lld and bits %g may not "
+            "be negative",
             options->workers, options->servers, options->copies, (long long)options->batch, options->measure,
-            options->bits);
+            (long long)options->memory_limit, options->bits);
     return LS_OK;
 }
 
@@ -126,29 +122,6 @@ static ls_status place_replicas(struct ls_tools_planning *planning) {
     return LS_OK;
 }
 
-int ls_tools_plan_replicas(const struct ls_tools_planning *planning, int worker) {
-    return planning->first[worker + 1] - planning->first[worker];
-}
-
-int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica) {
-    const struct ls_division_plan plan = {.total = planning->batch,
-                                          .batch = planning->batch,
-                                          .num_replicas = planning->total,
-                                          .num_workers = planning->workers,
-                                          .rule = planning->options->division,
-                                          .shard = LS_SHARD_DATA};
-    return ls_division_share(&plan, 0, replica).count;
-}
-
-size_t ls_tools_plan_touched(const struct ls_tools_planning *planning, int worker, const struct ls_terms_table *table) {
-    size_t ids = (size_t)ls_shape_count(&planning->model->built.input), sum = 0;
-    for (int i = planning->first[worker]; i < planning->first[worker + 1]; i++) {
-        size_t own = (size_t)ls_tools_plan_rows(planning, i) * ids;
-        sum += own < (size_t)table->rows ? own : (size_t)table->rows;
-    }
-    return sum;
-}
-
 /* ---- what ---- */
 
 static ls_status make_model(struct ls_tools_planning *planning, int64_t rows, ls_tools_plan_fn *make, void *context) {
@@ -176,7 +149,7 @@ static ls_status make_and_measure(struct ls_tools_planning *planning, ls_tools_p
     const ls_tools_plan_options *options = planning->options;
     int64_t rows = 0;
     ls_status status = LS_OK;
-    for (int i = 0; i < ls_tools_plan_replicas(planning, 0); i++) rows += ls_tools_plan_rows(planning, i);
+    for (int i = 0; i < ls_plan_share_replicas(planning, 0); i++) rows += ls_plan_share_rows(planning, i);
     if (options->measure) status = make_model(planning, rows, make, context);
     if (options->measure && !status) status = measure_steps(planning, rows);
     if (planning->serves) {
@@ -197,6 +170,7 @@ static ls_status lay_out_layers(ls_replica *replica, void *context) {
     ls_status status = ls_plan_slots_find(planning->model, replica->local_id, rows, true, &plan);
     status = ls_turn_end(planning->model, replica->local_id, status);
     if (status || replica->local_id) return status;
+    planning->worker.workspace = plan->workspace;
     for (int r = LS_RECOMPUTE_NONE; !status && r <= LS_RECOMPUTE_BLOCKS; r++)
         status = ls_plan_slots_cost(planning->model, 0, rows, (ls_recompute)r, &planning->worker.costs[r]);
     return status;
@@ -224,62 +198,6 @@ static ls_status tell_callbacks(const struct ls_tools_planning *planning) {
     return status;
 }
 
-static size_t bytes_between_meetings(const ls_model *model) {
-    size_t floats = 2 * ls_model_state_count(model, LS_PARTS_HERE);
-    if (ls_model_state_outer(model)) floats += model->built.summed_count;
-    return floats * sizeof(float);
-}
-
-/* As src/sync/fragments.c allocates it. */
-static ls_status count_fragment_bytes(const struct ls_tools_planning *planning, size_t *bytes) {
-    const ls_model *model = planning->model;
-    const ls_local_sgd_options *local = &planning->strategy->local;
-    size_t count = local->fragments ? (size_t)local->fragments : 1;
-    if (!ls_fragments_are_wanted(planning->strategy)) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct ls_bucket, ranges, count, "fragments");
-    ls_status status = ls_fragments_check(model);
-    if (status) return status;
-    size_t floats = (size_t)(2 + ls_meeting_moments(model)) * ls_fragments_cut(model, count, ranges);
-    if (local->outer_learning_rate > 0) floats += ls_network_trainable_count(model->built.network);
-    *bytes += floats * sizeof(float);
-    return LS_OK;
-}
-
-static size_t bytes_of_moments(const ls_model *model) {
-    return (size_t)ls_optimizer_moments(&model->progress.step.rule) * model->built.summed_count * sizeof(float);
-}
-
-/* Of the moments that a worker owns, with what an update takes. */
-static size_t bytes_owned(const struct ls_tools_planning *planning, int worker) {
-    if (!planning->divides) return 0;
-    return ls_shards_planned_bytes(planning->model, planning->strategy_options.shard_copies, planning->workers, worker,
-                                   (size_t)planning->worker.memory.arena_bytes);
-}
-
-size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker) {
-    const ls_model *model = planning->model;
-    bool whole = !planning->stores && !planning->divides;
-    size_t own = model->built.blob_count * sizeof(float) + (whole ? bytes_of_moments(model) : 0);
-    size_t bytes = planning->worker.beside + bytes_owned(planning, worker), first = bytes_owned(planning, 0);
-    for (int i = 0; i < ls_tools_plan_replicas(planning, worker); i++) {
-        bytes += (size_t)planning->worker.memory.planned_bytes - first;
-        if (ls_strategy_holder(planning->strategy, i) != i) bytes -= own;
-        if (ls_turn_arena(model, i) != i) bytes -= (size_t)planning->worker.memory.arena_bytes;
-        bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, planning->first[worker] + i));
-    }
-    return bytes;
-}
-
-static ls_status count_memory(struct ls_tools_planning *planning) {
-    const ls_model *model = planning->model;
-    if (planning->stores || planning->divides)
-        planning->worker.memory.planned_bytes -= (int64_t)bytes_of_moments(model);
-    planning->worker.memory.planned_bytes += (int64_t)bytes_owned(planning, 0);
-    if (!planning->meets) return LS_OK;
-    planning->worker.beside += bytes_between_meetings(model);
-    return count_fragment_bytes(planning, &planning->worker.beside);
-}
-
 static ls_status divide_over_servers(struct ls_tools_planning *planning) {
     size_t count = planning->model->bound.bucket_count;
     planning->keeps = planning->stores || ls_sparse_has(planning->model);
@@ -304,6 +222,7 @@ static void close_planning(struct ls_tools_planning *planning) {
     ls_free(planning->ranges);
     ls_free(planning->first);
     ls_free(planning->beside);
+    ls_free(planning->candidates);
 }
 
 ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text) {
@@ -331,7 +250,8 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
     if (!status) status = build_model(&planning);
     if (!status) status = tell_callbacks(&planning);
     if (!status) status = divide_over_servers(&planning);
-    if (!status) status = count_memory(&planning);
+    if (!status) status = ls_plan_memory_count(&planning);
     if (!status) status = ls_plan_wire_count(&planning);
+    if (!status && options->memory_limit) status = ls_plan_fit(&planning);
     return status ? status : LS_TEXT(out, ls_plan_print(&planning, out), "a plan", text);
 }

@@ -13,8 +13,15 @@
 struct ls_tools_worker_cost {
     ls_result memory;                                   /* of its first replica */
     struct ls_plan_cost costs[LS_RECOMPUTE_BLOCKS + 1]; /* of its layers by what is made again; AUTO's are left out */
+    size_t workspace;                                   /* what ops of layers need beside, in the arena */
+    size_t rest;                                        /* a replica's, without arena and moments */
     size_t beside;                                      /* its replicas, of all of them */
     double compute;                                     /* seconds of a step; 0: not measured */
+};
+/* Options of lockstep train that make a worker smaller, and the memory of the largest worker with them. */
+struct ls_tools_candidate {
+    char words[96]; /* "": none */
+    size_t memory;
 };
 struct ls_tools_planning {
     const ls_tools_plan_options *options;
@@ -40,17 +47,27 @@ struct ls_tools_planning {
      * sync_every steps, or of one */
     struct ls_traffic *beside, *behind, *rows, *round; /* one block of memory, from beside on */
     const char *algorithm;                             /* of the largest all-reduce; NULL: there is none */
+    /* with memory_limit: owns [candidate_count], of which the first with enough is fit */
+    struct ls_tools_candidate *candidates;
+    int candidate_count, fit;
 };
 /* A worker's replicas, and the bytes of their models and beside them. */
-int ls_tools_plan_replicas(const struct ls_tools_planning *planning, int worker);
+int ls_plan_share_replicas(const struct ls_tools_planning *planning, int worker);
 size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker);
 /* Rows of a replica in a whole step. */
-int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica);
+int64_t ls_plan_share_rows(const struct ls_tools_planning *planning, int replica);
 /* Rows of a table that a worker's step takes, at most: a replica's are each once. */
-size_t ls_tools_plan_touched(const struct ls_tools_planning *planning, int worker, const struct ls_terms_table *table);
+size_t ls_plan_share_touched(const struct ls_tools_planning *planning, int worker, const struct ls_terms_table *table);
+
+/* Fills in rest, beside and planned_bytes of the worker, whose memory is that of one alone. */
+ls_status ls_plan_memory_count(struct ls_tools_planning *planning);
+/* Fills in candidates and fit. RESOURCE_EXHAUSTED: none has enough. */
+ls_status ls_plan_fit(struct ls_tools_planning *planning);
 
 /* Fills in beside, behind, round and algorithm. */
 ls_status ls_plan_wire_count(struct ls_tools_planning *planning);
+/* Bytes of memory into which a reduce-scatter receives the others' parts of a worker's stripe, a bucket at a time. */
+size_t ls_plan_wire_parts(const struct ls_tools_planning *planning, int worker);
 /* The longest that a link is busy, in seconds; 0 without a bandwidth. */
 double ls_plan_wire_seconds(const struct ls_tools_planning *planning, const struct ls_traffic *traffic);
 /* Seconds of a step; what was not measured counts 0. */

@@ -32,7 +32,7 @@ static void name_task(const struct ls_tools_planning *planning, int rank, char n
 
 static int64_t rows_of(const struct ls_tools_planning *planning, int rank) {
     int64_t rows = 0;
-    for (int i = planning->first[rank]; i < planning->first[rank + 1]; i++) rows += ls_tools_plan_rows(planning, i);
+    for (int i = planning->first[rank]; i < planning->first[rank + 1]; i++) rows += ls_plan_share_rows(planning, i);
     return rows;
 }
 
@@ -121,7 +121,7 @@ static void put_task(const struct ls_tools_planning *planning, int rank, FILE *o
                   traffic->sent, traffic->received);
     if (rank < planning->workers)
         ls_json_print(out, ", 'first_replica': %d, 'replicas': %d, 'rows': %lld, 'memory': %zu", planning->first[rank],
-                      ls_tools_plan_replicas(planning, rank), (long long)rows_of(planning, rank),
+                      ls_plan_share_replicas(planning, rank), (long long)rows_of(planning, rank),
                       ls_tools_plan_memory(planning, rank));
     else if (planning->keeps)
         put_variables(planning, rank - planning->workers, out);
@@ -138,7 +138,7 @@ static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
         const struct ls_terms_table *table = &planning->terms.tables[t];
         ls_json_print(out, "%-s{'name': %s, 'rows': %lld, 'width': %lld, 'touched': %zu}", t ? ", " : "",
                       variable_name(planning, planning->terms.part_count + t), (long long)table->rows,
-                      (long long)table->width, ls_tools_plan_touched(planning, 0, table));
+                      (long long)table->width, ls_plan_share_touched(planning, 0, table));
     }
     (void)fputc(']', out);
 }
@@ -147,6 +147,17 @@ static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
 static int copies_of_moments(const struct ls_tools_planning *planning) {
     int copies = planning->strategy_options.shard_copies;
     return copies < planning->workers ? copies : planning->workers;
+}
+
+/* With memory_limit. */
+static void put_candidates(const struct ls_tools_planning *planning, FILE *out) {
+    if (!planning->candidates) return;
+    ls_json_print(out, ", 'memory_limit': %lld, 'fits': %s, 'candidates': [",
+                  (long long)planning->options->memory_limit, planning->candidates[planning->fit].words);
+    for (int i = 0; i < planning->candidate_count; i++)
+        ls_json_print(out, "%-s{'options': %s, 'memory': %zu}", i ? ", " : "", planning->candidates[i].words,
+                      planning->candidates[i].memory);
+    (void)fputc(']', out);
 }
 
 static void print_json(const struct ls_tools_planning *planning, FILE *out) {
@@ -175,7 +186,9 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
         ls_json_print(out, "%-s{'recompute': %s, 'arena_bytes': %zu, 'moved_bytes': %.0f}",
                       r > LS_RECOMPUTE_NONE ? ", " : ", \"layers\": [", ls_option_names_recompute((ls_recompute)r),
                       worker->costs[r].arena, worker->costs[r].moved);
-    (void)fputs("], \"tasks\": [", out);
+    (void)fputc(']', out);
+    put_candidates(planning, out);
+    (void)fputs(", \"tasks\": [", out);
     for (int r = 0; r < planning->workers + planning->servers; r++) put_task(planning, r, out);
     (void)fputs("]}\n", out);
 }
@@ -201,7 +214,7 @@ static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
         (void)fprintf(out, "table     %s: %lld rows of %lld, on servers alone; a step of worker 0 takes at most %zu\n",
                       variable_name(planning, planning->terms.part_count + t),
                       (long long)planning->terms.tables[t].rows, (long long)planning->terms.tables[t].width,
-                      ls_tools_plan_touched(planning, 0, &planning->terms.tables[t]));
+                      ls_plan_share_touched(planning, 0, &planning->terms.tables[t]));
     if (planning->divides)
         (void)ls_plain_print(
             out, "moments   divided over the workers, %d cop%s of each: %.3f MB on the first\n",
@@ -220,7 +233,7 @@ static void print_tasks(const struct ls_tools_planning *planning, FILE *out) {
         char name[32], replicas[32] = "-";
         bool works = r < planning->workers;
         name_task(planning, r, name);
-        if (works && ls_tools_plan_replicas(planning, r) == 1)
+        if (works && ls_plan_share_replicas(planning, r) == 1)
             (void)snprintf(replicas, sizeof(replicas), "%d", planning->first[r]);
         else if (works)
             (void)snprintf(replicas, sizeof(replicas), "%d to %d", planning->first[r], planning->first[r + 1] - 1);
@@ -282,6 +295,20 @@ static void print_end(const struct ls_tools_planning *planning, FILE *out) {
                              (double)planning->batch / step);
 }
 
+/* With memory_limit: what was tried, up to what is enough, and beyond. */
+static void print_candidates(const struct ls_tools_planning *planning, FILE *out) {
+    if (!planning->candidates) return;
+    const char *words = planning->candidates[planning->fit].words;
+    (void)ls_plain_print(out, "\nThe largest worker with these options more; %.3f MB are enough with %s:\n",
+                         mega((size_t)planning->options->memory_limit), *words ? words : "none of them");
+    for (int i = 0; i < planning->candidate_count; i++) {
+        const struct ls_tools_candidate *candidate = &planning->candidates[i];
+        (void)ls_plain_print(out, "  %-58s %12.3f MB%s\n", *candidate->words ? candidate->words : "none",
+                             mega(candidate->memory),
+                             candidate->memory <= (size_t)planning->options->memory_limit ? ", fits" : "");
+    }
+}
+
 void ls_plan_print(const struct ls_tools_planning *planning, FILE *out) {
     if (planning->options->json) {
         print_json(planning, out);
@@ -291,4 +318,5 @@ void ls_plan_print(const struct ls_tools_planning *planning, FILE *out) {
     print_tasks(planning, out);
     print_servers(planning, out);
     print_end(planning, out);
+    print_candidates(planning, out);
 }

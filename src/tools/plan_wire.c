@@ -108,22 +108,40 @@ static ls_status count_buckets(struct ls_tools_planning *planning) {
     return status;
 }
 
-/* Workers that do not hold all gather the new variables: each gives the others its stripe. Of a reduce-scatter it gets
- * the others' parts of that. */
-static void count_gather(const struct ls_tools_planning *planning) {
+/* Of all that is trained, as workers own it: one after the other. */
+static struct ls_range stripe_of(const struct ls_tools_planning *planning, int worker) {
     struct ls_range whole = {0, ls_network_trainable_count(planning->model->built.network)};
     const struct ls_terms_model terms = {.count = whole.end, .replicas = 1, .buckets = &whole, .bucket_count = 1};
     const struct ls_layout layout = ls_layout_of(&terms, planning->workers);
+    return ls_layout_range(&layout, 0, worker);
+}
+
+/* Workers that do not hold all gather the new variables: each gives the others its stripe. Of a reduce-scatter it gets
+ * the others' parts of that. */
+static void count_gather(const struct ls_tools_planning *planning) {
+    size_t all = ls_network_trainable_count(planning->model->built.network) * sizeof(float);
     bool gathers = planning->divides && planning->strategy_options.shard_copies < planning->workers;
     for (int w = 0; gathers && w < planning->workers; w++) {
-        struct ls_range own = ls_layout_range(&layout, 0, w);
+        struct ls_range own = stripe_of(planning, w);
         size_t size = (own.end - own.begin) * sizeof(float);
         planning->rows[w].sent += size * (size_t)(planning->workers - 1);
-        planning->rows[w].received += whole.end * sizeof(float) - size;
+        planning->rows[w].received += all - size;
         if (!scatters(planning)) continue;
-        planning->beside[w].sent += whole.end * sizeof(float) - size;
+        planning->beside[w].sent += all - size;
         planning->beside[w].received += size * (size_t)(planning->workers - 1);
     }
+}
+
+size_t ls_plan_wire_parts(const struct ls_tools_planning *planning, int worker) {
+    const struct ls_model_bound *bound = &planning->model->bound;
+    const struct ls_range own = stripe_of(planning, worker);
+    size_t largest = 0;
+    for (size_t b = 0; b < bound->bucket_count && scatters(planning); b++) {
+        size_t begin = own.begin > bound->buckets[b].begin ? own.begin : bound->buckets[b].begin;
+        size_t end = own.end < bound->buckets[b].end ? own.end : bound->buckets[b].end;
+        if (begin < end && end - begin > largest) largest = end - begin;
+    }
+    return (size_t)(planning->workers - 1) * largest * sizeof(float);
 }
 
 /* The new variables come when all gradients are there. */
@@ -169,7 +187,7 @@ static void count_tables(const struct ls_tools_planning *planning) {
     for (int w = 0; w < planning->workers && terms->table_count; w++) {
         size_t rows = 0, ids = 0;
         for (size_t t = 0; t < terms->table_count; t++) {
-            size_t touched = ls_tools_plan_touched(planning, w, &terms->tables[t]);
+            size_t touched = ls_plan_share_touched(planning, w, &terms->tables[t]);
             rows += touched * (size_t)terms->tables[t].width * sizeof(float);
             if (touched > ids) ids = touched;
         }

@@ -183,7 +183,8 @@ static inline const ls_tools_plan_options *draw_const_ls_tools_plan_options_p(st
                                       .batch = draw_int(draw),
                                       .bits = draw_double(draw),
                                       .json = draw_bool(draw),
-                                      .validates = draw_bool(draw)};
+                                      .validates = draw_bool(draw),
+                                      .memory_limit = draw_int(draw)};
     return &options;
 }
 static inline const ls_tools_tokens_options *draw_const_ls_tools_tokens_options_p(struct draw *draw) {
