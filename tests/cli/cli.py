@@ -24,8 +24,8 @@ def environment(**variables):
 
 def lockstep(*arguments, env=None, **kwargs):
     """Runs the command to its end; returns what it returned and said."""
-    return subprocess.run([LOCKSTEP, *arguments], env=env or environment(), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=LIMIT, **{"stdin": subprocess.DEVNULL, **kwargs})
+    return subprocess.run([LOCKSTEP, *arguments], env=env or environment(), stdout=subprocess.PIPE, timeout=LIMIT,
+                          **{"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, **kwargs})
 
 
 def start(*arguments, env=None, **kwargs):

@@ -51,8 +51,9 @@ class Run:
     def __init__(self, name, hosts, *options, script="wait_for_end", wanted=("--min-np", "1", "--max-np", "3"), command=None):
         self.path = os.path.join(FOLDER, name)
         self.hosts(hosts)
-        write(self.path + ".log", "")
-        write(self.path + ".sh", f"#!/bin/sh\ncat {self.path}.hosts\n", stat.S_IRWXU)
+        for name in (".log", ".asked"):
+            write(self.path + name, "")
+        write(self.path + ".sh", f"#!/bin/sh\necho >> {self.path}.asked\ncat {self.path}.hosts\n", stat.S_IRWXU)
         body = (f'wait_for_end() {{ while [ ! -e {self.path}.end ]; do sleep 0.05; done; }}; '
                 f'cp $LOCKSTEP_ADDRESSES {self.path}.addresses.$RANK; '
                 f'echo "$RANK $HOST $LOCAL_RANK $LOCKSTEP_ELASTIC_START $LOCKSTEP_RESTART_COUNT $$ $LOCKSTEP_ELASTIC" >> {self.path}.log; '
@@ -70,6 +71,11 @@ class Run:
     def wait(self, count):
         cli.wait_until(lambda: len(self.lines()) >= count, f"{count} workers of {self.path}")
         return self.lines()
+
+    def wait_until_asked(self, count):
+        """Until the script has been started so often from now on: what it said but the last time, the run has heard."""
+        wanted = os.path.getsize(self.path + ".asked") + count
+        cli.wait_until(lambda: os.path.getsize(self.path + ".asked") >= wanted, f"{count} starts of the script of {self.path}")
 
     def end(self, status=0):
         write(self.path + ".end", "")
@@ -173,8 +179,8 @@ def a_signal_ends_a_run_without_workers():
     run = Run("nobody", "127.0.0.2\n")
     pid = int(run.wait(1)[0][5])
     run.hosts("")
-    cli.wait_until(lambda: not cli.alive(pid), "the worker to end")
-    time.sleep(0.3)
+    cli.wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the worker's end to be seen")
+    run.wait_until_asked(2)
     cli.equal(run.process.poll(), None)
     run.process.send_signal(signal.SIGTERM)
     done, _, err = cli.finish(run.process)
@@ -200,11 +206,10 @@ def a_host_that_cannot_be_reached_is_tried_again():
     run = Run("away", "127.0.0.2\n", "--start-timeout", "5", "--blacklist-cooldown-range", "0:0")
     run.wait(1)
     run.hosts("127.0.0.2\n127.0.0.9\n")
-    time.sleep(8)
+    wait_for_line(run.process.stderr, b"host 127.0.0.9 is lost: no route to host")
     os.unlink(FOLDER + "/away.127.0.0.9")
     cli.equal(run.wait(2)[1][:2], ["1", "127.0.0.9"])
-    _, err = run.end()
-    cli.contains(err, "host 127.0.0.9 is lost: no route to host")
+    run.end()
 
 
 @beside_the_others
@@ -224,7 +229,7 @@ def a_script_that_fails():
     run.wait(1)
     for text in ("a b\n", "127.0.0.2\n", "127.0.0.2\n127.0.0.3\n"):
         run.hosts(text)
-        time.sleep(2.5 if text[0] == "a" else 1.2)
+        run.wait_until_asked(3)  # the first time it may have said what it said before
     run.wait(2)
     _, err = run.end()
     cli.equal(err.count("host discovery script"), 1, err)

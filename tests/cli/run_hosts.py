@@ -114,9 +114,12 @@ def workers_start_in_the_launchers_folder():
 
 
 def statuses():
-    done = run(4, '[ $RANK = 2 ] && exit 3; sleep 0.3; exit 138')
-    cli.equal(done.returncode, 3)
-    assert re.search(rb"worker:2 \(rank 2, pid \d+ on 127.0.0.3\) ended with exit status 3", done.stderr), done.stderr
+    """The others end as who has lost a worker, once the launcher has said so."""
+    with tempfile.NamedTemporaryFile() as said:
+        script = f'[ $RANK = 2 ] && exit 3; until grep -q "exit status 3" {said.name}; do sleep 0.02; done; exit 138'
+        cli.equal(run(4, script, stderr=said).returncode, 3)
+        text = open(said.name, "rb").read()
+        assert re.search(rb"worker:2 \(rank 2, pid \d+ on 127.0.0.3\) ended with exit status 3", text), text
     done = run(4, '[ $RANK = 1 ] && kill -9 $$; sleep 100', "--grace", "0.1")
     cli.equal(done.returncode, 137)
     cli.contains(done.stderr, b"on 127.0.0.2) was killed by signal 9 (SIGKILL)")
@@ -178,7 +181,8 @@ def input_reaches_rank_0():
     with tempfile.TemporaryFile() as file:  # nobody reads it
         file.write(data)
         file.seek(0)
-        cli.equal(lines(run(2, "sleep 0.1", stdin=file)), [])
+        has_some = "[ $RANK = 1 ] || exec bash -c 'until read -t 0; do sleep 0.02; done'"
+        cli.equal(lines(run(2, has_some, stdin=file)), [])
 
 
 def output_is_whole():
@@ -187,11 +191,16 @@ def output_is_whole():
     cli.equal(said, sorted([f"line {i} of {rank} with words behind it" for i in range(3000) for rank in range(4)] + ["end"] * 4))
 
 
+def until_again(rank, starts, path):
+    """Shell: waits until that rank has been started anew so many times: whoever ended before might not be replaced."""
+    return f"[ $RANK = {rank} ] && touch {path}.again.$LOCKSTEP_RESTART_COUNT; until [ -e {path}.again.{starts} ]; do sleep 0.02; done"
+
+
 def copies_and_times():
     for more in ([], ["-H", HOSTS, "--rsh", SHELL]):
         with tempfile.TemporaryDirectory() as folder:
             folder = os.path.join(folder, "out")
-            script = '[ $RANK = 2 ] && [ $LOCKSTEP_RESTART_COUNT = 0 ] && echo first && kill -9 $$; echo "out $RANK"; echo err >&2; sleep 0.3'
+            script = '[ $RANK = 2 ] && [ $LOCKSTEP_RESTART_COUNT = 0 ] && echo first && kill -9 $$; echo "out $RANK"; echo err >&2; ' + until_again(2, 1, folder)
             done = cli.lockstep("run", "-np", "3", *more, "--restart", "1", "--output-filename", folder,
                                 "--prefix-output-with-timestamp", "--", "sh", "-c", script)
             cli.equal(done.returncode, 0, done.stderr)
@@ -203,8 +212,10 @@ def copies_and_times():
 
 
 def who_is_killed_is_started_anew_on_its_host():
-    script = '[ $RANK = 3 ] && [ $LOCKSTEP_RESTART_COUNT -lt 2 ] && kill -9 $$; echo "$RANK $LOCKSTEP_RESTART_COUNT $HOST"; sleep 0.3'
-    done = run(4, script, "--restart", "2", "--no-prefix")
+    with tempfile.TemporaryDirectory() as folder:
+        script = ('[ $RANK = 3 ] && [ $LOCKSTEP_RESTART_COUNT -lt 2 ] && kill -9 $$; echo "$RANK $LOCKSTEP_RESTART_COUNT $HOST"; '
+                  + until_again(3, 2, os.path.join(folder, "rank")))
+        done = run(4, script, "--restart", "2", "--no-prefix")
     cli.equal(lines(done), ["0 0 127.0.0.2", "1 0 127.0.0.2", "2 0 127.0.0.3", "3 2 127.0.0.3"])
     cli.equal(done.stderr.count(b"started anew"), 2)
 
@@ -238,6 +249,11 @@ def nobody_is_left():
             assert how == "failure" or time.monotonic() - begin < 3 * cli.PACE, how
 
 
+def wait_for_another_try(log, host):
+    """Until the launcher has asked for the host once more than for its first agent."""
+    cli.wait_until(lambda: sum(line.startswith(host + " ") for line in open(log, encoding="ascii")) > 1, f"a second try of {host}")
+
+
 def a_lost_host():
     """Its agent is killed: its workers are lost with it, and the others go on where that is wanted."""
     for options, status in (["--elastic", "2"], 0), (["--grace", "0.1"], 137):
@@ -262,17 +278,18 @@ def a_lost_host():
 def a_lost_host_comes_back():
     """Its workers are started anew on it when it can be reached again, at their old addresses."""
     with tempfile.TemporaryDirectory() as folder:
-        pids, away, back = (os.path.join(folder, name) for name in ("pids", "away", "back"))
+        pids, away, back, log = (os.path.join(folder, name) for name in ("pids", "away", "back", "log"))
         open(pids, "w", encoding="ascii").close()
         script = (f'[ $LOCKSTEP_RESTART_COUNT = 0 ] && echo $$ $RANK >> {pids}; [ $RANK -gt 1 ] && [ $LOCKSTEP_RESTART_COUNT = 0 ] && exec sleep 300; '
                   f'[ $RANK = 0 ] && cat; echo "$RANK $LOCKSTEP_RESTART_COUNT $TF_CONFIG" >> {back}; while [ $(wc -l < {back}) -lt 4 ]; do sleep 0.05; done')
-        launcher = cli.start(*arguments(4, script, "--restart", "2", hosts="127.0.0.2:2,127.0.0.4:2"), env=cli.environment(HOSTS_AWAY=away))
+        launcher = cli.start(*arguments(4, script, "--restart", "2", hosts="127.0.0.2:2,127.0.0.4:2"),
+                             env=cli.environment(HOSTS_AWAY=away, HOSTS_LOG=log))
         read_pids(pids, 4)
         started = {int(line.split()[1]): int(line.split()[0]) for line in open(pids, encoding="ascii")}
         open(away, "w", encoding="ascii").close()
         os.kill(parent(started[2]), signal.SIGKILL)
         cli.wait_until(lambda: not any(map(cli.alive, [started[2], started[3]])), "the host's workers to end")
-        time.sleep(0.2)
+        wait_for_another_try(log, "127.0.0.4")
         os.remove(away)
         status, _, err = cli.finish(launcher)
         cli.equal(status, 0, err)
@@ -312,19 +329,19 @@ def a_lost_hosts_ranks_start_on_spare_slots():
 
 def a_lost_host_stays_away():
     with tempfile.TemporaryDirectory() as folder:
-        pids, away = (os.path.join(folder, name) for name in ("pids", "away"))
+        pids, away, log = (os.path.join(folder, name) for name in ("pids", "away", "log"))
         for how, status in (("limit", 137), ("signal", 143)):
             script = f'echo $$ $RANK >> {pids}{how}; exec sleep 300'
             options = ["--restart", "9", "--grace", "0", "--start-timeout", "1" if how == "limit" else "100"]
             open(pids + how, "w", encoding="ascii").close()
-            launcher = cli.start(*arguments(2, script, *options, hosts="127.0.0.2,127.0.0.4"), env=cli.environment(HOSTS_AWAY=away))
+            launcher = cli.start(*arguments(2, script, *options, hosts="127.0.0.2,127.0.0.4"),
+                                 env=cli.environment(HOSTS_AWAY=away, HOSTS_LOG=log + how))
             read_pids(pids + how, 2)
             started = {int(line.split()[1]): int(line.split()[0]) for line in open(pids + how, encoding="ascii")}
             open(away, "w", encoding="ascii").close()
             os.kill(parent(started[1]), signal.SIGKILL)
             if how == "signal":
-                cli.wait_until(lambda: not cli.alive(started[1]), "the worker to end")
-                time.sleep(0.1)
+                wait_for_another_try(log + how, "127.0.0.4")
                 launcher.send_signal(signal.SIGTERM)
             done, _, err = cli.finish(launcher)
             assert done in (status, 137), (done, err)
