@@ -71,6 +71,7 @@ typedef struct ls_layer {
     int heads, kv_heads;   /* of attention: of queries; of keys and values, default heads, which they divide */
     int window;            /* of attention: positions that one sees, itself the last; default all up to itself */
     bool rope;             /* of attention: rotary positions of queries and keys */
+    float rope_theta;      /* of rope: the base of its angles; default 10000 */
     bool return_sequences; /* of lstm and gru: outputs of all positions, not of the last alone */
     bool no_causal_mask;   /* attention in which each position sees all: Keras' use_causal_mask = False */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
@@ -131,8 +132,8 @@ typedef struct ls_layer {
  * values of kv_heads, of d channels each. It gives (T, heads d): for each head softmax(q k^T / sqrt(d)) v, where a position sees
  * itself and those before it. Neighbouring heads share keys and values where kv_heads are fewer. It has no variables. Mirrors
  * torch.nn.functional.scaled_dot_product_attention(is_causal=True, enable_gqa=True) and the core of keras.layers.MultiHeadAttention
- * and GroupQueryAttention. .rope turns queries and keys by their position (Su et al. 2021), base 10000, in the form of Hugging
- * Face's Llama: elements i and i + d / 2 are a pair. A row has the same bits whatever the threads and the rows beside it.
+ * and GroupQueryAttention. .rope turns queries and keys by their position (Su et al. 2021) in the form of Hugging Face's
+ * Llama: elements i and i + d / 2 are a pair, whose angles are powers of .rope_theta, the field of that name there. A row has the same bits whatever the threads and the rows beside it.
  * INVALID_ARGUMENT where the channels do not divide. */
 #define ls_attention(...) ((ls_layer){.kind = LS_LAYER_ATTENTION, .heads = __VA_ARGS__})
 /* ls_position_embedding(), ls_position_embedding(.kernel_initializer = ...): adds a variable "embeddings" (T, C) to inputs (T, C), as

@@ -17,7 +17,9 @@ LS_API ls_status ls_model_save(const ls_model *model, const char *path);
 /* keras.saving.load_model: makes the model of such a file, a checkpoint's too, with its weights. Compile it as a new one: the optimizer's
  * moments are in checkpoints, for fit alone. Borrows strategy. Every worker calls it alike and reads the layers by itself; the chief
  * reads the weights. NOT_FOUND without a file. INVALID_ARGUMENT names the file, the layer and the field of what is unknown here, or
- * says that the file has weights alone. DATA_LOSS where it is damaged. */
+ * says that the file has weights alone. DATA_LOSS where it is damaged. path may be a folder of Hugging Face's, of config.json and
+ * model.safetensors or the files of model.safetensors.index.json (from_pretrained): INVALID_ARGUMENT names a field of config.json, and
+ * its value, that is not computed here. */
 LS_API ls_status ls_model_open(ls_strategy *strategy, const char *path, ls_model **model);
 
 #ifdef __cplusplus

@@ -113,6 +113,7 @@ typedef struct ls_tools_about {
     int class_count;
     char *note; /* ls_model_note's */
     char *transform, *target; /* ls_dataset_transform's, and its target's name */
+    char *tokenizer; /* of a folder of Hugging Face's: "gpt2", whose files are vocab.json and merges.txt there */
     char *text;    /* all that it says, a JSON object */
     bool integers; /* examples are ids */
     bool layered;  /* it says its layers */
@@ -150,8 +151,8 @@ LS_API ls_status ls_tools_events_new(const char *folder, ls_tools_events **event
 LS_API ls_status ls_tools_events_put(ls_tools_events *events, const char *name, int64_t step, double value);
 LS_API void ls_tools_events_free(ls_tools_events *events);
 /* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names; or, of a gpt, gpt2 or
- * llama, under those of Hugging Face's GPT2LMHeadModel and LlamaForCausalLM, as .safetensors. *text says what was written; freed with
- * ls_memory_free. */
+ * llama, under those of Hugging Face's GPT2LMHeadModel and LlamaForCausalLM, as .safetensors, or else as a folder of config.json and
+ * model.safetensors. *text says what was written; freed with ls_memory_free. */
 LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, bool huggingface, char **text);
 /* A training that is to be planned. */
 typedef struct ls_tools_plan_options {

@@ -10,7 +10,7 @@ static const char about[] =
     "lockstep convert: write a dataset, or a file of weights, in another format\n"
     "\n"
     "usage: lockstep convert --dataset digits|shapes|words|DIR|FILE --to FORMAT --output DIR [OPTIONS]\n"
-    "       lockstep convert [--to huggingface] WEIGHTS|--model FILE OUT.safetensors|OUT.npz\n"
+    "       lockstep convert [--to huggingface] WEIGHTS|--model FILE OUT.safetensors|OUT.npz|OUT\n"
     "\n"
     "Reads what lockstep train reads and writes it so that lockstep train, TensorFlow and others can read it: the "
     "same\n"
@@ -21,12 +21,13 @@ static const char about[] =
     "WEIGHTS is a .safetensors file (a checkpoint too), an .npz, or a .h5, .weights.h5 or .keras file of Keras; "
     "variables\n"
     "keep Keras' names, and a model its layers. Hugging Face's names of GPT-2 and Llama become ours, and with\n"
-    "--to huggingface back.\n";
+    "--to huggingface back. A folder of config.json and model.safetensors is a model, too: WEIGHTS, or OUT.\n";
 static const char more[] =
     "examples:\n"
     "  lockstep convert --dataset shapes --limit 400 --to jpeg --output /tmp/shapes\n"
     "  lockstep convert --dataset /tmp/shapes --to tfrecord --shards 4 --output /tmp/shapes-records\n"
     "  lockstep convert mobilenet_v2.h5 mobilenet_v2.safetensors\n"
+    "  lockstep convert --to huggingface --model run/best.safetensors llama-trained\n"
     "\n"
     "exit status: 0 success; 2 a bad command line; 1 anything else.\n";
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/signals.h"
@@ -45,15 +46,21 @@ static ls_status make_characters(struct generation *generation) {
     return status;
 }
 
+/* The model's own folder may have them. Hugging Face calls OpenAI's encoder.json and vocab.bpe by other names. */
 static ls_status make_gpt2(struct generation *generation) {
+    const struct ls_saved_model *saved = &generation->saved;
+    bool own = !generation->vocabulary && saved->about->tokenizer;
+    const char *folder = own ? saved->model.weights : generation->vocabulary;
     char merges[4096], ids[4096];
-    if (!generation->vocabulary)
+    if (!folder)
         return ls_tools_fail(
             LS_INVALID_ARGUMENT,
             "'%s' was trained with tokens of a file: give --gpt2 FOLDER, of vocab.bpe and encoder.json",
-            generation->saved.model.weights);
-    (void)snprintf(merges, sizeof(merges), "%.4000s/vocab.bpe", generation->vocabulary);
-    (void)snprintf(ids, sizeof(ids), "%.4000s/encoder.json", generation->vocabulary);
+            saved->model.weights);
+    (void)snprintf(ids, sizeof(ids), "%.4000s/vocab.json", folder);
+    bool theirs = own || access(ids, F_OK) == 0;
+    (void)snprintf(ids, sizeof(ids), "%.4000s/%s.json", folder, theirs ? "vocab" : "encoder");
+    (void)snprintf(merges, sizeof(merges), "%.4000s/%s", folder, theirs ? "merges.txt" : "vocab.bpe");
     return ls_tokenizer_new_gpt2(merges, ids, false, &generation->tokenizer);
 }
 
@@ -64,6 +71,7 @@ static ls_status make_tokenizer(struct generation *generation) {
     case LS_TOKENS_CHARS:
         return make_characters(generation);
     case LS_TOKENS_NONE:
+        if (generation->vocabulary || generation->saved.about->tokenizer) return make_gpt2(generation);
         return ls_tools_fail(LS_INVALID_ARGUMENT, "'%s' does not say its tokens: it was not trained with --tokens",
                              generation->saved.model.weights);
     default:
@@ -148,7 +156,9 @@ static int run_generation(struct generation *generation) {
 #define AT(field) LS_OPTION_AT(struct generation, field)
 
 static const struct ls_option rows[] = {
-    {"weights", "WHAT", "a file of weights, or a folder of checkpoints, whose newest is taken", AT(saved.weights)},
+    {"weights", "WHAT",
+     "a file of weights, a folder of checkpoints, whose newest is taken, or a model's folder of Hugging Face",
+     AT(saved.weights)},
     {"prompt", "TEXT", "what the text begins with (default: a new line)", AT(prompt)},
     {"count", "N", "tokens to make (default 100)", AT(options.count), 1, INT64_C(1) << 40},
     {"greedy", NULL, "always the likeliest token", AT(options.greedy), true},
@@ -158,7 +168,10 @@ static const struct ls_option rows[] = {
     {"top-p", "P", "draw from the likeliest tokens whose probabilities reach P", AT(options.top_p), 1e-6, 1},
     {"seed", "N", "another seed gives another text (default 0)", AT(options.seed), 0, INT64_MAX},
     {"no-cache", NULL, "run the whole window for each token, and keep no keys and values", AT(options.no_cache), true},
-    {"gpt2", "FOLDER", "of vocab.bpe and encoder.json, where the training's tokens were GPT-2's", AT(vocabulary)},
+    {"gpt2", "FOLDER",
+     "of vocab.bpe and encoder.json, or merges.txt and vocab.json, where the tokens are GPT-2's; a folder of Hugging "
+     "Face's GPT-2 may have them itself",
+     AT(vocabulary)},
     {0}};
 static const struct ls_option training_rows[] = {
     {"tokens", NULL, "of the training", AT(saved.data.tokens), LS_TOKENS_BYTES, .words = ls_token_formats},

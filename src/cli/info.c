@@ -15,7 +15,9 @@ static const char about[] =
     "workers, and every setting with its value in force, its default and its meaning. All deadlines are printed\n"
     "by lockstep settings.\n"
     "\n"
-    "With FILE: the layers, shapes and parameters of a saved model or a checkpoint, and what else it says of itself;\n"
+    "With FILE: the layers, shapes and parameters of a saved model, a checkpoint or a folder of Hugging Face's, and "
+    "what\n"
+    "else it says of itself;\n"
     "or the variables of a file that holds weights alone.\n";
 static const char more[] =
     "environment:\n"

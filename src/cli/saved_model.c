@@ -28,7 +28,8 @@ static const char *const splits[] = {"train", "test", "validation", NULL};
 const struct ls_option ls_saved_options[] = {
     {"weights", "WHAT",
      "the model's: .safetensors, .npz, Keras' .h5, .weights.h5 or .keras; or a folder of checkpoints, whose newest is "
-     "taken. The chief reads it. --model, --hidden, --embedding, --alpha and --symmetric: as the model was trained, "
+     "taken, or one of Hugging Face's. The chief reads it. --model, --hidden, --embedding, --alpha and --symmetric: as "
+     "the model was trained, "
      "which what lockstep train writes says itself. Not needed beside --model FILE",
      LS_OPTION_AT(struct ls_saved_model, weights)},
     {"outputs", "N", "of the model, where neither the weights nor the data say it",

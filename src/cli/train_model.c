@@ -246,7 +246,9 @@ const struct ls_option ls_model_options[] = {
      "(default mlp: layers of --hidden units with ReLU, then one unit a class); embedding: the mean of the rows of an "
      "example's integers in a table, then as mlp; gpt, gpt2 and llama predict the next of a file's --tokens; the "
      "others are for images of any size; or a FILE with a dot in its name, of --save-best, --checkpoint or "
-     "ls_model_save: its layers, and its weights unless --weights is given",
+     "ls_model_save: its layers, and its weights unless --weights is given; or so a FOLDER with a slash in its name, "
+     "of "
+     "Hugging Face's config.json",
      0, LS_OPTION_READ, .words = models, .read = read_model},
     {"hidden", "A,B,...", "units of mlp's and embedding's hidden layers; 'none' for a linear model (default 128,64)", 0,
      LS_OPTION_READ, .read = read_hidden},

@@ -78,7 +78,7 @@ static const struct ls_option model_rows[] = {
      AT(model.norm_momentum), 0.001, 0.999999},
     {"weights", "FILE",
      "begin with these: .safetensors (a checkpoint too, or Hugging Face's of gpt2 or llama), .npz, or Keras' .h5, "
-     ".weights.h5, .keras; the chief reads it",
+     ".weights.h5, .keras; or a folder of Hugging Face's; the chief reads it",
      AT(model.weights)},
     {"skip-mismatch", NULL, "variables that the file lacks or has in another shape keep their initial values",
      AT(model.skip_mismatch), true, .needs = "weights FILE"},

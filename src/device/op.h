@@ -174,6 +174,7 @@ struct ls_attention {
     bool causal;             /* a position sees none behind it */
     int64_t window;          /* of a causal one: it sees itself and window - 1 before it; 0: all before it */
     bool rope;               /* queries and keys are turned by their position (rope.h) */
+    float rope_theta;        /* of the angles; 0: LS_ROPE_THETA */
 };
 
 /* Recurrent cells. LSTM, with the gates i, f, c, o: c' = f c + i tanh(c gate), y = o tanh(c'). GRU, with the gates z,

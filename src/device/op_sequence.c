@@ -2,6 +2,7 @@
 #include "device/op_layers.h"
 
 #include "base/status.h"
+#include "device/rope.h"
 
 int64_t ls_op_sequence_width(const struct ls_attention *attention, const ls_shape *x) {
     return x->dims[2] / (attention->heads + 2 * attention->kv_heads);
@@ -20,6 +21,9 @@ static ls_status check_heads(const struct ls_op *op) {
     if (a->rope && channels / groups % 2)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: a head of %lld channels has no pairs for rope", name,
                        (long long)(channels / groups));
+    if (a->rope_theta != 0 && !(a->rope && a->rope_theta >= 1 && (double)a->rope_theta <= LS_ROPE_MOST))
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: rope_theta %g must be 1 to %g beside rope, or 0", name,
+                       (double)a->rope_theta, LS_ROPE_MOST);
     if (a->window < 0 || (a->window && !a->causal))
         return ls_fail(LS_INVALID_ARGUMENT, "%s: window %lld must be 0, or above it where it is causal", name,
                        (long long)a->window);

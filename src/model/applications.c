@@ -7,7 +7,7 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "model/layer_list.h"
+#include "model/transformers.h"
 
 /* ---- LeNet-5 ---- */
 
@@ -127,8 +127,6 @@ static void resnet50(struct ls_layer_list *list, const ls_application_options *o
 /* ---- all of them ---- */
 
 #define LAYERS_OF_IMAGES 256
-#define LAYERS_A_BLOCK   16
-#define MOST_BLOCKS      512
 
 struct application {
     const char *name;
@@ -178,9 +176,9 @@ static ls_status read_sizes(const struct application *application, ls_applicatio
     if (!options->layers) options->layers = application->layers;
     if (!options->heads) options->heads = application->heads;
     if (!options->width) options->width = application->width;
-    if (options->layers < 1 || options->layers > MOST_BLOCKS)
+    if (options->layers < 1 || options->layers > LS_TRANSFORMER_BLOCKS)
         return ls_fail(LS_INVALID_ARGUMENT, "application '%s': layers %d must be 1 to %d", application->name,
-                       options->layers, MOST_BLOCKS);
+                       options->layers, LS_TRANSFORMER_BLOCKS);
     if (!(options->dropout >= 0 && options->dropout < 1))
         return ls_fail(LS_INVALID_ARGUMENT, "application '%s': dropout %g must be at least 0 and below 1",
                        application->name, (double)options->dropout);
@@ -207,7 +205,7 @@ ls_status ls_application(const char *name, const ls_application_options *options
                        "application '%.80s' is none of lenet, mobilenet_v2, resnet50, gpt, gpt2, llama", name);
     struct ls_layer_list list;
     ls_status status = read_options(&applications[found], options, &filled);
-    if (!status) status = ls_layer_list_new(LAYERS_OF_IMAGES + (size_t)filled.layers * LAYERS_A_BLOCK, &list);
+    if (!status) status = ls_layer_list_new(LAYERS_OF_IMAGES + (size_t)filled.layers * LS_TRANSFORMER_BLOCK, &list);
     if (status) return status;
     applications[found].build(&list, &filled);
     *layers = list.layers;

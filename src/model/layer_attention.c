@@ -2,6 +2,7 @@
  * dense layers, and torch.nn.functional.scaled_dot_product_attention. */
 #include "base/status.h"
 #include "device/op_layers.h"
+#include "device/rope.h"
 #include "model/plan_builder.h"
 #include "model/plan_decode.h"
 #include "model/layer.h"
@@ -14,7 +15,18 @@ static struct ls_attention attention_of(const ls_layer *layer) {
                                  .kv_heads = layer->kv_heads ? layer->kv_heads : layer->heads,
                                  .causal = !layer->no_causal_mask,
                                  .window = layer->window,
-                                 .rope = layer->rope};
+                                 .rope = layer->rope,
+                                 .rope_theta = layer->rope_theta};
+}
+
+static ls_status check_theta(const ls_layer *layer, size_t position) {
+    if (layer->rope_theta != 0 && !layer->rope)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "layer %zu (attention): rope_theta %g is of rope; set it, or leave this out", position,
+                       (double)layer->rope_theta);
+    if (layer->rope_theta == 0 || (layer->rope_theta >= 1 && (double)layer->rope_theta <= LS_ROPE_MOST)) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (attention): rope_theta %g must be 1 to %g, or 0 for %d", position,
+                   (double)layer->rope_theta, LS_ROPE_MOST, LS_ROPE_THETA);
 }
 
 static ls_status attention_check(const struct ls_node *node, size_t position) {
@@ -33,7 +45,7 @@ static ls_status attention_check(const struct ls_node *node, size_t position) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "layer %zu (attention): window %d is of a causal mask; leave no_causal_mask out, or window",
                        position, layer->window);
-    return LS_OK;
+    return check_theta(layer, position);
 }
 
 static ls_status attention_infer(struct ls_network *network, struct ls_node *node, size_t position) {
@@ -108,7 +120,7 @@ static ls_status attention_backward(struct ls_plan_builder *builder, const struc
 const struct ls_layer_type ls_attention_type = {
     .kind = LS_LAYER_ATTENTION,
     .title = {"attention", "Attention"},
-    .takes = {.heads = 1, .kv_heads = 1, .window = 1, .rope = true, .no_causal_mask = true},
+    .takes = {.heads = 1, .kv_heads = 1, .window = 1, .rope = true, .rope_theta = 1, .no_causal_mask = true},
     .check = attention_check,
     .infer = attention_infer,
     .forward = attention_forward,

@@ -73,6 +73,7 @@ const struct ls_layer_field ls_layer_fields[] = {
     FIELD(kv_heads),
     FIELD(window),
     FIELD(rope),
+    FIELD(rope_theta),
     FIELD(no_causal_mask),
     FIELD(return_sequences),
     FIELD(kernel_l1),

@@ -13,8 +13,3 @@ const char *ls_layer_list_add(struct ls_layer_list *list, ls_layer layer, const 
     __attribute__((format(printf, 3, 4)));
 /* The name of the last one. */
 const char *ls_layer_list_last(const struct ls_layer_list *list);
-
-/* The transformers among the applications (transformers.c); options are complete. */
-void ls_transformers_gpt(struct ls_layer_list *list, const ls_application_options *options);
-void ls_transformers_gpt2(struct ls_layer_list *list, const ls_application_options *options);
-void ls_transformers_llama(struct ls_layer_list *list, const ls_application_options *options);

@@ -12,7 +12,7 @@
 #include "data/sources.h"
 #include "model/layer_json.h"
 #include "strategy/strategy.h"
-#include "weights/weights.h"
+#include "weights/read.h"
 #include "base/plain.h"
 
 enum { LONGEST = 1 << 24 }; /* bytes of the text */
@@ -74,6 +74,7 @@ static ls_status read_about(const char *path, ls_tools_about *about) {
     ls_status status = read_classes(object, about);
     if (!status) status = copy_text(object, "loss", &about->loss);
     if (!status) status = copy_text(object, "note", &about->note);
+    if (!status) status = copy_text(object, "tokenizer", &about->tokenizer);
     if (!status) status = copy_object(object, "transform", &about->transform);
     const cJSON *transform = cJSON_GetObjectItemCaseSensitive(object, "transform");
     if (!status) status = copy_text(cJSON_GetObjectItemCaseSensitive(transform, "target"), "name", &about->target);
@@ -177,6 +178,7 @@ void ls_tools_about_free(ls_tools_about *about) {
     ls_free(about->classes);
     ls_free(about->loss);
     ls_free(about->note);
+    ls_free(about->tokenizer);
     ls_free(about->transform);
     ls_free(about->target);
     ls_free(about->text);

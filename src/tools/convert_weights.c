@@ -9,7 +9,8 @@
 #include "data/files.h"
 #include "weights/arrays.h"
 #include "weights/huggingface.h"
-#include "weights/weights.h"
+#include "weights/huggingface_folder.h"
+#include "weights/read.h"
 
 static ls_status tell_totals(const struct ls_weights *weights, const char *to, char **text) {
     long long parameters = 0;
@@ -18,11 +19,14 @@ static ls_status tell_totals(const struct ls_weights *weights, const char *to, c
                    text);
 }
 
-/* An archive of arrays has no text that says its format. */
-static ls_status rename_weights(const char *from, const char *to, struct ls_weights *weights) {
-    if (!ls_files_has_ending(to, ".safetensors"))
-        return ls_fail(LS_INVALID_ARGUMENT, "'%s': Hugging Face's weights are written as .safetensors", to);
-    return ls_huggingface_write(from, weights);
+/* An archive of arrays has no text that says its format. A path without an ending of weights is a folder's. */
+static ls_status write_huggingface(const char *from, const char *to, struct ls_weights *weights) {
+    if (ls_files_has_ending(to, ".npz") || ls_files_has_ending(to, ".h5") || ls_files_has_ending(to, ".keras"))
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s': Hugging Face's weights are written as .safetensors, or a folder",
+                       to);
+    if (!ls_files_has_ending(to, ".safetensors")) return ls_huggingface_folder_write(from, to, weights);
+    ls_status status = ls_huggingface_write(from, weights);
+    return status ? status : ls_weights_arrays_write(to, weights);
 }
 
 ls_status ls_tools_convert_weights(const char *from, const char *to, bool huggingface, char **text) {
@@ -30,7 +34,6 @@ ls_status ls_tools_convert_weights(const char *from, const char *to, bool huggin
     LS_CLEANUP(ls_weights_free) struct ls_weights weights = {0};
     ls_status status = ls_weights_read(from, &weights);
     if (!status) status = ls_huggingface_read(from, &weights);
-    if (!status && huggingface) status = rename_weights(from, to, &weights);
-    if (!status) status = ls_weights_arrays_write(to, &weights);
+    if (!status) status = huggingface ? write_huggingface(from, to, &weights) : ls_weights_arrays_write(to, &weights);
     return status ? status : tell_totals(&weights, to, text);
 }

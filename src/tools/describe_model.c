@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "model/summary.h"
-#include "weights/weights.h"
+#include "weights/read.h"
 
 /* In quotes: a class may be a new line. */
 static void tell_classes(FILE *out, const ls_tools_about *about) {

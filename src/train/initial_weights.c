@@ -2,7 +2,7 @@
 #include "train/fit.h"
 
 #include "base/new.h"
-#include "weights/weights.h"
+#include "weights/read.h"
 
 #include <stdio.h>
 #include <stdlib.h>

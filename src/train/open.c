@@ -13,7 +13,7 @@
 #include "model/layer_json.h"
 #include "train/about.h"
 #include "train/model.h"
-#include "weights/weights.h"
+#include "weights/read.h"
 
 #define ENDING ".safetensors"
 

@@ -20,7 +20,8 @@ struct family {
     const struct row *rows;
     size_t count;
     const char *sign;       /* a variable by which the family is known */
-    const char *dropped[3]; /* endings of names that say nothing */
+    bool head;              /* an untold head is a variable of its own; else it is the embedding */
+    const char *dropped[2]; /* endings of names that say nothing */
 };
 
 #define DENSE(variable, tensor)                                                                                        \
@@ -50,23 +51,21 @@ static const struct row llama_rows[] = {
     {"token_embedding/embeddings", {"model.embed_tokens.weight"}, false},
     {"block_#_norm_1/scale", {"model.layers.#.input_layernorm.weight"}, false},
     TURNED("block_#_qkv", ATTENTION "q_proj.weight", ATTENTION "k_proj.weight", ATTENTION "v_proj.weight"),
+    {"block_#_qkv/bias", {ATTENTION "q_proj.bias", ATTENTION "k_proj.bias", ATTENTION "v_proj.bias"}, false},
     TURNED("block_#_projection", ATTENTION "o_proj.weight"),
     {"block_#_norm_2/scale", {"model.layers.#.post_attention_layernorm.weight"}, false},
     TURNED("block_#_gate", "model.layers.#.mlp.gate_proj.weight"),
     TURNED("block_#_up", "model.layers.#.mlp.up_proj.weight"),
     TURNED("block_#_down", "model.layers.#.mlp.down_proj.weight"),
     {"final_norm/scale", {"model.norm.weight"}, false},
-    TURNED("predictions", "lm_head.weight"),
 };
+/* Of both. Its name has no prefix. */
+static const struct row head_row = TURNED("predictions", "lm_head.weight");
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 static const struct family families[] = {
-    {"transformer.",
-     gpt2_rows,
-     COUNT(gpt2_rows),
-     "block_0_expand/kernel",
-     {".attn.bias", ".attn.masked_bias", "lm_head.weight"}},
-    {"", llama_rows, COUNT(llama_rows), "block_0_gate/kernel", {".rotary_emb.inv_freq"}},
+    {"transformer.", gpt2_rows, COUNT(gpt2_rows), "block_0_expand/kernel", false, {".attn.bias", ".attn.masked_bias"}},
+    {"", llama_rows, COUNT(llama_rows), "block_0_gate/kernel", true, {".rotary_emb.inv_freq"}},
 };
 
 /* Writes prefix and pattern, with the block's number. */
@@ -84,6 +83,11 @@ struct naming {
     const char *prefix; /* in this file */
     struct ls_weights from, to;
     bool *taken; /* [from.count] */
+};
+/* Tensors that are side by side in a variable: matrices (out, in), or vectors (out). */
+struct parts {
+    struct ls_weight *items[PARTS];
+    int count, rank;
 };
 
 static struct ls_weight *find(const struct naming *naming, const char *prefix, const char *pattern, int block) {
@@ -131,51 +135,63 @@ static ls_status end(ls_status status, struct naming *naming, struct ls_weights 
 
 /* ---- theirs to ours ---- */
 
-static ls_status check_matrix(const struct naming *naming, const struct ls_weight *weight, int64_t in) {
+/* The second axis; 1 of a vector, 0 of what is neither. */
+static int64_t second(const struct ls_weight *weight) {
+    return weight->shape.rank == 2 ? weight->shape.dims[1] : weight->shape.rank == 1;
+}
+
+static ls_status check_part(const struct naming *naming, const struct parts *parts, int p) {
+    const struct ls_weight *weight = parts->items[p];
+    int64_t in = second(parts->items[0]);
     char shape[192];
     ls_shape_text(&weight->shape, shape, sizeof(shape));
-    if (!weight->unread[0] && weight->shape.rank == 2 && weight->shape.dims[1] == in) return LS_OK;
+    if (!weight->unread[0] && weight->shape.rank == parts->rank && second(weight) == in) return LS_OK;
+    if (parts->rank == 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s': tensor '%s' is %s, and no vector of floats", naming->path,
+                       weight->name, weight->unread[0] ? weight->unread : shape);
     return ls_fail(LS_INVALID_ARGUMENT, "'%s': tensor '%s' is %s, and no matrix of floats (out, %lld)", naming->path,
                    weight->name, weight->unread[0] ? weight->unread : shape, (long long)in);
 }
 
-/* parts (out, in) side by side, as a matrix (in, all of out). */
-static ls_status join(struct naming *naming, struct ls_weight *const *parts, int count, const char *name) {
-    int64_t in = parts[0]->shape.rank == 2 ? parts[0]->shape.dims[1] : 0, all = 0, before = 0;
+/* Side by side, as a matrix (in, all of out) or a vector. */
+static ls_status join(struct naming *naming, const struct parts *parts, const char *name) {
+    struct ls_weight *const *items = parts->items;
+    int64_t in = second(items[0]), all = 0, before = 0;
     ls_status status = LS_OK;
-    for (int p = 0; !status && p < count; p++) {
-        status = check_matrix(naming, parts[p], in);
-        all += parts[p]->shape.dims[0];
+    for (int p = 0; !status && p < parts->count; p++) {
+        status = check_part(naming, parts, p);
+        all += items[p]->shape.dims[0];
     }
     if (status) return status;
     float *values = ls_alloc_array((size_t)(all * in) + 1, sizeof(*values));
     if (!values) return ls_fail_memory(name, (size_t)(all * in) * sizeof(*values));
-    for (int p = 0; p < count; before += parts[p++]->shape.dims[0])
-        for (int64_t i = 0; i < parts[p]->shape.dims[0]; i++)
+    for (int p = 0; p < parts->count; before += items[p++]->shape.dims[0])
+        for (int64_t i = 0; i < items[p]->shape.dims[0]; i++)
             for (int64_t j = 0; j < in; j++)
-                memcpy(values + j * all + before + i, parts[p]->values + (size_t)(i * in + j) * sizeof(*values),
+                memcpy(values + j * all + before + i, items[p]->values + (size_t)(i * in + j) * sizeof(*values),
                        sizeof(*values));
-    return ls_weights_add(&naming->to, &(struct ls_weight){.name = (char *)(uintptr_t)name,
-                                                           .shape = LS_SHAPE(in, all),
-                                                           .values = (uint8_t *)values,
-                                                           .own = (uint8_t *)values});
+    return ls_weights_add(&naming->to,
+                          &(struct ls_weight){.name = (char *)(uintptr_t)name,
+                                              .shape = parts->rank == 1 ? LS_SHAPE(all) : LS_SHAPE(in, all),
+                                              .values = (uint8_t *)values,
+                                              .own = (uint8_t *)values});
 }
 
 static ls_status read_row(struct naming *naming, const struct row *row, int block) {
-    struct ls_weight *parts[PARTS];
+    struct parts parts = {.rank = row->turned ? 2 : 1};
     char name[NAME];
-    int count = 0;
     fill_name("", row->variable, block, name);
-    for (; count < PARTS && row->tensors[count]; count++) {
-        parts[count] = find(naming, naming->prefix, row->tensors[count], block);
-        if (!parts[count] && count)
+    for (; parts.count < PARTS && row->tensors[parts.count]; parts.count++) {
+        struct ls_weight *part = find(naming, naming->prefix, row->tensors[parts.count], block);
+        if (!part && parts.count)
             return ls_fail(LS_INVALID_ARGUMENT, "'%s' has tensor '%s', and none of the others beside it", naming->path,
-                           parts[0]->name);
-        if (!parts[count]) return LS_OK; /* whose model wants it tells so */
+                           parts.items[0]->name);
+        if (!part) return LS_OK; /* whose model wants it tells so */
+        parts.items[parts.count] = part;
     }
-    if (!row->turned) return move(naming, parts[0], name);
-    ls_status status = join(naming, parts, count, name);
-    for (int p = 0; !status && p < count; p++) take(naming, parts[p]);
+    if (!row->turned && parts.count == 1) return move(naming, parts.items[0], name);
+    ls_status status = join(naming, &parts, name);
+    for (int p = 0; !status && p < parts.count; p++) take(naming, parts.items[p]);
     return status;
 }
 
@@ -205,15 +221,18 @@ static ls_status read_rows(struct naming *naming) {
     return status;
 }
 
-/* A head that is tied is in no file: Llama's is a variable of its own here. */
-static ls_status add_head(struct naming *naming) {
-    const struct row *last = &naming->family->rows[naming->family->count - 1];
-    struct ls_weight *embedding = find(naming, naming->prefix, naming->family->rows[0].tensors[0], 0);
-    if (!last->turned || find(naming, naming->prefix, last->tensors[0], 0)) return LS_OK;
-    return join(naming, &embedding, 1, last->variable);
+/* A head that is a variable of its own; where none is told, and none is there, it is the embedding's copy. */
+static ls_status add_head(struct naming *naming, enum ls_head told) {
+    bool own = told == LS_HEAD_OWN || (told == LS_HEAD_UNTOLD && naming->family->head);
+    struct ls_weight *head = find(naming, "", head_row.tensors[0], 0);
+    if (!own || (!head && told == LS_HEAD_OWN)) return LS_OK;
+    if (head) take(naming, head);
+    if (!head) head = find(naming, naming->prefix, naming->family->rows[0].tensors[0], 0);
+    return join(naming, &(struct parts){{head}, 1, 2}, head_row.variable);
 }
 
 static bool is_dropped(const struct family *family, const char *name) {
+    if (!strcmp(name, head_row.tensors[0])) return true; /* one that is tied */
     for (size_t i = 0; i < COUNT(family->dropped) && family->dropped[i]; i++) {
         size_t length = strlen(name), ending = strlen(family->dropped[i]);
         if (length >= ending && !strcmp(name + length - ending, family->dropped[i])) return true;
@@ -249,7 +268,10 @@ ls_status ls_huggingface_read(const char *path, struct ls_weights *weights) {
     if (!find_family(weights, &naming)) return LS_OK;
     ls_status status = begin(path, weights, &naming);
     if (status) return status;
-    status = add_head(&naming); /* before the embedding is handed over */
+    /* a file of ours has the head that its model has */
+    status =
+        add_head(&naming, weights->about && !weights->head ? LS_HEAD_OWN
+                                                           : weights->head); /* before the embedding is handed over */
     if (!status) status = read_rows(&naming);
     if (!status) status = keep_others(&naming);
     return end(status, &naming, weights);
@@ -260,7 +282,8 @@ ls_status ls_huggingface_read(const char *path, struct ls_weights *weights) {
 /* Columns of the variable (in, all), from the first-th on, become the tensor (out, in). */
 static ls_status split(struct naming *naming, const struct ls_weight *weight, int64_t first, int64_t out,
                        const char *name) {
-    int64_t in = weight->shape.dims[0], all = weight->shape.dims[1];
+    int rank = weight->shape.rank;
+    int64_t in = rank == 1 ? 1 : weight->shape.dims[0], all = weight->shape.dims[rank - 1];
     float *values = ls_alloc_array((size_t)(out * in) + 1, sizeof(*values));
     if (!values) return ls_fail_memory(name, (size_t)(out * in) * sizeof(*values));
     for (int64_t i = 0; i < out; i++)
@@ -268,27 +291,36 @@ static ls_status split(struct naming *naming, const struct ls_weight *weight, in
             memcpy(values + i * in + j, weight->values + (size_t)(j * all + first + i) * sizeof(*values),
                    sizeof(*values));
     return ls_weights_add(&naming->to, &(struct ls_weight){.name = (char *)(uintptr_t)name,
-                                                           .shape = LS_SHAPE(out, in),
+                                                           .shape = rank == 1 ? LS_SHAPE(out) : LS_SHAPE(out, in),
                                                            .values = (uint8_t *)values,
                                                            .own = (uint8_t *)values});
 }
 
-/* Queries are as wide as the model; keys and values share what is left. */
+/* Queries are as wide as what is projected, which is 0 where that is unknown. */
+static int64_t query_width(const struct naming *naming, int block) {
+    const struct ls_weight *weight = find(naming, "", "block_#_projection/kernel", block);
+    return weight && weight->shape.rank == 2 ? weight->shape.dims[0] : 0;
+}
+
+/* Keys and values share what the queries leave. */
 static ls_status split_row(struct naming *naming, const struct row *row, struct ls_weight *weight, int block) {
     const ls_shape *shape = &weight->shape;
     char name[NAME], text[192];
     bool whole = !row->tensors[1];
-    int64_t in = shape->rank == 2 ? shape->dims[0] : 0, all = shape->rank == 2 ? shape->dims[1] : 0;
-    int64_t width[PARTS] = {whole ? all : in, (all - in) / 2, (all - in) / 2}, first = 0;
+    int rank = row->turned ? 2 : 1;
+    int64_t all = shape->rank == rank ? shape->dims[rank - 1] : 0, queries = whole ? all : query_width(naming, block);
+    int64_t width[PARTS] = {queries, (all - queries) / 2, (all - queries) / 2}, first = 0;
     ls_status status = LS_OK;
-    if (shape->rank != 2 || weight->unread[0] || (!whole && (all <= in || (all - in) % 2))) {
+    if (shape->rank != rank || weight->unread[0] ||
+        (!whole && (queries < 1 || all <= queries || (all - queries) % 2))) {
         ls_shape_text(shape, text, sizeof(text));
         return ls_fail(LS_INVALID_ARGUMENT, "'%s': variable '%s' is %s, and no kernel of a llama", naming->path,
                        weight->name, weight->unread[0] ? weight->unread : text);
     }
     take(naming, weight);
+    const char *prefix = row == &head_row ? "" : naming->prefix;
     for (int p = 0; !status && p < PARTS && row->tensors[p]; first += width[p++]) {
-        fill_name(naming->prefix, row->tensors[p], block, name);
+        fill_name(prefix, row->tensors[p], block, name);
         status = split(naming, weight, first, width[p], name);
     }
     return status;
@@ -300,7 +332,7 @@ static ls_status write_row(struct naming *naming, const struct row *row, int blo
     char name[NAME];
     *there = weight != NULL;
     if (!weight) return LS_OK;
-    if (row->turned) return split_row(naming, row, weight, block);
+    if (row->turned || row->tensors[1]) return split_row(naming, row, weight, block);
     fill_name(naming->prefix, row->tensors[0], block, name);
     return move(naming, weight, name);
 }
@@ -314,6 +346,8 @@ static ls_status write_rows(struct naming *naming) {
              block++)
             status = write_row(naming, row, block, &there);
     }
+    bool head;
+    if (!status) status = write_row(naming, &head_row, 0, &head);
     for (size_t i = 0; !status && i < naming->from.count; i++)
         if (!naming->taken[i])
             status =

@@ -5,9 +5,10 @@
 #include "weights/weights.h"
 
 /* Of a file that has such names: they become Keras', in the order of names; other files' stay. Names that are in none
- * of the two stay too, but for what follows from others: masks, frequencies, and a head that is the embedding. A Llama
- * without a head gets the embedding's. INVALID_ARGUMENT names a tensor that is missing beside others, or of a shape
- * that does not fit; weights are to be freed then. */
+ * of the two stay too, but for what follows from others: masks, frequencies, and a head that is the embedding, as
+ * weights->head says, or as a file of Lockstep has it. An untold head of GPT-2 is the embedding; a Llama without one
+ * gets a copy. INVALID_ARGUMENT names a tensor that is missing beside others, or of a shape that does not fit; weights
+ * are to be freed then. */
 ls_status ls_huggingface_read(const char *path, struct ls_weights *weights);
 /* Keras' names of such a model become Hugging Face's. INVALID_ARGUMENT names a variable that is none of the two. */
 ls_status ls_huggingface_write(const char *path, struct ls_weights *weights);

@@ -15,22 +15,19 @@ struct ls_weight {
     uint8_t *own;          /* NULL if none */
     char unread[64];       /* "": it is read; else "of type I64" or "of 9 axes", and values is NULL */
 };
+/* The head of a language model, where the file says more than its tensors. */
+enum ls_head { LS_HEAD_UNTOLD = 0, LS_HEAD_TIED, LS_HEAD_OWN };
 struct ls_weights {
     struct ls_weight *items; /* owns; by name, each once */
     size_t count, capacity;
+    enum ls_head head;
     char *about;        /* owns: what the file says of its model (train/about.h); NULL if nothing */
     const char *format; /* in the metadata of .safetensors; NULL: "np" */
     uint8_t *bytes;     /* owns: the file's */
     size_t size;
+    uint8_t **more; /* [more_count] own: those of further files */
+    size_t more_count, more_capacity;
 };
-/* NOT_FOUND without a file. DATA_LOSS, UNIMPLEMENTED or INVALID_ARGUMENT says what is wrong with it. The first bytes
- * decide its kind. */
-ls_status ls_weights_read(const char *path, struct ls_weights *weights);
-/* The same from bytes of ls_alloc, which it takes; they are freed on failure too. */
-ls_status ls_weights_parse(const char *path, uint8_t *bytes, size_t size, struct ls_weights *weights);
-/* *about, freed with ls_free, is what the file says of its model; NULL: nothing. Of .safetensors the header alone is
- * read. */
-ls_status ls_weights_read_about(const char *path, char **about);
 void ls_weights_free(struct ls_weights *weights);
 /* NULL if there is none. */
 const struct ls_weight *ls_weights_find(const struct ls_weights *weights, const char *name);

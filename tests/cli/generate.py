@@ -1,4 +1,5 @@
 """lockstep generate: a model of a text that repeats goes on with it; one seed is one text; what cannot be is one error."""
+import json
 import os
 import tempfile
 
@@ -45,6 +46,29 @@ def one_seed_is_one_text():
     equal(likely, "a" + ("bcdefgha" * 5) + "\n")
 
 
+def letters():
+    """GPT-2's letters of the 256 bytes, as its bytes_to_unicode has them."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+
+
+def a_folder_of_hugging_face_has_its_tokens():
+    """Each byte is a token of GPT-2's kind, and none is merged."""
+    train("gpt2", "--tokens", "bytes")
+    text = generate("--prompt", "cd", "--count", "30", "--greedy")
+    folder = path_of("folder")
+    equal(lockstep("convert", "--to", "huggingface", path_of("weights.safetensors"), folder).returncode, 0)
+    contains(lockstep("generate", "--weights", folder, "--prompt", "cd").stderr.decode(), "/merges.txt' cannot be read")
+    with open(os.path.join(folder, "vocab.json"), "w", encoding="utf-8") as file:
+        json.dump({letter: byte for byte, letter in letters().items()}, file)
+    with open(os.path.join(folder, "merges.txt"), "w", encoding="ascii") as file:
+        file.write("#version: 0.2\n")
+    for options in (["--weights", folder], ["--model", folder], ["--model", folder, "--no-cache"], ["--weights", folder, "--gpt2", folder]):
+        done = lockstep("generate", *options, "--prompt", "cd", "--count", "30", "--greedy")
+        equal(done.stdout.decode(), text, done.stderr.decode())
+
+
 def what_cannot_be_is_one_error():
     train("gpt", "--tokens", "chars")
     contains(generate("--prompt", "a!", status=2), "byte 1, 0x21: the vocabulary has no such character")
@@ -62,4 +86,4 @@ def what_cannot_be_is_one_error():
     contains(done.stderr.decode(), "does not say its tokens: it was not trained with --tokens")
 
 
-main([the_likeliest_text_goes_on_past_the_context, one_seed_is_one_text, what_cannot_be_is_one_error])
+main([the_likeliest_text_goes_on_past_the_context, one_seed_is_one_text, a_folder_of_hugging_face_has_its_tokens, what_cannot_be_is_one_error])

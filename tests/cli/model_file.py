@@ -111,6 +111,29 @@ def hugging_face_has_the_same_model():
     contains(run("convert", "--dataset", "digits", "--to", "huggingface", "--output", FOLDER.name, status=2), "--to huggingface is of weights")
 
 
+def a_folder_of_hugging_face_is_a_model():
+    for name, kind in (("gpt", "GPT2LMHeadModel"), ("llama", "LlamaForCausalLM")):
+        _, data = MODELS[name]
+        file, folder = path_of(name + ".safetensors"), path_of("folder-" + name)
+        contains(run("convert", "--to", "huggingface", "--model", file, folder), f"{folder}: ")
+        with open(os.path.join(folder, "config.json"), encoding="ascii") as config:
+            equal(json.load(config)["architectures"], [kind])
+        data_of = (*data, "--limit", "40", "--split", "train")
+        found = {run("evaluate", "--json", how, what, *data_of) for how in ("--model", "--weights") for what in (file, folder)}
+        equal(len(found), 1, found)
+        contains(run("info", folder), "block_0_attention (Attention)")
+        for workers in (1, 2):
+            known = train("known.safetensors", *data, "--model", file, workers=workers)
+            equal(train("again.safetensors", *data, "--model", folder, workers=workers), known)
+        run("convert", folder, path_of("back.safetensors"))
+        equal(header_of(path_of("back.safetensors"))[1] == header_of(file)[1], True)
+    with open(os.path.join(folder, "config.json"), "w", encoding="ascii") as config:
+        config.write('{"model_type": "mamba"}')
+    for command in (("train", *LIMIT, *data), ("evaluate",), ("predict", "--output", path_of("o.csv")), ("generate",)):
+        contains(run(*command, "--model", folder, status=2), f"'{folder}/config.json': field 'model_type' is \"mamba\"")
+    contains(run("convert", "--to", "huggingface", path_of("mlp.safetensors"), folder, status=2), "its layer 'token_embedding' is missing")
+
+
 def header_of(path):
     with open(path, "rb") as file:
         length, = struct.unpack("<Q", file.read(8))
@@ -150,5 +173,5 @@ def what_is_no_model_is_one_error():
 with open(path_of("text"), "w", encoding="ascii") as text_file:
     text_file.write("abcdefgh" * 40)
 main([a_file_is_the_model_that_made_it, training_goes_on_from_a_file, a_checkpoint_is_a_model, a_language_model_is_a_file, info_tells_a_model,
-      hugging_face_has_the_same_model,
+      hugging_face_has_the_same_model, a_folder_of_hugging_face_is_a_model,
       what_is_no_model_is_one_error])

@@ -25,6 +25,10 @@ static const struct shape shapes[] = {
     {2, 67, 8, {2, 2, false}},
     {1, 129, 6, {4, 2, false, 0, true}},
     {2, 9, 5, {2, 1, true, 3}},
+    {2, 70, 64, {2, 1, true, 0, true, 500000}},
+    {1, 40, 8, {4, 2, true, 7, true, 1e6F}},
+    {1, 33, 6, {1, 1, true, 0, true, 1}},
+    {1, 90, 4, {2, 2, true, 0, true, 1e12F}},
 };
 
 /* One attention with memory of its own. */
@@ -106,7 +110,7 @@ TEST_EACH(the_oracle_agrees_with_finite_differences, 4) {
     static const struct shape small[] = {{1, 5, 4, {4, 2, true, 0, true}},
                                          {2, 4, 2, {2, 2, true, 2}},
                                          {1, 6, 3, {2, 1, false}},
-                                         {1, 4, 4, {1, 1, false, 0, true}}};
+                                         {1, 4, 4, {1, 1, false, 0, true, 3.5F}}};
     struct trial t = new_trial(&small[_i]);
     struct reference_attention run = oracle_of(&t), forward = run;
     forward.dy = NULL;
@@ -270,7 +274,9 @@ TEST(misuse_is_named) {
                 {{5, 5, true}, "5 heads and twice 5 kv_heads do not divide 12 channels"},
                 {{4, 4, true, 0, true}, "a head of 1 channels has no pairs for rope"},
                 {{2, 2, false, 3}, "window 3 must be 0, or above it where it is causal"},
-                {{2, 2, true, -1}, "window -1 must be 0"}};
+                {{2, 2, true, -1}, "window -1 must be 0"},
+                {{1, 1, true, 0, false, 100}, "rope_theta 100 must be 1 to 1e+12 beside rope, or 0"},
+                {{1, 1, true, 0, true, 0.5F}, "rope_theta 0.5 must be 1 to"}};
     static const struct shape shape = {2, 5, 2, {2, 2, true}};
     struct ls_device *device = open_device();
     struct trial t = new_trial(&shape);

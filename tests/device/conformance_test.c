@@ -229,8 +229,9 @@ static void embedding(struct sample *s) {
 
 /* Groups, rope, windows, and positions that fill no block. Backward y and saved must be what comes of x. */
 static void attention(struct sample *s) {
-    static const struct ls_attention all[VARIANTS] = {{2, 2, true},           {4, 2, true, 0, true}, {3, 1, true, 5},
-                                                      {2, 1, false, 0, true}, {1, 1, true, 1},       {2, 2, true, 300}};
+    static const struct ls_attention all[VARIANTS] = {{2, 2, true},    {4, 2, true, 0, true},
+                                                      {3, 1, true, 5}, {2, 1, false, 0, true, 500000},
+                                                      {1, 1, true, 1}, {2, 2, true, 300}};
     int64_t rows = sized(s, 2, 3), length = sized(s, 9, 131) + s->variant, width = sized(s, 4, 32);
     struct ls_device *cpu = open_cpu();
     s->op.attention = all[s->variant];
@@ -248,8 +249,9 @@ static void attention(struct sample *s) {
 
 /* One position and several, with groups, rope and windows. */
 static void decode(struct sample *s) {
-    static const struct ls_attention all[VARIANTS] = {{2, 2, true},           {4, 2, true, 0, true}, {3, 1, true, 5},
-                                                      {2, 1, true, 50, true}, {1, 1, true, 1},       {2, 2, true, 300}};
+    static const struct ls_attention all[VARIANTS] = {{2, 2, true},    {4, 2, true, 0, true},
+                                                      {3, 1, true, 5}, {2, 1, true, 50, true, 7e5F},
+                                                      {1, 1, true, 1}, {2, 2, true, 300}};
     int64_t rows = sized(s, 2, 3), length = sized(s, 9, 131) + s->variant, width = sized(s, 4, 32);
     int64_t count = s->variant % 2 ? 1 : length / 2;
     s->op.attention = all[s->variant];

@@ -28,7 +28,9 @@ static void turn(const struct reference_attention *run, double *head, double sig
     for (int64_t t = 0; run->asked.rope && t < run->length; t++)
         for (int64_t i = 0; i < half; i++) {
             double *a = head + t * run->width + i, *b = a + half, one = *a, other = *b;
-            double angle = sign * (double)t * pow(10000, -2 * (double)i / (double)run->width);
+            double angle = sign * (double)t *
+                           pow(run->asked.rope_theta > 0 ? (double)run->asked.rope_theta : 10000,
+                               -2 * (double)i / (double)run->width);
             *a = one * cos(angle) - other * sin(angle);
             *b = other * cos(angle) + one * sin(angle);
         }

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "fuzz/fuzz.h"
 #include "model/layer_json.h"
-#include "weights/weights.h"
+#include "weights/read.h"
 
 static void require(bool condition) {
     if (!condition) abort();
@@ -44,7 +44,7 @@ static void check_object(const char *object) {
 
 static void check_file(uint8_t *bytes, size_t size) {
     struct ls_weights weights = {0};
-    if (ls_weights_parse("input", bytes, size, &weights)) return;
+    if (ls_weights_read_bytes("input", bytes, size, &weights)) return;
     if (weights.about) check_object(weights.about);
     ls_weights_free(&weights);
 }

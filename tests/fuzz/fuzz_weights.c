@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
 #include "weights/huggingface.h"
+#include "weights/read.h"
 
 static void require(bool condition) {
     if (!condition) abort();
@@ -33,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *bytes = ls_alloc(size);
     require(bytes != NULL);
     if (size) memcpy(bytes, data, size);
-    ls_status status = ls_weights_parse("input", bytes, size, &weights);
+    ls_status status = ls_weights_read_bytes("input", bytes, size, &weights);
     if (status) {
         require(status == LS_DATA_LOSS || status == LS_UNIMPLEMENTED || status == LS_INVALID_ARGUMENT);
         require(ls_error()[0] && !weights.count && !weights.items);

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from record_attention import hex_float
+from torch_text import hex_float
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 EXAMPLES, POSITIONS, CLASSES, WIDTH, LAYERS, HEADS = 3, 6, 11, 8, 2, 2

@@ -16,7 +16,7 @@ ROOMS = {
     "data": ["base"],
     "observe": ["base"],
     "checkpoint": ["base"],
-    "weights": ["data", "checkpoint", "base"],
+    "weights": ["model", "device", "data", "checkpoint", "base"],
     "resolver": ["base"],
     "cluster": ["resolver", "base"],
     "shard": ["collective", "device", "base"],
@@ -48,7 +48,7 @@ TOOLS_USERS = r"src/(cli|launch|tools)/.*"
 # third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
 HOMES = [
     (r"grpc/.*", r"src/cluster/rpc/.*\.[ch]", 0),
-    (r"cjson/.*", r"src/(resolver/tf_config.*|checkpoint/safetensors|observe/timeline_read|data/transform|data/text/gpt2_vocabulary|model/layer_json|train/open|tools/about_weights)\.[ch]", 1),
+    (r"cjson/.*", r"src/(resolver/tf_config.*|checkpoint/safetensors|observe/timeline_read|data/transform|data/text/gpt2_vocabulary|weights/huggingface_json|model/layer_json|train/open|tools/about_weights)\.[ch]", 1),
     (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster/message|data/example|observe/event)\.c", 0),
     (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),
     (r"openssl/.*", r"src/(base|cluster/security)/.*\.c", 0),

@@ -35,6 +35,7 @@ static void add_attention(struct ls_layer_list *list, struct draws *draws, int w
     const char *input = ls_layer_list_last(list);
     int kv_heads = 1 + draw(draws, 2), heads = kv_heads * (1 + draw(draws, 3)), head = 2 + 2 * draw(draws, 5);
     ls_layer layer = ls_attention(heads, .kv_heads = kv_heads, .rope = draw(draws, 2));
+    if (layer.rope && draw(draws, 2)) layer.rope_theta = 500000;
     layer.window = draw(draws, 2) ? 1 + draw(draws, MOST_CONTEXT) : 0;
     add_norm(list, draws);
     (void)ls_layer_list_add(list, ls_dense((heads + 2 * kv_heads) * head, .per_position = true), "qkv_%zu",

@@ -81,6 +81,7 @@ static const struct change layer_changes[] = {
     CHANGE(ls_layer, kv_heads, 1),
     CHANGE(ls_layer, window, 3),
     CHANGE(ls_layer, rope, true),
+    CHANGE(ls_layer, rope_theta, 500000),
     CHANGE(ls_layer, return_sequences, true),
     CHANGE(ls_layer, no_causal_mask, true),
     CHANGE(ls_layer, kernel_l1, 0.1F),
@@ -94,8 +95,8 @@ static struct digest run_layer(const ls_layer *layer, bool sequences) {
     struct trial trial = trial_default();
     const ls_layer images[] = {ls_conv2d(2, 1, .name = "first"), ls_conv2d(2, 1, .name = "second"), *layer,
                                ls_dense(3, .name = "last")};
-    const ls_layer positions[] = {ls_dense(12, .per_position = true, .name = "first"),
-                                  ls_dense(12, .per_position = true, .name = "second"), *layer,
+    const ls_layer positions[] = {ls_dense(24, .per_position = true, .name = "first"),
+                                  ls_dense(24, .per_position = true, .name = "second"), *layer,
                                   ls_dense(3, .name = "last")};
     memcpy(trial.layers, sequences ? positions : images, sizeof(images));
     trial.count = COUNT_OF(images);

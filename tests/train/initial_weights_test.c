@@ -11,6 +11,7 @@
 #include "harness.h"
 #include "strategy/workers.h"
 #include "weights/arrays.h"
+#include "weights/read.h"
 
 #define FILE_NAME(name) WEIGHTS_GOLDEN "/" name
 

@@ -12,7 +12,7 @@
 #include "faulty_files.h"
 #include "harness.h"
 #include "weights/arrays.h"
-#include "weights/weights.h"
+#include "weights/read.h"
 
 #define FILE_NAME(name) WEIGHTS_GOLDEN "/" name
 
@@ -136,7 +136,7 @@ TEST_EACH(a_file_converts_there_and_back, WHOLE) {
     assert_ok(ls_file_read(paths[0], &first, &first_size));
     assert_ok(ls_file_read(paths[2], &last, &last_size));
     ck_assert(first_size == last_size && !memcmp(first, last, first_size));
-    assert_ok(ls_weights_parse("first", first, first_size, &weights));
+    assert_ok(ls_weights_read_bytes("first", first, first_size, &weights));
     check_all(&weights, strstr(whole[_i], "keras2"));
     ls_weights_free(&weights);
     ls_free(last);
@@ -200,7 +200,7 @@ static ls_status parse_copy(const uint8_t *bytes, size_t size, struct ls_weights
     uint8_t *copy = ls_alloc(size);
     ck_assert_ptr_nonnull(copy);
     if (size) memcpy(copy, bytes, size);
-    return ls_weights_parse("a.h5", copy, size, weights);
+    return ls_weights_read_bytes("a.h5", copy, size, weights);
 }
 
 /* No truncation is taken for whole, but where only free space is missing; no changed byte is a crash. */

@@ -32,21 +32,25 @@ static void add(struct drawing *drawing, ls_shape shape, int block, const char *
         &(struct ls_weight){.name = full, .shape = shape, .values = (uint8_t *)values, .own = (uint8_t *)values}));
 }
 
+/* Heads may be wider or narrower together than the model is. Some have biases, and some no head of their own. */
 static void draw_llama(struct drawing *drawing) {
     int64_t width = 2 * (1 + below(drawing, 4)), kv = 1 + below(drawing, width), inner = 1 + below(drawing, 9);
-    int64_t ids = 1 + below(drawing, 7);
+    int64_t ids = 1 + below(drawing, 7), queries = 1 + below(drawing, 9);
+    bool biases = below(drawing, 4) == 0, tied = drawing->seed % 8 == 3;
     add(drawing, LS_SHAPE(ids, width), -1, "token_embedding/embeddings");
     for (int block = (int)below(drawing, 13); block >= 0; block--) {
         add(drawing, LS_SHAPE(width), block, "norm_1/scale");
         add(drawing, LS_SHAPE(width), block, "norm_2/scale");
-        add(drawing, LS_SHAPE(width, width + 2 * kv), block, "qkv/kernel");
-        add(drawing, LS_SHAPE(width, width), block, "projection/kernel");
+        add(drawing, LS_SHAPE(width, queries + 2 * kv), block, "qkv/kernel");
+        if (biases) add(drawing, LS_SHAPE(queries + 2 * kv), block, "qkv/bias");
+        add(drawing, LS_SHAPE(queries, width), block, "projection/kernel");
         add(drawing, LS_SHAPE(width, inner), block, "gate/kernel");
         add(drawing, LS_SHAPE(width, inner), block, "up/kernel");
         add(drawing, LS_SHAPE(inner, width), block, "down/kernel");
     }
     add(drawing, LS_SHAPE(width), -1, "final_norm/scale");
-    add(drawing, LS_SHAPE(width, ids), -1, "predictions/kernel");
+    if (!tied) add(drawing, LS_SHAPE(width, ids), -1, "predictions/kernel");
+    drawing->weights.head = tied ? LS_HEAD_TIED : LS_HEAD_UNTOLD;
 }
 
 static void draw_gpt2(struct drawing *drawing) {
@@ -70,6 +74,9 @@ static void draw_gpt2(struct drawing *drawing) {
     }
     add(drawing, LS_SHAPE(width), -1, "final_norm/gamma");
     add(drawing, LS_SHAPE(width), -1, "final_norm/beta");
+    if (drawing->seed % 8 != 6) return;
+    add(drawing, LS_SHAPE(width, 1 + below(drawing, 9)), -1, "predictions/kernel");
+    drawing->weights.head = LS_HEAD_OWN;
 }
 
 static struct ls_weights draw_weights(uint64_t seed) {
@@ -94,6 +101,7 @@ static void make_bare(struct ls_weights *weights) {
     static const char prefix[] = "transformer.";
     for (size_t i = 0; i < weights->count; i++) {
         char *name = weights->items[i].name;
+        if (!strcmp(name, "lm_head.weight")) continue;
         ck_assert_msg(!strncmp(name, prefix, sizeof(prefix) - 1), "%s", name);
         memmove(name, name + sizeof(prefix) - 1, strlen(name) - sizeof(prefix) + 2);
     }

@@ -62,7 +62,7 @@ ls_status ls_cpu_attention_build(struct ls_device *device, struct ls_op *op) {
     if (!handle) return ls_fail_memory("an attention's table of angles", size);
     int64_t tasks = count_tasks(&a, backward);
     handle->slots = device->threads < tasks ? device->threads : tasks;
-    if (turns) ls_rope_fill(handle->turns, a.length, a.width);
+    if (turns) ls_rope_fill(handle->turns, a.length, a.width, op->attention.rope_theta);
     op->handle = handle;
     op->workspace_size = (size_t)handle->slots * scratch_floats(&a) * sizeof(float);
     return LS_OK;

@@ -12,7 +12,7 @@ static ls_status upload_turns(struct ls_cuda_device *device, struct ls_op *op, i
     size_t size = (size_t)(length * width) * sizeof(float);
     LS_CLEANUP(ls_free_pointer) float *turns = ls_alloc(size);
     if (!turns) return ls_fail_memory("an attention's table of angles", size);
-    ls_rope_fill(turns, length, width);
+    ls_rope_fill(turns, length, width, op->attention.rope_theta);
     ls_status status = ls_cuda_keep(device, op, size);
     if (status) return status;
     status = device->device.ops->copy_in(&device->device, ls_cuda_op_of(op)->own, turns, size);
