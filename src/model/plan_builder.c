@@ -267,7 +267,7 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
         status = append_kernels(builder, ls_network_summed_count(network), ls_network_blob_count(network),
                                 &builder->kernels[1]);
     if (!status) status = append_begins(builder, false);
-    for (size_t i = 0; !status && i < ls_network_layer_count(network) - builder->divided; i++)
+    for (size_t i = 0; !status && i < ls_plan_decode_layers(config) - builder->divided; i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
     builder->of = NULL;
     return status;
@@ -475,7 +475,8 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute 
     const struct ls_node *last = node_at(&builder, count - 2);
     builder.divided = ls_plan_head_rows(config, last) < config->rows;
     ls_status status = append_forward(&builder);
-    if (!status) status = (builder.divided ? append_head : append_outputs)(&builder);
+    bool ends = config->decoding && config->decoding->keeps_alone;
+    if (!status && !ends) status = (builder.divided ? append_head : append_outputs)(&builder);
     plan->turn = plan->count;
     if (!status && config->training) status = append_backward(&builder);
     if (!status && builder.too_large)

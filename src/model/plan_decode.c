@@ -56,6 +56,13 @@ ls_status ls_plan_decode_check(const struct ls_plan_config *config) {
     return ls_fail(LS_INVALID_ARGUMENT, "plan: a decoding needs at and kept");
 }
 
+size_t ls_plan_decode_layers(const struct ls_plan_config *config) {
+    size_t layers = ls_network_layer_count(config->network);
+    if (!config->decoding || !config->decoding->keeps_alone) return layers;
+    while (layers && !floats_of(ls_network_node(config->network, layers - 1))) layers--;
+    return layers;
+}
+
 struct ls_tensor ls_plan_decode_place(const struct ls_plan_builder *builder) {
     return ls_plan_builder_given(builder, LS_GIVEN_AT, LS_INT32, &LS_SHAPE(1));
 }

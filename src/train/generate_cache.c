@@ -1,6 +1,7 @@
 /* A text's cache: what the attentions keep of its tokens (model/plan_decode.c), on the device of this worker's first
- * replica. The first call runs a plan of all tokens, the prompt; those after it one of the last token, mostly. Mirrors
- * the cache of keras_hub's CausalLM, and transformers' DynamicCache. */
+ * replica. A plan of one position gives the logits behind the last token. The first call runs one of the tokens before
+ * it, which keeps what the attentions make of the prompt, and has no logits. Mirrors the cache of keras_hub's CausalLM,
+ * and transformers' DynamicCache with logits_to_keep = 1. */
 #include "train/generate_cache.h"
 
 #include <string.h>
@@ -75,46 +76,56 @@ struct advance {
     float *logits; /* of the last one */
 };
 
-/* Behind the ids lie others from before, or zeros: the check of a whole example finds what is new. */
-static ls_status bring_tokens(const struct advance *advance) {
+/* Some of them, of which the first has its place in the text. Behind the ids lie others from before, or zeros: the
+ * check of a whole example finds what is new. */
+static ls_status bring_tokens(const struct advance *advance, int64_t first, int64_t count) {
     const struct ls_generate_cache *cache = advance->cache;
-    cache->staged[0] = (int32_t)cache->held;
-    memcpy(cache->staged + IDS, advance->tokens, (size_t)advance->count * sizeof(*cache->staged));
+    cache->staged[0] = (int32_t)(cache->held + first);
+    memcpy(cache->staged + IDS, advance->tokens + first, (size_t)count * sizeof(*cache->staged));
     ls_status status = ls_network_check_ids(cache->model->built.network, cache->staged + IDS, 1);
     if (status) return status;
     return cache->device->ops->copy_in(cache->device, cache->input, cache->staged,
-                                       (IDS + (size_t)advance->count) * sizeof(*cache->staged));
+                                       (IDS + (size_t)count) * sizeof(*cache->staged));
 }
 
-static ls_status make_plan(const struct ls_generate_cache *cache, int64_t positions, struct ls_plan **plan) {
-    const struct ls_decoding decoding = {positions, cache->input, cache->kept};
+static ls_status make_plan(const struct ls_generate_cache *cache, int64_t positions, bool keeps_alone,
+                           struct ls_plan **plan) {
+    const struct ls_decoding decoding = {positions, cache->input, cache->kept, keeps_alone};
     return ls_plan_slots_decode(cache->model, &decoding, cache->input + IDS, plan);
 }
 
-static ls_status run_positions(const struct advance *advance, struct ls_plan *plan) {
-    struct ls_device *device = advance->cache->device;
-    int64_t vocabulary = vocabulary_of(advance->cache);
+static ls_status run_plan(const struct ls_generate_cache *cache, struct ls_plan *plan) {
     ls_status status = ls_plan_run(plan, NULL, NULL);
-    if (!status) status = ls_device_wait(device);
-    if (!status)
-        status =
-            device->ops->copy_out(device, advance->logits, ls_plan_outputs(plan) + (advance->count - 1) * vocabulary,
-                                  (size_t)vocabulary * sizeof(float));
-    if (status) ls_device_drain(device);
+    if (!status) status = ls_device_wait(cache->device);
+    if (status) ls_device_drain(cache->device);
     return status;
+}
+
+/* All but the last. */
+static ls_status keep_positions(const struct advance *advance) {
+    struct ls_plan *plan = NULL;
+    ls_status status = bring_tokens(advance, 0, advance->count - 1);
+    if (!status) status = make_plan(advance->cache, advance->count - 1, true, &plan);
+    if (!status) status = run_plan(advance->cache, plan);
+    ls_plan_free(plan);
+    return status;
+}
+
+static ls_status run_last(const struct advance *advance) {
+    struct ls_generate_cache *cache = advance->cache;
+    ls_status status = bring_tokens(advance, advance->count - 1, 1);
+    if (!status && !cache->step) status = make_plan(cache, 1, false, &cache->step);
+    if (!status) status = run_plan(cache, cache->step);
+    if (status) return status;
+    return cache->device->ops->copy_out(cache->device, advance->logits, ls_plan_outputs(cache->step),
+                                        (size_t)vocabulary_of(cache) * sizeof(float));
 }
 
 static ls_status run_advance(ls_model *model, void *context) {
     const struct advance *advance = context;
-    struct ls_generate_cache *cache = advance->cache;
-    struct ls_plan *made = NULL;
     (void)model;
-    ls_status status = bring_tokens(advance);
-    if (!status && advance->count > 1) status = make_plan(cache, advance->count, &made);
-    if (!status && advance->count == 1 && !cache->step) status = make_plan(cache, 1, &cache->step);
-    if (!status) status = run_positions(advance, made ? made : cache->step);
-    ls_plan_free(made);
-    return status;
+    ls_status status = advance->count > 1 ? keep_positions(advance) : LS_OK;
+    return status ? status : run_last(advance);
 }
 
 ls_status ls_generate_cache_logits(struct ls_generate_cache *cache, const int32_t *tokens, int64_t count,

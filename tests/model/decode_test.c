@@ -169,6 +169,38 @@ TEST_EACH(pieces_give_what_the_whole_gives, 60) {
     ls_free(list.layers);
 }
 
+static void run_prompt(struct subject *s, bool keeps_alone) {
+    int32_t at = 0;
+    struct ls_plan *plan = NULL;
+    const struct ls_decoding decoding = {s->context, &at, s->kept, keeps_alone};
+    struct ls_plan_config config = config_of(s, s->ids);
+    config.decoding = &decoding;
+    assert_ok(ls_plan_new(&config, &plan));
+    assert_ok(ls_plan_run(plan, NULL, NULL));
+    ck_assert(keeps_alone == !ls_plan_outputs(plan));
+    ls_plan_free(plan);
+}
+
+/* The bits of one that has outputs, too. */
+TEST_EACH(a_plan_without_outputs_keeps_the_same, 30) {
+    struct draws draws = {100 + (uint64_t)_i, 0};
+    struct ls_layer_list list;
+    int64_t rows = 1 + draw(&draws, MOST_ROWS), context = 1 + draw(&draws, MOST_CONTEXT);
+    assert_ok(ls_layer_list_new(MOST_LAYERS, &list));
+    draw_layers(&list, &draws);
+    struct subject s = new_subject(list.layers, list.count, rows, context);
+    size_t size = (size_t)rows * ls_plan_decode_floats(s.network) * sizeof(float);
+    float *kept = new_floats((int64_t)(size / sizeof(float)));
+    run_prompt(&s, false);
+    memcpy(kept, s.kept, size);
+    memset(s.kept, 0, size);
+    run_prompt(&s, true);
+    ck_assert_mem_eq(kept, s.kept, size);
+    ls_free(kept);
+    free_subject(&s);
+    ls_free(list.layers);
+}
+
 /* A layer that needs all positions, behind ones that do not; NULL: all decode. */
 static const struct {
     ls_layer layers[4];
