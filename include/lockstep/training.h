@@ -106,7 +106,8 @@ typedef struct ls_optimizer {
  * is multiplied by its sample or class weight; the sum is divided by the number of examples, as Keras does. Of an output with
  * several positions an example has a class for each. Those of SPARSE with class -1 do not count, as torch's ignore_index: they
  * have no loss, no gradient and no part in accuracy and metrics, and the sum over all others is divided by their number. Targets
- * of arrays and NumPy have such classes. Workers that train apart divide by their own number. LS_DELAYED refuses them. */
+ * of arrays and NumPy have such classes. Workers that train apart divide by their own number; LS_DELAYED refuses
+ * them beside accumulated gradients and regularisers. */
 typedef enum ls_loss {
     LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY, LS_BINARY_CROSSENTROPY, LS_MEAN_SQUARED_ERROR,
     LS_MEAN_ABSOLUTE_ERROR, LS_HUBER

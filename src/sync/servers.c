@@ -159,9 +159,10 @@ static bool fetches(struct lanes *lanes, const struct pull *wanted, const float 
     return wanted->fetch || (heard && wanted->writes);
 }
 
-static ls_status prepare(struct lanes *lanes, const struct pull *wanted, const float *blob, bool *fetch) {
+static ls_status prepare(struct lanes *lanes, struct pull *wanted, const float *blob, bool *fetch) {
     ls_model *model = lanes->model;
     const float *extras = blob + model->built.summed_count;
+    if (model->sync->counts_later) ls_label_count_unscale(model, extras, &wanted->step);
     ls_status status = ls_step_report_check_rate(model, wanted->step.rule.learning_rate, extras);
     *fetch = !status && fetches(lanes, wanted, extras);
     if (status || !lanes->in_place) return status;
@@ -204,7 +205,7 @@ static ls_status make_pull(struct lanes *lanes, const struct pull *wanted, float
  * the last pull is forgotten where a later step fails: detach_lanes puts it back. */
 static ls_status end_lane(void *context, int index, bool failed) {
     struct lanes *lanes = context;
-    const struct pull wanted = lanes->each[index].pull;
+    struct pull wanted = lanes->each[index].pull;
     float *blob = blob_of(lanes, index);
     bool fetch = false;
     ls_status status = failed ? LS_OK : prepare(lanes, &wanted, blob, &fetch);
@@ -383,11 +384,25 @@ static void stop_steps(struct ls_fitting *fitting) {
     ls_bind_detach(fitting->model);
 }
 
+static bool has_regularisers(const ls_model *model) {
+    for (size_t i = 0; i < model->spec.layer_count; i++)
+        if (model->spec.layers[i].kernel_l1 > 0 || model->spec.layers[i].kernel_l2 > 0) return true;
+    return false;
+}
+
+/* One factor is a step's. It is not one of each of its batches, and not one of regularisers. */
+static ls_status check_labels(const struct ls_fitting *fitting) {
+    const ls_model *model = fitting->model;
+    const char *beside = NULL;
+    if (model->progress.step.rule.gradient_accumulation_steps > 1) beside = "beside gradient_accumulation_steps";
+    if (has_regularisers(model)) beside = "beside regularisers of kernels";
+    return beside ? ls_label_count_refuse(model, fitting->data, "consistency delayed", beside) : LS_OK;
+}
+
 static ls_status open_delayed(struct ls_fitting *fitting) {
     fitting->stretch.where = "where no step was under way";
     fitting->stretch.stop = stop_steps;
-    ls_status status = ls_label_count_refuse(fitting->model, fitting->data, "consistency delayed",
-                                             "for which workers meet in every step: take consistency sync");
+    ls_status status = check_labels(fitting);
     if (status) return status;
     return ls_sync_batch_norm_refuse(fitting->model, "consistency delayed",
                                      "for which workers meet in every step; take one that is not, or consistency sync");
@@ -434,6 +449,7 @@ static void advise_on_delay(const struct ls_log *log, const ls_strategy *strateg
 
 const struct ls_sync_ops ls_sync_delayed = {.pushes = true,
                                             .asks_in_step = true,
+                                            .counts_later = true,
                                             .check = ls_sparse_check,
                                             .describe = describe_delay,
                                             .advise = advise_on_delay,

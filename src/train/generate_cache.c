@@ -94,7 +94,7 @@ static ls_status make_plan(const struct ls_generate_cache *cache, int64_t positi
     return ls_plan_slots_decode(cache->model, &decoding, cache->input + IDS, plan);
 }
 
-static ls_status run_plan(const struct ls_generate_cache *cache, struct ls_plan *plan) {
+static ls_status run_positions(const struct ls_generate_cache *cache, struct ls_plan *plan) {
     ls_status status = ls_plan_run(plan, NULL, NULL);
     if (!status) status = ls_device_wait(cache->device);
     if (status) ls_device_drain(cache->device);
@@ -106,7 +106,7 @@ static ls_status keep_positions(const struct advance *advance) {
     struct ls_plan *plan = NULL;
     ls_status status = bring_tokens(advance, 0, advance->count - 1);
     if (!status) status = make_plan(advance->cache, advance->count - 1, true, &plan);
-    if (!status) status = run_plan(advance->cache, plan);
+    if (!status) status = run_positions(advance->cache, plan);
     ls_plan_free(plan);
     return status;
 }
@@ -115,7 +115,7 @@ static ls_status run_last(const struct advance *advance) {
     struct ls_generate_cache *cache = advance->cache;
     ls_status status = bring_tokens(advance, advance->count - 1, 1);
     if (!status && !cache->step) status = make_plan(cache, 1, false, &cache->step);
-    if (!status) status = run_plan(cache, cache->step);
+    if (!status) status = run_positions(cache, cache->step);
     if (status) return status;
     return cache->device->ops->copy_out(cache->device, advance->logits, ls_plan_outputs(cache->step),
                                         (size_t)vocabulary_of(cache) * sizeof(float));

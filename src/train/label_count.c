@@ -1,7 +1,9 @@
 /* The scale of a loss whose data have labels that do not count: 1 over the positions of all replicas that do. Nobody
  * knows it before the batch is loaded, so the replicas add their counts before forward. The scale is then right from
  * the start, as all that comes behind it takes it to be: clipping, accumulation, servers. Data without such labels have
- * no part in this. Mirrors ignore_index and reduction "mean" of torch.nn.CrossEntropyLoss, over all processes. */
+ * no part in this. Replicas whose steps go on meanwhile (counts_later) do not meet: the sums of a step, which have both
+ * numbers, are multiplied before anything else. Mirrors ignore_index and reduction
+ * "mean" of torch.nn.CrossEntropyLoss, over all processes. */
 #include "train/step.h"
 
 #include "base/kept_error.h"
@@ -36,7 +38,7 @@ static void set_scale(const ls_model *model, int local, double counted) {
 ls_status ls_label_count_scale(ls_model *model, int local, ls_status status) {
     struct ls_model_exchange *own = &model->built.replicas[local].exchange;
     double counted = 0;
-    if (!ls_pipeline_leaves_out(model->progress.pipeline)) return status;
+    if (!ls_pipeline_leaves_out(model->progress.pipeline) || model->sync->counts_later) return status;
     if (!status) counted = count_labels(model, local);
     ls_kept_error_set(&own->error, status);
     ls_status others = ls_step_exchange(own, status ? NULL : &counted, 1);
@@ -45,6 +47,13 @@ ls_status ls_label_count_scale(ls_model *model, int local, ls_status status) {
     if (status) return ls_fail(status, "%s", own->error.message);
     if (!others) set_scale(model, local, counted);
     return others;
+}
+
+void ls_label_count_unscale(const ls_model *model, const float *extras, struct ls_optimizer_step *step) {
+    struct ls_loss_sums sums = ls_step_report_counts(extras);
+    double all = (double)sums.rows * (double)positions_of_model(model), counted = all - (double)sums.uncounted;
+    if (!sums.uncounted || !(counted > 0)) return;
+    step->unscale = (float)(all / counted) * (step->unscale > 0 ? step->unscale : 1);
 }
 
 ls_status ls_label_count_refuse(const ls_model *model, const ls_dataset *data, const char *subject, const char *why) {

@@ -32,6 +32,8 @@ void ls_step_report_write_rate(float rate, float bytes[4]);
 /* INVALID_ARGUMENT where another worker's rate is another one. */
 ls_status ls_step_report_check_rate(const ls_model *model, float rate, const float *extras);
 /* The sums of loss and metrics; the requests become the model's. penalty: of one example. */
+/* The numbers of them that are counts. */
+struct ls_loss_sums ls_step_report_counts(const float *extras);
 void ls_step_report_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums);
 
 /* Gradient accumulation (Keras' gradient_accumulation_steps). */
@@ -61,6 +63,9 @@ int64_t ls_step_rows(const ls_model *model);
 /* The replica's batch is loaded, or status says why not: then its gradient's scale becomes 1 over the positions of all
  * replicas that count. All replicas come to it. Returns status, or another one's failure. */
 ls_status ls_label_count_scale(ls_model *model, int local, ls_status status);
+/* Of a way that counts later: what the step's sums are to be multiplied by goes into its numbers. extras: of the sums.
+ */
+void ls_label_count_unscale(const ls_model *model, const float *extras, struct ls_optimizer_step *step);
 /* UNIMPLEMENTED for data with such labels: "<subject>: ... <why>". */
 ls_status ls_label_count_refuse(const ls_model *model, const ls_dataset *data, const char *subject, const char *why);
 

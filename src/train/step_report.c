@@ -27,16 +27,18 @@ static int64_t read_count(const float *extras) {
     return (int64_t)extras[0] + (int64_t)extras[1] * LS_REPORT_UNIT;
 }
 
+struct ls_loss_sums ls_step_report_counts(const float *extras) {
+    return (struct ls_loss_sums){.correct = read_count(extras + LS_EXTRA_CORRECT),
+                                 .rows = read_count(extras + LS_EXTRA_ROWS),
+                                 .uncounted = read_count(extras + LS_EXTRA_UNCOUNTED)};
+}
+
 /* The numbers come from the extras, which are sums over all replicas and so equal on all workers; every worker
  * therefore draws the same conclusions from them, such as to save or to stop. */
 void ls_step_report_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums) {
-    *sums = (struct ls_loss_sums){
-        .loss = (double)extras[LS_EXTRA_LOSS],
-        .correct = read_count(extras + LS_EXTRA_CORRECT),
-        .rows = read_count(extras + LS_EXTRA_ROWS),
-        .uncounted = read_count(extras + LS_EXTRA_UNCOUNTED),
-        .weight = (double)extras[LS_EXTRA_WEIGHT],
-    };
+    *sums = ls_step_report_counts(extras);
+    sums->loss = (double)extras[LS_EXTRA_LOSS];
+    sums->weight = (double)extras[LS_EXTRA_WEIGHT];
     sums->penalty = penalty * (double)sums->rows;
     for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
     model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],

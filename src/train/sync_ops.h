@@ -15,6 +15,7 @@ struct ls_sync_ops {
     bool apart;        /* a step is of this worker's batch alone */
     bool pushes;       /* gradients go to servers bucket by bucket */
     bool asks_in_step; /* a worker's request goes with the sums of its step */
+    bool counts_later; /* the scale of labels that count is that of the sums (label_count.c) */
     bool leaves;       /* a step changes no variable: servers do when they get its gradients */
     bool updates;      /* given changes the variables, of which workers own the moments, and no op of a replica does */
 

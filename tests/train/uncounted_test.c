@@ -1,5 +1,5 @@
 /* Labels that do not count, in training: one digest in every layout however unevenly they lie, the same numbers as
- * without the examples that have none, and an error by name where steps go on while workers count. */
+ * without the examples that have none, also where steps go on while workers count. */
 #include <math.h>
 #include <string.h>
 
@@ -40,6 +40,7 @@ static ls_status make_model(ls_strategy *strategy, ls_optimizer optimizer, ls_mo
 
 struct job {
     ls_optimizer optimizer;
+    int64_t batch; /* 0: BATCH */
     ls_result results[MAX_WORKERS];
     char digests[MAX_WORKERS][65];
 };
@@ -48,7 +49,7 @@ static ls_status train(struct worker *worker) {
     struct job *job = worker->context;
     ls_dataset *data = NULL;
     ls_model *model = NULL;
-    ls_status st = open_examples(LS_DATASET(.batch_size = BATCH, .seed = 4), &data);
+    ls_status st = open_examples(LS_DATASET(.batch_size = job->batch ? job->batch : BATCH, .seed = 4), &data);
     if (!st) st = make_model(worker->strategy, job->optimizer, &model);
     if (!st)
         st = ls_model_fit(model, data, LS_FIT(.epochs = 3, .validation_data = data, .verbose = -1),
@@ -109,6 +110,82 @@ TEST_EACH(workers_that_train_apart_count_their_own, 2) {
     ck_assert(job.results[0].loss > 0.1 && job.results[0].loss < 2.5);
 }
 
+/* ---- delayed steps ---- */
+
+static void run_delayed(struct job *job, int workers, int devices, int delay) {
+    const ls_parameter_server_options delayed = {.size = sizeof(delayed), .consistency = LS_DELAYED, .delay = delay};
+    struct worker_cluster cluster = {
+        .count = workers, .fn = train, .context = job, .stored = &delayed, .servers = 1 + workers % 2};
+    for (int i = 0; i < workers; i++) cluster.devices[i] = devices;
+    run_workers_ok(&cluster);
+    for (int i = 1; i < workers; i++) ck_assert_str_eq(job->digests[i], job->digests[0]);
+}
+
+/* Each step has its own number, however many are under way. The bits follow from the delay. */
+TEST_EACH(delayed_steps_count_their_own, 3) {
+    const ls_optimizer optimizers[] = {ls_sgd(0.3F), ls_adam(0.01F), ls_sgd(0.3F, .global_clipnorm = 0.1F)};
+    struct job mirrored = {.optimizer = optimizers[_i]}, first = mirrored, job = mirrored;
+    fill(3);
+    run(&mirrored, 1, 4);
+    run_delayed(&job, 2, 2, 0);
+    ck_assert_str_eq(job.digests[0], mirrored.digests[0]);
+    run_delayed(&first, 1, 4, 2);
+    ck_assert_str_ne(first.digests[0], mirrored.digests[0]);
+    run_delayed(&job, 2, 2, 2);
+    ck_assert_str_eq(job.digests[0], first.digests[0]);
+    ck_assert(job.results[1].loss == first.results[0].loss && job.results[0].val_loss == first.results[0].val_loss);
+    run_delayed(&job, 4, 1, 2);
+    ck_assert_str_eq(job.digests[0], first.digests[0]);
+    ck_assert(job.results[3].metrics[0] == first.results[0].metrics[0]);
+}
+
+/* With a step an epoch nothing is under way when the next one begins: the numbers are those of mirrored training. */
+TEST(a_delayed_step_is_divided_as_another_is) {
+    struct job mirrored = {.optimizer = ls_sgd(0.3F), .batch = EXAMPLES}, delayed = mirrored;
+    fill(3);
+    run(&mirrored, 1, 2);
+    run_delayed(&delayed, 2, 1, 3);
+    ck_assert_double_le(fabs(delayed.results[0].loss - mirrored.results[0].loss), 1e-6);
+    ck_assert_double_le(fabs(delayed.results[0].val_loss - mirrored.results[0].val_loss), 1e-6);
+}
+
+static const struct {
+    ls_optimizer optimizer;
+    float l2;
+    const char *beside;
+} refused[] = {{ls_adam(0.01F, .gradient_accumulation_steps = 2), 0, "beside gradient_accumulation_steps"},
+               {ls_sgd(0.1F), 0.01F, "beside regularisers of kernels"}};
+
+static ls_status train_refused(struct worker *worker) {
+    const int *row = worker->context;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_status st = open_examples(LS_DATASET(.batch_size = BATCH), &data);
+    if (!st)
+        st = ls_model_new(
+            worker->strategy,
+            LS_LAYERS(ls_embedding(IDS, 5), ls_dense(IDS, .per_position = true, .kernel_l2 = refused[*row].l2)),
+            &model);
+    if (!st) st = ls_model_compile(model, refused[*row].optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.epochs = 1, .verbose = -1), NULL);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+TEST_EACH(what_has_another_divisor_is_refused, COUNT_OF(refused)) {
+    int row = _i;
+    const ls_parameter_server_options delayed = {.size = sizeof(delayed), .consistency = LS_DELAYED, .delay = 1};
+    struct worker_cluster cluster = {
+        .count = 1, .devices = {1}, .fn = train_refused, .context = &row, .stored = &delayed, .servers = 1};
+    fill(2);
+    run_workers(&cluster);
+    ck_assert_int_eq(cluster.workers[0].status, LS_UNIMPLEMENTED);
+    ck_assert_msg(strstr(cluster.workers[0].error, "labels of -1, which do not count, beside ") != NULL &&
+                      strstr(cluster.workers[0].error, refused[_i].beside) != NULL,
+                  "%s", cluster.workers[0].error);
+}
+
 /* ---- the scale ---- */
 
 static ls_result measure(int devices, int64_t batch, const ls_arrays *arrays) {
@@ -161,18 +238,6 @@ TEST(a_single_label_of_less_than_0_stays_an_error) {
     static const int32_t labels[] = {0, -1};
     static const float x[2] = {1, 2};
     assert_refused(ls_dataset_arrays(x, LS_SHAPE(1), labels, 2, 3, NULL, &data), "label -1 of example 1 is outside");
-}
-
-TEST(delayed_steps_refuse_such_labels) {
-    struct job job = {.optimizer = ls_sgd(0.3F)};
-    const ls_parameter_server_options delayed = {.size = sizeof(delayed), .consistency = LS_DELAYED, .delay = 1};
-    struct worker_cluster cluster = {.count = 1, .devices = {1}, .fn = train, .context = &job, .stored = &delayed};
-    cluster.servers = 1;
-    fill(2);
-    run_workers(&cluster);
-    ck_assert_int_eq(cluster.workers[0].status, LS_UNIMPLEMENTED);
-    ck_assert_msg(strstr(cluster.workers[0].error, "consistency delayed: the dataset has labels of -1") != NULL, "%s",
-                  cluster.workers[0].error);
 }
 
 TEST(perplexity_is_of_a_cross_entropy_of_classes) {
