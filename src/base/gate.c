@@ -44,6 +44,7 @@ void ls_gate_wait(struct ls_gate *gate, uint32_t seen, int spins) {
     (void)ls_gate_wait_until(gate, seen, spins, LS_NEVER);
 }
 
+/* All processors count, for a host's workers may be bound to different ones. */
 int ls_gate_spins(int threads) {
     return threads <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS : 0;
 }

@@ -181,7 +181,8 @@ static int find_crowd(const struct ls_cluster *cluster) {
 
 /* The settings hold for up to FEW_A_CORE workers a core. With more of them a thread that is ready to run waits longer
  * for its turn than any limit, so the limit grows with the workers a core. The beats become fewer with it, but stay
- * frequent enough for another host that has the cores. */
+ * frequent enough for another host that has the cores. All cores of the host count: its workers may be bound to
+ * different ones. */
 static double find_stretch(int crowd) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     double stretch = (double)crowd / (double)(FEW_A_CORE * (cores > 0 ? cores : 1));

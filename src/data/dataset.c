@@ -3,12 +3,12 @@
 #include "data/dataset.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/new.h"
 #include "base/shape.h"
 #include "base/need.h"
 #include "base/options.h"
+#include "base/thread.h"
 #include "data/sources.h"
 #include "data/stage.h"
 #include "data/order.h"
@@ -91,8 +91,8 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
 }
 
 int ls_dataset_processors(void) {
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > LS_DATA_MAX_WORKERS ? LS_DATA_MAX_WORKERS : (int)count;
+    int count = ls_thread_processors();
+    return count < 1 ? 1 : count > LS_DATA_MAX_WORKERS ? LS_DATA_MAX_WORKERS : count;
 }
 
 int ls_dataset_threads(const ls_dataset *dataset) {

@@ -62,6 +62,12 @@ def version():
     assert done.stdout.startswith(b"lockstep ") and done.stdout.count(b".") == 2, done.stdout
 
 
+def info_counts_the_processors_that_it_may_use():
+    one = {min(os.sched_getaffinity(0))}
+    done = cli.lockstep("info", preexec_fn=lambda: os.sched_setaffinity(0, one))
+    cli.contains(done.stdout, b", 1 processor, ")
+
+
 def errors_name_what_is_wrong():
     cases = [
         (["frobnicate"], b"lockstep: unknown command 'frobnicate'"),
@@ -309,5 +315,5 @@ cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, help_has_a_par
           help_of_many_options_is_a_screen_with_sections, version, errors_name_what_is_wrong,
           words_may_be_in_any_case, what_is_given_twice_is_warned_of, what_is_not_there_is_a_bad_command_line,
           closed_streams_stay_empty, lost_output_is_a_failure, check_tells_who_this_is, check_refuses,
-          check_without_a_cluster, info_lists_devices_and_settings, info_names_a_bad_setting,
+          check_without_a_cluster, info_lists_devices_and_settings, info_counts_the_processors_that_it_may_use, info_names_a_bad_setting,
           settings_lists_values_and_deadlines, settings_names_a_bad_one])

@@ -1,8 +1,8 @@
 /* The description of the CPU device for lockstep info. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/thread.h"
 #include "device/cpu/cpu.h"
 
 /* The value of a "model name : ..." line; false for any other line. */
@@ -29,6 +29,6 @@ void ls_cpu_describe(char *text, size_t size) {
     char model[128], library[96];
     find_model(model, sizeof(model));
     ls_gemm_describe(library, sizeof(library));
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    (void)snprintf(text, size, "%s, %ld processor%s, %s", model, processors, processors == 1 ? "" : "s", library);
+    int processors = ls_thread_processors();
+    (void)snprintf(text, size, "%s, %d processor%s, %s", model, processors, processors == 1 ? "" : "s", library);
 }
