@@ -3,25 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "data/text/gpt2.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/turn.h"
 #include "vocabulary.h"
 
 static void require(bool condition) {
     if (!condition) abort();
-}
-
-static void turn(const ls_tokenizer *tokenizer, const uint8_t *text, size_t size) {
-    int32_t *ids = NULL;
-    char *back = NULL;
-    size_t count = 0, length = 0;
-    require(ls_tokenizer_encode(tokenizer, text, size, &ids, &count) == LS_OK && count <= size);
-    for (size_t i = 0; i < count; i++) require(ids[i] >= 0 && ids[i] < ls_tokenizer_vocabulary(tokenizer));
-    require(ls_tokenizer_decode(tokenizer, ids, count, &back, &length) == LS_OK);
-    require(length == size && !memcmp(back, text, size));
-    ls_free(ids);
-    ls_free(back);
 }
 
 static ls_tokenizer *make_gpt2(bool special) {
