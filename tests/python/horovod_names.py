@@ -53,6 +53,11 @@ for chosen in sys.argv[1:]:
             except LockstepError as error:
                 assert error.status == Status.UNIMPLEMENTED and f"{name} is not there: " in str(error), error
                 assert not hasattr(found, name) and getattr(found, name, 7) == 7, name  # as libraries look for Horovod's
+                try:
+                    exec(f"from {module} import {name}")
+                    raise AssertionError(f"{module}.{name} is imported")
+                except ImportError as import_error:
+                    assert f"{name} is not there: " in str(import_error), import_error
         try:
             found.no_name_of_horovod
             raise AssertionError(f"{module} has any name")
