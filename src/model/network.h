@@ -78,7 +78,13 @@ struct ls_arena {
 /* Variables that come while the plan runs. It is called before ops that read variables below that element of the blob,
  * and with SIZE_MAX before ops that write gradients. An error of it ends the run. */
 typedef ls_status ls_plan_await_fn(void *context, size_t end);
-struct ls_decoding;
+/* Decoding (plan_decode.h). Of a network without an obstacle. */
+struct ls_decoding {
+    int64_t positions; /* of each row; the plan's features are (rows, positions) */
+    const int32_t *at; /* device: the first one's place in the example, which each run reads; they fit into that */
+    float *kept;       /* device: rows times ls_plan_decode_floats; a run reads and writes it */
+    size_t layers;     /* that run, of ls_plan_decode_layers: the plan has no outputs; 0: all */
+};
 struct ls_plan_config {
     const struct ls_network *network; /* borrowed, as is everything here */
     struct ls_device *device;

@@ -14,7 +14,6 @@
 #include "base/options.h"
 #include "base/shape.h"
 #include "model/plan.h"
-#include "model/plan_decode.h"
 #include "model/network.h"
 
 /* Of one value: what a node gives, or the network's features. */
@@ -258,6 +257,15 @@ static ls_status append_kernels(struct ls_plan_builder *builder, size_t begin, s
     return begin == end ? LS_OK : ls_plan_builder_convert(builder, &parameters, builder->type, kernels);
 }
 
+static bool ends_early(const struct ls_plan_config *config) {
+    return config->decoding && config->decoding->layers;
+}
+
+/* That run forward. */
+static size_t layers_of(const struct ls_plan_config *config) {
+    return ends_early(config) ? config->decoding->layers : ls_network_layer_count(config->network);
+}
+
 static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     const struct ls_network *network = config->network;
@@ -267,7 +275,7 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
         status = append_kernels(builder, ls_network_summed_count(network), ls_network_blob_count(network),
                                 &builder->kernels[1]);
     if (!status) status = append_begins(builder, false);
-    for (size_t i = 0; !status && i < ls_plan_decode_layers(config) - builder->divided; i++)
+    for (size_t i = 0; !status && i < layers_of(config) - builder->divided; i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
     builder->of = NULL;
     return status;
@@ -475,8 +483,7 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute 
     const struct ls_node *last = node_at(&builder, count - 2);
     builder.divided = ls_plan_head_rows(config, last) < config->rows;
     ls_status status = append_forward(&builder);
-    bool ends = config->decoding && config->decoding->keeps_alone;
-    if (!status && !ends) status = (builder.divided ? append_head : append_outputs)(&builder);
+    if (!status && !ends_early(config)) status = (builder.divided ? append_head : append_outputs)(&builder);
     plan->turn = plan->count;
     if (!status && config->training) status = append_backward(&builder);
     if (!status && builder.too_large)

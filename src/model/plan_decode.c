@@ -56,10 +56,9 @@ ls_status ls_plan_decode_check(const struct ls_plan_config *config) {
     return ls_fail(LS_INVALID_ARGUMENT, "plan: a decoding needs at and kept");
 }
 
-size_t ls_plan_decode_layers(const struct ls_plan_config *config) {
-    size_t layers = ls_network_layer_count(config->network);
-    if (!config->decoding || !config->decoding->keeps_alone) return layers;
-    while (layers && !floats_of(ls_network_node(config->network, layers - 1))) layers--;
+size_t ls_plan_decode_layers(const struct ls_network *network) {
+    size_t layers = ls_network_layer_count(network);
+    while (layers && !floats_of(ls_network_node(network, layers - 1))) layers--;
     return layers;
 }
 

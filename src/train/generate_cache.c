@@ -88,9 +88,9 @@ static ls_status bring_tokens(const struct advance *advance, int64_t first, int6
                                        (IDS + (size_t)count) * sizeof(*cache->staged));
 }
 
-static ls_status make_plan(const struct ls_generate_cache *cache, int64_t positions, bool keeps_alone,
+static ls_status make_plan(const struct ls_generate_cache *cache, int64_t positions, size_t layers,
                            struct ls_plan **plan) {
-    const struct ls_decoding decoding = {positions, cache->input, cache->kept, keeps_alone};
+    const struct ls_decoding decoding = {positions, cache->input, cache->kept, layers};
     return ls_plan_slots_decode(cache->model, &decoding, cache->input + IDS, plan);
 }
 
@@ -104,8 +104,9 @@ static ls_status run_positions(const struct ls_generate_cache *cache, struct ls_
 /* All but the last. */
 static ls_status keep_positions(const struct advance *advance) {
     struct ls_plan *plan = NULL;
+    size_t layers = ls_plan_decode_layers(advance->cache->model->built.network);
     ls_status status = bring_tokens(advance, 0, advance->count - 1);
-    if (!status) status = make_plan(advance->cache, advance->count - 1, true, &plan);
+    if (!status) status = make_plan(advance->cache, advance->count - 1, layers, &plan);
     if (!status) status = run_positions(advance->cache, plan);
     ls_plan_free(plan);
     return status;
@@ -114,7 +115,7 @@ static ls_status keep_positions(const struct advance *advance) {
 static ls_status run_last(const struct advance *advance) {
     struct ls_generate_cache *cache = advance->cache;
     ls_status status = bring_tokens(advance, advance->count - 1, 1);
-    if (!status && !cache->step) status = make_plan(cache, 1, false, &cache->step);
+    if (!status && !cache->step) status = make_plan(cache, 1, 0, &cache->step);
     if (!status) status = run_positions(cache, cache->step);
     if (status) return status;
     return cache->device->ops->copy_out(cache->device, advance->logits, ls_plan_outputs(cache->step),
