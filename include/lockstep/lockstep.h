@@ -128,9 +128,9 @@ typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
  * server all the time. Two threads never call it at once. A request that it returns once counts. */
 typedef ls_request ls_request_fn(void *context);
 
-/* What MultiWorkerMirroredStrategy divides over the workers (ZeRO stage 1; torch's ZeroRedundancyOptimizer). Bits and
- * checkpoints are those of LS_SHARDING_NONE. */
-typedef enum ls_sharding { LS_SHARDING_NONE = 0, LS_SHARDING_OPTIMIZER /* its moments */ } ls_sharding;
+/* What MultiWorkerMirroredStrategy divides over the workers (ZeRO stages 1 and 2; torch's ZeroRedundancyOptimizer, DeepSpeed's
+ * stage 2): OPTIMIZER: its moments; GRADIENTS: these, and gradients. Bits and checkpoints are those of LS_SHARDING_NONE. */
+typedef enum ls_sharding { LS_SHARDING_NONE = 0, LS_SHARDING_OPTIMIZER, LS_SHARDING_GRADIENTS } ls_sharding;
 typedef struct ls_strategy ls_strategy;
 typedef struct ls_strategy_options {
     size_t size;

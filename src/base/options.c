@@ -42,7 +42,8 @@ CHECK(consistency, ls_consistency, "consistency")
 NAMES(compression,
       ls_compression, [LS_COMPRESS_NONE] = "none", [LS_COMPRESS_FP16] = "fp16", [LS_COMPRESS_BF16] = "bf16")
 CHECK(compression, ls_compression, "compression")
-NAMES(sharding, ls_sharding, [LS_SHARDING_NONE] = "none", [LS_SHARDING_OPTIMIZER] = "optimizer")
+NAMES(sharding, ls_sharding, [LS_SHARDING_NONE] = "none", [LS_SHARDING_OPTIMIZER] = "optimizer",
+      [LS_SHARDING_GRADIENTS] = "gradients")
 CHECK(sharding, ls_sharding, "shard")
 NAMES(precision, ls_precision, [LS_PRECISION_FLOAT32] = "float32", [LS_PRECISION_TF32] = "tf32",
       [LS_MIXED_BFLOAT16] = "mixed_bfloat16", [LS_MIXED_FLOAT16] = "mixed_float16")

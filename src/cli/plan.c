@@ -69,8 +69,9 @@ static const struct ls_option plan_rows[] = {
      "the mean), tables (on servers alone: name, rows, width, touched: rows of worker 0's step at most), "
      "compute_seconds, wire_seconds, step_seconds, examples_per_second, layers (recompute: none, activations, blocks; "
      "arena_bytes, and moved_bytes of a replica's step between memory and arithmetic, at least), with --shard also "
-     "shard, shard_copies and moment_bytes (of the first worker), with --memory-limit also memory_limit, fits (options "
-     "that are enough) and candidates (options, and the largest worker's memory with them), and tasks: task, "
+     "shard, shard_copies, moment_bytes and gradient_bytes (of the first worker), with --memory-limit also "
+     "memory_limit, fits "
+     "(options that are enough) and candidates (options, and the largest worker's memory with them), and tasks: task, "
      "rank, "
      "sent, received, memory; of a worker first_replica, replicas, rows; of a server that keeps variables or tables "
      "elements, part, variables by name",

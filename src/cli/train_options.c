@@ -54,7 +54,7 @@ static const char *const consistencies[] = {"sync", "delayed", "async", NULL};
 static const char *const stales[] = {"apply", "scale", "drop", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
-static const char *const shardings[] = {"none", "optimizer", NULL};
+static const char *const shardings[] = {"none", "optimizer", "gradients", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", "nccl", NULL};
 static const char *const divisions[] = {"layout-invariant", "tensorflow", NULL};
 static const char *const auto_shards[] = {"data", "off", "file", "auto", "hint", NULL};
@@ -177,10 +177,11 @@ static const struct ls_option strategy_rows[] = {
      "of gradients on links between workers; nothing is compressed where workers share memory (default none)",
      AT(strategy.compression), LS_COMPRESS_NONE, .words = compressions},
     {"shard", NULL,
-     "multi-worker: divide over the workers, with the same bits, the optimizer's moments (ZeRO stage 1) (default none)",
+     "multi-worker: divide over the workers, with the same bits, the optimizer's moments (ZeRO stage 1), or these and "
+     "gradients (ZeRO stage 2) (default none)",
      AT(strategy.shard), LS_SHARDING_NONE, .words = shardings},
     {"shard-copies", "N", "workers that have each moment; with 2 the loss of one loses nothing (default 2)",
-     AT(strategy.shard_copies), 1, 16, .needs = "shard optimizer"},
+     AT(strategy.shard_copies), 1, 16, .needs = "shard optimizer|gradients"},
     {"cross-device-ops", NULL, "within one worker (default auto)", AT(strategy.cross_device_ops),
      .words = cross_device_ops},
     {"bytes-per-pack", "N", "gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB or a sixteenth of all (default 0)",

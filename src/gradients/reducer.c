@@ -33,6 +33,8 @@ struct ls_reducer {
     struct ls_gate work;       /* opened when a bucket is complete, or at the end */
     struct ls_gate caught_up; /* opened when the communicator has done its part of the step: all buckets but the last */
     struct ls_gate completed; /* opened when the step is complete */
+    _Atomic size_t reduced;   /* buckets of the present step; the gate opens with each where replicas wait for it */
+    struct ls_gate moved;
     _Atomic bool stopping;
     _Atomic int failure; /* the status of a replica that could not give its gradients */
     _Atomic int status;  /* of the present step's buckets so far */
@@ -145,6 +147,7 @@ static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct
     int64_t begun = ls_track_begin(track);
     ls_reached("bucket");
     ls_status status = reduce(reducer, bucket);
+    if (!status && reducer->config.reduced) reducer->config.reduced(reducer->config.context, bucket);
     ls_track_end(track, begun, "all-reduce",
                  (struct ls_span_facts){reducer->steps[reducer->lane], bucket, count * sizeof(float)});
     return status;
@@ -177,6 +180,11 @@ static void end_step(struct ls_reducer *reducer) {
     ls_gate_open(&reducer->completed);
 }
 
+static void tell_reduced(struct ls_reducer *reducer, size_t count) {
+    atomic_store(&reducer->reduced, count);
+    ls_gate_open(&reducer->moved);
+}
+
 /* The communicator's part of a step. Every bucket is waited for even after a failure, so that all replicas are through
  * before the next step. Buckets go in the order of their numbers, whichever is complete first: a collective needs the
  * same order on all workers. The last bucket is left to the replica that comes last. That thread has nothing else to
@@ -188,6 +196,7 @@ static bool reduce_step(struct ls_reducer *reducer) {
         if (!wait_for_bucket(reducer, bucket)) return false;
         reduce_and_note(reducer, bucket, reducer->strategy->communicator_track);
         atomic_store(arrived_of(reducer, reducer->lane, bucket), 0);
+        if (reducer->config.in_flight) tell_reduced(reducer, bucket + 1);
     }
     if (reducer->config.end)
         end_step(reducer);
@@ -275,8 +284,20 @@ static ls_status move_on(struct ls_reducer *reducer, int local, size_t offset, b
     return status;
 }
 
+/* The last bucket is nobody's to wait for: the replicas reduce it themselves. */
+static void keep_pace(struct ls_reducer *reducer, int local) {
+    size_t given = reducer->progress[local].next, most = reducer->config.in_flight;
+    for (;;) {
+        uint32_t seen = ls_gate_value(&reducer->moved);
+        if (atomic_load(&reducer->reduced) + most >= given) return;
+        ls_gate_wait(&reducer->moved, seen, reducer->strategy->spins);
+    }
+}
+
 ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
-    return move_on(reducer, local, offset, true);
+    ls_status status = move_on(reducer, local, offset, true);
+    if (!status && reducer->config.in_flight) keep_pace(reducer, local);
+    return status;
 }
 
 /* All that the adder has begun is done, or never will be. */
@@ -296,6 +317,7 @@ static void complete_step(struct ls_reducer *reducer, const struct progress *pro
     finish_adder(reducer);
     ls_reached("sums");
     atomic_store(&reducer->arrived[reducer->config.count - 1], 0);
+    atomic_store(&reducer->reduced, 0);
     atomic_store(&reducer->waiting, 0);
     ls_gate_open(&reducer->completed);
 }

@@ -10,6 +10,8 @@ struct ls_store;
 struct ls_reducer;
 /* Ends a step in the communicator's thread, behind its buckets. failed: one of them, or a step before it. */
 typedef ls_status ls_reducer_end_fn(void *context, int lane, bool failed);
+/* The sums of the bucket are where workers need them, on all local replicas. In the thread that added them. */
+typedef void ls_reducer_reduced_fn(void *context, size_t bucket);
 struct ls_reducer_config {
     struct ls_adder adder;
     struct ls_store *store; /* takes what is compressible; NULL if every worker keeps it */
@@ -21,7 +23,11 @@ struct ls_reducer_config {
      * the replicas' own. NULL: they do not
      */
     ls_reducer_end_fn *end;
-    void *context;
+    ls_reducer_reduced_fn *reduced; /* NULL: nobody is told */
+    void *context;                  /* of both */
+    /* Buckets that a replica may have given and that are not reduced when ls_reducer_ready returns. All local replicas
+     * compute at once then. 0: any number */
+    size_t in_flight;
     float *const *lanes; /* borrowed */
     int lane_count;
     const struct ls_bucket *buckets; /* as of ls_buckets_cut */

@@ -198,8 +198,11 @@ static void announce_sharding(const ls_strategy *strategy) {
     int copies = strategy->options.shard_copies, workers = strategy->runtime->size;
     if (!strategy->options.shard) return;
     if (copies > workers) copies = workers;
-    ls_runtime_tell(strategy->runtime, "each of %d worker%s owns its part of the optimizer's moments; %d cop%s of each",
-                    workers, workers == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
+    bool gradients = strategy->options.shard == LS_SHARDING_GRADIENTS && workers > 1;
+    ls_runtime_tell(strategy->runtime,
+                    "each of %d worker%s owns its part of the optimizer's moments; %d cop%s of each%s", workers,
+                    workers == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies",
+                    gradients ? ", and the gradients of these alone" : "");
 }
 
 /* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */

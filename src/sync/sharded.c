@@ -1,9 +1,9 @@
-/* Workers own the moments (train/shards.h). Gradients are added up on all workers, as in mirrored training. Then each
- * worker updates its stripes, and all gather the new variables where the gradients were. A step commits when all are
- * there. Variables and moments before it are kept in memory that plans do not use between two steps: a step that fails
- * puts variables back, and leaves both versions of the moments. The others tell which of them holds. A reduce-scatter
- * takes the place of the all-reduce where nobody has copies of moments: the same bits, and as many bytes as without
- * owners. */
+/* Workers own the moments (train/shards.h). Gradients are added up on all workers, as in mirrored training; they may
+ * keep those of their stripes alone (train/kept_gradients.h). Then each worker updates its stripes, and all gather the
+ * new variables where the gradients were, or in memory of the plans. A step commits when all are there. Variables and
+ * moments before it are kept in memory that plans do not use between two steps: a step that fails puts variables back,
+ * and leaves both versions of the moments. The others tell which of them holds. A reduce-scatter takes the place of the
+ * all-reduce where nobody has copies of moments: the same bits, and as many bytes as without owners. */
 #include "sync/sync.h"
 
 #include <string.h>
@@ -13,6 +13,8 @@
 #include "base/point.h"
 #include "collective/collectives.h"
 #include "strategy/iterator.h"
+#include "train/gathered.h"
+#include "train/kept_gradients.h"
 #include "train/shards.h"
 #include "train/sparse.h"
 #include "train/step.h"
@@ -45,6 +47,7 @@ static ls_status share_sums(ls_model *model, struct ls_reducer_config *config) {
     struct ls_shards *shards = model->built.shards;
     size_t workers = (size_t)model->strategy->runtime->size;
     const struct ls_layout layout = ls_layout_of(&shards->terms, (int)workers);
+    ls_kept_gradients_follow(model, config);
     if (!scatters(model)) return LS_OK;
     shards->shares = ls_alloc_array(config->count * workers, sizeof(*shards->shares));
     if (!shards->shares) return ls_fail_memory("shares of sums", config->count * workers * sizeof(*shards->shares));
@@ -59,18 +62,23 @@ static ls_status share_sums(ls_model *model, struct ls_reducer_config *config) {
 
 /* ---- a step ---- */
 
-/* Memory for what is before the step: of the plans, where it is large enough. */
+/* Memory for what is before the step, and for a gather: of the plans, where it is large enough. */
 static ls_status lend_memory(const ls_model *model) {
     const struct ls_arena *arena = &model->built.replicas[0].arena;
+    const struct ls_shards_of here = ls_shards_here(model);
     struct ls_shards *shards = model->built.shards;
-    size_t arrays = 1 + (size_t)shards->terms.moments;
+    size_t arrays = 1 + (size_t)shards->terms.moments, room = arena->memory ? arena->size : 0;
     size_t size = ls_shards_update_bytes(shards->kept[0]->count, shards->terms.moments);
-    bool fits = arena->memory && arena->size >= size;
+    bool fits = room && size <= room;
     if (!fits && !shards->own) shards->own = ls_alloc_aligned(size);
     if (!fits && !shards->own) return ls_fail_memory("variables and moments before a step", size);
     for (size_t i = 0; i < shards->stripe_count; i++)
         shards->stripes[i].op.before =
             (fits ? (float *)arena->memory : shards->own) + arrays * shards->stripes[i].held.at;
+    const struct ls_gathered_room found = ls_gathered_find(model, &here, fits ? room - size : room);
+    shards->gathered.lent = fits ? (float *)arena->memory + size / sizeof(float) : arena->memory;
+    shards->gathered.others = sums_of(model) + found.others.begin;
+    shards->gathered.fit = found.fit;
     return LS_OK;
 }
 
@@ -104,22 +112,6 @@ static ls_status run_updates(const ls_model *model) {
     return status;
 }
 
-/* The new variables take the place of the gradients. */
-static ls_status gather(const ls_model *model) {
-    const struct ls_runtime *runtime = model->strategy->runtime;
-    const struct ls_shards *shards = model->built.shards;
-    const struct ls_layout layout = ls_layout_of(&shards->terms, runtime->size);
-    struct ls_range own = ls_layout_range(&layout, 0, runtime->rank);
-    float *sums = sums_of(model);
-    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(size_t, counts, (size_t)runtime->size, "a gather of variables");
-    for (int i = 0; i < runtime->size; i++) {
-        struct ls_range range = ls_layout_range(&layout, 0, i);
-        counts[i] = range.end - range.begin;
-    }
-    memcpy(sums + own.begin, model->built.replicas[0].parameters + own.begin, counts[runtime->rank] * sizeof(float));
-    return ls_group_all_gather(runtime->group, LS_ALL_GATHER("variables", sums + own.begin, sums, counts, LS_FLOAT32));
-}
-
 /* A checkpoint of the step is due, or somebody has asked for one in it. All workers find the same. */
 static bool is_fetched(const ls_model *model) {
     const float *extras = model->bound.extras;
@@ -130,7 +122,7 @@ static bool is_fetched(const ls_model *model) {
 /* A worker that holds all has the new variables already, and whoever lacks them finds all with it. */
 static ls_status exchange(ls_model *model) {
     const struct ls_shards *shards = model->built.shards;
-    ls_status status = shards->terms.replicas < model->strategy->runtime->size ? gather(model) : LS_OK;
+    ls_status status = shards->terms.replicas < model->strategy->runtime->size ? ls_gathered_take(model) : LS_OK;
     ls_reached("gather");
     return status || !is_fetched(model) ? status : ls_shards_fetch(model, model->built.numbers->step.iteration);
 }
@@ -138,18 +130,15 @@ static ls_status exchange(ls_model *model) {
 /* The first replica has the held ranges already. */
 static ls_status commit_variables(const ls_model *model) {
     const struct ls_shards *shards = model->built.shards;
-    const struct ls_layout layout = ls_layout_of(&shards->terms, model->strategy->runtime->size);
-    const float *sums = sums_of(model);
-    float *variables = model->built.replicas[0].parameters;
-    ls_status status = ls_stored_add_statistics(model, sums);
-    for (int i = layout.copies; i < layout.holders && !status; i++) {
-        struct ls_range range =
-            ls_layout_range(&layout, 0, ls_layout_before(&layout, model->strategy->runtime->rank, i));
-        memcpy(variables + range.begin, sums + range.begin, (range.end - range.begin) * sizeof(float));
-    }
+    const float *variables = model->built.replicas[0].parameters;
+    bool gathered = shards->terms.replicas < model->strategy->runtime->size;
+    ls_status status = ls_stored_add_statistics(model, sums_of(model));
+    if (!status && gathered) ls_gathered_put(model);
     for (int i = 1; i < model->strategy->local_count && !status; i++)
         if (!model->built.replicas[i].shares)
             memcpy(model->built.replicas[i].parameters, variables, shards->terms.count * sizeof(float));
+    if (gathered && shards->gathered.fit < shards->terms.count && ls_kept_gradients_are(model))
+        ls_kept_gradients_give_back(model);
     return status;
 }
 

@@ -8,13 +8,14 @@
 #include "resolver/cluster_view.h"
 #include "shard/terms.h"
 #include "train/model.h"
+#include "train/shards.h"
 
 /* Memory and time of one worker's step. */
 struct ls_tools_worker_cost {
     ls_result memory;                                   /* of its first replica */
     struct ls_plan_cost costs[LS_RECOMPUTE_BLOCKS + 1]; /* of its layers by what is made again; AUTO's are left out */
     size_t workspace;                                   /* what ops of layers need beside, in the arena */
-    size_t rest;                                        /* a replica's, without arena and moments */
+    size_t rest;                                        /* a replica's, without arena, moments, gradients */
     size_t beside;                                      /* its replicas, of all of them */
     double compute;                                     /* seconds of a step; 0: not measured */
 };
@@ -31,7 +32,7 @@ struct ls_tools_planning {
     int *first;                      /* [workers + servers + 1]: a rank's first replica */
     bool serves, stores, meets;      /* servers may keep tables; they keep all variables; workers meet now and then */
     bool keeps;                      /* servers keep variables or tables */
-    bool divides;                    /* workers own the moments */
+    bool divides;                    /* workers own the moments, and may divide gradients */
     int copies;                      /* of each element on servers */
     int64_t batch;                   /* rows of all */
     ls_strategy *strategy;           /* of one worker, alone */
@@ -51,9 +52,13 @@ struct ls_tools_planning {
     struct ls_tools_candidate *candidates;
     int candidate_count, fit;
 };
+/* The worker, of those that divide the model. */
+struct ls_shards_of ls_plan_share_of(const struct ls_tools_planning *planning, int worker);
 /* A worker's replicas, and the bytes of their models and beside them. */
 int ls_plan_share_replicas(const struct ls_tools_planning *planning, int worker);
 size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker);
+/* Of them the gradients of its first replica, or of another one. */
+size_t ls_plan_memory_gradients(const struct ls_tools_planning *planning, int worker, bool first);
 /* Rows of a replica in a whole step. */
 int64_t ls_plan_share_rows(const struct ls_tools_planning *planning, int replica);
 /* Rows of a table that a worker's step takes, at most: a replica's are each once. */

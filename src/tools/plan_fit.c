@@ -15,7 +15,9 @@ static const struct sharding {
     int copies;
 } shardings[] = {{"", LS_SHARDING_NONE, 0},
                  {"--shard optimizer", LS_SHARDING_OPTIMIZER, LS_SHARD_COPIES},
-                 {"--shard optimizer --shard-copies 1", LS_SHARDING_OPTIMIZER, 1}};
+                 {"--shard gradients", LS_SHARDING_GRADIENTS, LS_SHARD_COPIES},
+                 {"--shard optimizer --shard-copies 1", LS_SHARDING_OPTIMIZER, 1},
+                 {"--shard gradients --shard-copies 1", LS_SHARDING_GRADIENTS, 1}};
 enum { SHARDINGS = sizeof(shardings) / sizeof(shardings[0]) };
 
 /* AUTO: as it is. */

@@ -3,8 +3,8 @@
 
 #include "base/new.h"
 #include "sync/meeting.h"
+#include "train/kept_gradients.h"
 #include "train/model_state.h"
-#include "train/shards.h"
 #include "train/sparse.h"
 #include "train/step.h"
 
@@ -35,9 +35,14 @@ static size_t bytes_of_moments(const ls_model *model) {
 
 /* Of the moments that a worker owns, with what an update takes. */
 static size_t bytes_owned(const struct ls_tools_planning *planning, int worker) {
+    const struct ls_shards_of of = ls_plan_share_of(planning, worker);
     if (!planning->divides) return 0;
-    return ls_shards_planned_bytes(planning->model, planning->strategy_options.shard_copies, planning->workers, worker,
-                                   (size_t)planning->worker.memory.arena_bytes);
+    return ls_shards_planned_bytes(planning->model, &of, (size_t)planning->worker.memory.arena_bytes);
+}
+
+size_t ls_plan_memory_gradients(const struct ls_tools_planning *planning, int worker, bool first) {
+    const struct ls_shards_of of = ls_plan_share_of(planning, worker);
+    return ls_kept_gradients_bytes(planning->model, &of, (size_t)planning->worker.memory.arena_bytes, first);
 }
 
 static size_t bytes_whole(const struct ls_tools_planning *planning) {
@@ -49,7 +54,7 @@ size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker
     size_t arena = (size_t)planning->worker.memory.arena_bytes, whole = bytes_whole(planning);
     size_t bytes = planning->worker.beside + bytes_owned(planning, worker) + ls_plan_wire_parts(planning, worker);
     for (int i = 0; i < ls_plan_share_replicas(planning, worker); i++) {
-        bytes += planning->worker.rest + arena + whole;
+        bytes += planning->worker.rest + arena + whole + ls_plan_memory_gradients(planning, worker, !i);
         if (ls_strategy_holder(planning->strategy, i) != i) bytes -= model->built.blob_count * sizeof(float) + whole;
         if (ls_turn_arena(model, i) != i) bytes -= arena;
         bytes += ls_sparse_bytes(model, ls_plan_share_rows(planning, planning->first[worker] + i));
@@ -60,9 +65,10 @@ size_t ls_tools_plan_memory(const struct ls_tools_planning *planning, int worker
 ls_status ls_plan_memory_count(struct ls_tools_planning *planning) {
     const ls_model *model = planning->model;
     ls_result *memory = &planning->worker.memory;
-    planning->worker.rest = (size_t)(memory->planned_bytes - memory->arena_bytes) - bytes_of_moments(model);
-    memory->planned_bytes =
-        memory->arena_bytes + (int64_t)(planning->worker.rest + bytes_whole(planning) + bytes_owned(planning, 0));
+    size_t gradients = (model->built.summed_count + LS_EXTRAS) * sizeof(float);
+    size_t own = bytes_whole(planning) + bytes_owned(planning, 0) + ls_plan_memory_gradients(planning, 0, true);
+    planning->worker.rest = (size_t)(memory->planned_bytes - memory->arena_bytes) - bytes_of_moments(model) - gradients;
+    memory->planned_bytes = memory->arena_bytes + (int64_t)(planning->worker.rest + own);
     if (!planning->meets) return LS_OK;
     planning->worker.beside += bytes_between_meetings(model);
     return count_fragment_bytes(planning, &planning->worker.beside);

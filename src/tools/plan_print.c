@@ -160,6 +160,11 @@ static void put_candidates(const struct ls_tools_planning *planning, FILE *out) 
     (void)fputc(']', out);
 }
 
+static size_t moments_of_first(const struct ls_tools_planning *planning) {
+    const struct ls_shards_of first = ls_plan_share_of(planning, 0);
+    return ls_shards_bytes(planning->model, &first);
+}
+
 static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     const struct ls_tools_worker_cost *worker = &planning->worker;
     double step = ls_plan_wire_step(planning);
@@ -174,9 +179,9 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
                   (long long)worker->memory.planned_bytes, (long long)worker->memory.arena_bytes,
                   planning->keeps ? load_of_servers(planning) : (double)NAN);
     if (planning->divides)
-        ls_json_print(out, ", 'shard': %s, 'shard_copies': %d, 'moment_bytes': %zu",
+        ls_json_print(out, ", 'shard': %s, 'shard_copies': %d, 'moment_bytes': %zu, 'gradient_bytes': %zu",
                       ls_option_names_sharding(planning->strategy_options.shard), copies_of_moments(planning),
-                      ls_shards_bytes(planning->model, planning->strategy_options.shard_copies, planning->workers, 0));
+                      moments_of_first(planning), ls_plan_memory_gradients(planning, 0, true));
     ls_json_print(out,
                   ", 'compute_seconds': %.9g, 'wire_seconds': %.9g, 'step_seconds': %.9g, 'examples_per_second': %.9g",
                   or_null(worker->compute), or_null(ls_plan_wire_seconds(planning, planning->round)), or_null(step),
@@ -216,10 +221,12 @@ static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
                       (long long)planning->terms.tables[t].rows, (long long)planning->terms.tables[t].width,
                       ls_plan_share_touched(planning, 0, &planning->terms.tables[t]));
     if (planning->divides)
-        (void)ls_plain_print(
-            out, "moments   divided over the workers, %d cop%s of each: %.3f MB on the first\n",
-            copies_of_moments(planning), copies_of_moments(planning) == 1 ? "y" : "ies",
-            mega(ls_shards_bytes(model, planning->strategy_options.shard_copies, planning->workers, 0)));
+        (void)ls_plain_print(out, "moments   divided over the workers, %d cop%s of each: %.3f MB on the first\n",
+                             copies_of_moments(planning), copies_of_moments(planning) == 1 ? "y" : "ies",
+                             mega(moments_of_first(planning)));
+    if (planning->divides && planning->strategy_options.shard == LS_SHARDING_GRADIENTS)
+        (void)ls_plain_print(out, "gradients a worker keeps those of its moments: at most %.3f MB on the first\n",
+                             mega(ls_plan_memory_gradients(planning, 0, true)));
     if (planning->meets)
         (void)ls_plain_print(out, "meetings  every %d steps, %d fragment%s; at once a link carries %.3f MB\n",
                              local->sync_every, local->fragments ? local->fragments : 1,

@@ -1,8 +1,14 @@
-/* Replicas and rows that a worker has of a batch. */
+/* The part of a model, and the replicas and rows of a batch, that a worker has. */
 #include "tools/plan.h"
 
 #include "base/shape.h"
 #include "data/division.h"
+
+struct ls_shards_of ls_plan_share_of(const struct ls_tools_planning *planning, int worker) {
+    const ls_strategy_options *options = &planning->strategy_options;
+    if (!planning->divides) return (struct ls_shards_of){LS_SHARDING_NONE, 0, planning->workers, worker};
+    return (struct ls_shards_of){options->shard, options->shard_copies, planning->workers, worker};
+}
 
 int ls_plan_share_replicas(const struct ls_tools_planning *planning, int worker) {
     return planning->first[worker + 1] - planning->first[worker];

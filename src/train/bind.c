@@ -14,6 +14,7 @@
 #include "store/store.h"
 #include "train/step.h"
 #include "train/input.h"
+#include "train/kept_gradients.h"
 #include "train/model.h"
 #include "train/shards.h"
 #include "train/sparse.h"
@@ -27,7 +28,7 @@ static bool any_far(const ls_model *model) {
 
 /* Floats from one replica's blob to the next one. */
 static size_t stride_of(const ls_model *model) {
-    size_t line = LS_ALIGNMENT / sizeof(float);
+    size_t line = (ls_kept_gradients_are(model) ? ls_kept_gradients_page(model) : LS_ALIGNMENT) / sizeof(float);
     return (model->built.summed_count + LS_EXTRAS + line - 1) / line * line;
 }
 
@@ -76,8 +77,15 @@ static ls_status share_in_worker(ls_model *model) {
     return status;
 }
 
+static ls_status divide_gradients(ls_model *model) {
+    ls_status status = ls_kept_gradients_new(model, shared_size(model));
+    if (!status) place_gradients(model, model->bound.kept.data, false);
+    return status;
+}
+
 static ls_status share_gradients(ls_model *model) {
     if (model->bound.nccl) return LS_OK;
+    if (ls_kept_gradients_are(model)) return divide_gradients(model);
     return ls_model_is_alone(model) ? share_in_worker(model) : share_with_workers(model);
 }
 
@@ -250,7 +258,8 @@ ls_status ls_bind_attach(ls_model *model) {
     return status;
 }
 
-/* Gradients in shared memory are released with it. used: a device that was left behind with them may still do so. */
+/* Gradients in memory of all replicas are released with it. used: a device that was left behind with them may still do
+ * so. */
 static void detach_replica(struct ls_model_replica *replica, bool shared, bool used) {
     struct ls_device *device = replica->device;
     ls_plan_slots_drop(replica); /* they point to the gradients */
@@ -282,8 +291,10 @@ void ls_bind_detach(ls_model *model) {
     for (int i = 0; i < built->replica_count; i++) ls_device_drain(built->replicas[i].device);
     ls_nccl_free(bound->nccl);
     ls_intra_node_free(bound->node);
-    for (int i = 0; i < built->replica_count; i++) detach_replica(&built->replicas[i], bound->shared, used);
+    bool together = bound->shared || bound->kept.data;
+    for (int i = 0; i < built->replica_count; i++) detach_replica(&built->replicas[i], together, used);
     release_shared(model);
+    ls_kept_gradients_free(model);
     ls_inputs_forget(model);
     ls_free(bound->buckets);
     model->bound = (struct ls_model_bound){0};

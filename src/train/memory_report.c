@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/shape.h"
+#include "train/kept_gradients.h"
 #include "train/model.h"
 #include "train/shards.h"
 
@@ -25,26 +26,32 @@ static size_t floats_on_devices(const ls_model *model) {
 
 /* Of the whole worker. arena: of its plans. */
 static size_t divided_size(const ls_model *model, size_t arena) {
-    const struct ls_runtime *runtime = model->strategy->runtime;
-    if (!ls_shards_are(model)) return 0;
-    return ls_shards_planned_bytes(model, model->strategy->options.shard_copies, runtime->size, runtime->rank, arena);
+    const struct ls_shards_of here = ls_shards_here(model);
+    return ls_shards_are(model) ? ls_shards_planned_bytes(model, &here, arena) : 0;
 }
 
-/* The blobs; gradients are there from the first step on. */
+/* With the numbers behind them. arena: of its plans. */
+static size_t gradients_size(const ls_model *model, size_t arena, bool first) {
+    const struct ls_shards_of here = ls_shards_here(model);
+    return ls_kept_gradients_bytes(model, &here, arena, first);
+}
+
+/* The blobs of the first replica; gradients are there from the first step on. */
 static size_t blobs_size(const ls_model *model, const struct ls_model_replica *replica) {
-    size_t blobs = (size_t)(replica->gradients != NULL) + (replica->gathered != NULL);
-    return (floats_on_devices(model) + blobs * model->built.summed_count + LS_EXTRAS) * sizeof(float);
+    size_t gathered = replica->gathered ? model->built.summed_count : 0;
+    return (floats_on_devices(model) + gathered) * sizeof(float) +
+           (replica->gradients ? gradients_size(model, replica->arena.size, true) : LS_EXTRAS * sizeof(float));
 }
 
 /* Of all replicas here whose blobs lie in host memory. */
 static size_t host_bytes(const ls_model *model) {
-    size_t floats = 0, own = floats_on_devices(model);
+    size_t bytes = 0, own = floats_on_devices(model) * sizeof(float);
     for (int i = 0; i < model->strategy->local_count; i++) {
         if (!model->strategy->replicas[i].device->host_memory) continue;
         bool holds = ls_strategy_holder(model->strategy, i) == i;
-        floats += model->built.summed_count + (holds ? own : 0); /* gradients; variables and moments */
+        bytes += gradients_size(model, SIZE_MAX, !i) + (holds ? own : 0); /* gradients; variables and moments */
     }
-    return floats * sizeof(float) + divided_size(model, SIZE_MAX);
+    return bytes + divided_size(model, SIZE_MAX);
 }
 
 ls_status ls_memory_report_check(const ls_model *model) {

@@ -170,10 +170,11 @@ typedef ls_status ls_replica_step_fn(ls_model *model, int local, ls_status statu
  * gradients by NCCL if nccl is set. Otherwise the host adds them, after node, if set, has added those of this worker's
  * GPUs. */
 struct ls_model_bound {
-    bool attached; /* all of it is made */
-    void *shared;  /* of ls_group_share: the replicas' gradients side by side, or the staging */
-    bool pinned;   /* shared is, by host */
-    void *staging; /* the same for a worker that is alone, where devices have no host memory */
+    bool attached;        /* all of it is made */
+    void *shared;         /* of ls_group_share: the replicas' gradients side by side, or the staging */
+    bool pinned;          /* shared is, by host */
+    void *staging;        /* the same for a worker that is alone, where devices have no host memory */
+    struct ls_bytes kept; /* the replicas' gradients, where workers divide them (kept_gradients.h) */
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_adder adder;

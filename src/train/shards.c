@@ -184,16 +184,29 @@ ls_status ls_shards_fetch(ls_model *model, int64_t step) {
     return status;
 }
 
-static size_t count_held(const ls_model *model, int copies, int workers, int worker) {
-    struct ls_range whole;
-    struct ls_terms_model terms = describe(model, &whole);
-    terms.replicas = copies;
-    return ls_holding_count(&terms, workers, worker);
+/* ---- how much ---- */
+
+struct ls_shards_of ls_shards_here(const ls_model *model) {
+    const struct ls_runtime *runtime = model->strategy->runtime;
+    const ls_strategy_options *options = &model->strategy->options;
+    return (struct ls_shards_of){options->shard, options->shard_copies, runtime->size, runtime->rank};
 }
 
-size_t ls_shards_bytes(const ls_model *model, int copies, int workers, int worker) {
+void ls_shards_divide(const ls_model *model, const struct ls_shards_of *of, struct ls_shards_division *division) {
+    division->terms = describe(model, &division->whole);
+    division->terms.replicas = of->copies;
+    division->layout = ls_layout_of(&division->terms, of->workers);
+}
+
+static size_t count_held(const ls_model *model, const struct ls_shards_of *of) {
+    struct ls_shards_division division;
+    ls_shards_divide(model, of, &division);
+    return ls_holding_count(&division.terms, of->workers, of->worker);
+}
+
+size_t ls_shards_bytes(const ls_model *model, const struct ls_shards_of *of) {
     size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
-    return moments * count_held(model, copies, workers, worker) * sizeof(float);
+    return moments * count_held(model, of) * sizeof(float);
 }
 
 size_t ls_shards_update_bytes(size_t count, int moments) {
@@ -201,10 +214,18 @@ size_t ls_shards_update_bytes(size_t count, int moments) {
     return (1 + (size_t)moments) * ((count + line - 1) / line * line) * sizeof(float);
 }
 
-size_t ls_shards_planned_bytes(const ls_model *model, int copies, int workers, int worker, size_t arena) {
-    size_t update = ls_shards_update_bytes(count_held(model, copies, workers, worker),
-                                           ls_optimizer_moments(&model->progress.step.rule));
-    return ls_shards_bytes(model, copies, workers, worker) + (update > arena ? update : 0);
+static size_t update_bytes(const ls_model *model, const struct ls_shards_of *of) {
+    return ls_shards_update_bytes(count_held(model, of), ls_optimizer_moments(&model->progress.step.rule));
+}
+
+size_t ls_shards_planned_bytes(const ls_model *model, const struct ls_shards_of *of, size_t arena) {
+    size_t update = update_bytes(model, of);
+    return ls_shards_bytes(model, of) + (update > arena ? update : 0);
+}
+
+size_t ls_shards_left_bytes(const ls_model *model, const struct ls_shards_of *of, size_t arena) {
+    size_t update = update_bytes(model, of);
+    return update > arena ? arena : arena - update;
 }
 
 /* ---- copies ---- */

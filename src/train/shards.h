@@ -1,4 +1,4 @@
-/* The optimizer's moments, divided over the workers (ZeRO stage 1, Rajbhandari et al. 2020; torch's
+/* The optimizer's moments, divided over the workers (ZeRO stages 1 and 2, Rajbhandari et al. 2020; torch's
  * ZeroRedundancyOptimizer): each owns stripes of them, and has copies of those of the workers before it. They are the
  * model's from one generation to the next, since no other worker has them. */
 #pragma once
@@ -29,6 +29,15 @@ struct ls_shards {
     size_t stripe_count;
     size_t *shares; /* owns: as of struct ls_reducer_config; NULL: all sums go to all workers */
     float *own;     /* owns: memory for a step where the plans' is too small; NULL: it is not */
+    struct {
+        float *lent, *others; /* borrowed: memory of the plans for so many elements; the place of the others */
+        size_t fit;
+    } gathered; /* of the present step (gathered.h) */
+};
+/* One of the workers that divide a model. */
+struct ls_shards_of {
+    ls_sharding shard;
+    int copies, workers, worker;
 };
 
 /* Returns true if workers own the moments of the model. */
@@ -44,10 +53,21 @@ ls_status ls_shards_keep(struct ls_shards *shards);
 void ls_shards_free(ls_model *model);
 /* Brings the moments to rank 0, as they are after that step. Collective. */
 ls_status ls_shards_fetch(ls_model *model, int64_t step);
-/* Bytes of the moments that one of so many workers has; of what an update of count elements changes, before it. */
-size_t ls_shards_bytes(const ls_model *model, int copies, int workers, int worker);
+/* This worker. */
+struct ls_shards_of ls_shards_here(const ls_model *model);
+/* The layout of the trained variables over the workers. It points to its neighbours. */
+struct ls_shards_division {
+    struct ls_range whole;
+    struct ls_terms_model terms;
+    struct ls_layout layout;
+};
+void ls_shards_divide(const ls_model *model, const struct ls_shards_of *of, struct ls_shards_division *division);
+/* Bytes of the moments that the worker has; of what an update of count elements changes, before it. */
+size_t ls_shards_bytes(const ls_model *model, const struct ls_shards_of *of);
 size_t ls_shards_update_bytes(size_t count, int moments);
 /* The two together, without the second where the plans' memory is large enough. */
-size_t ls_shards_planned_bytes(const ls_model *model, int copies, int workers, int worker, size_t arena);
+size_t ls_shards_planned_bytes(const ls_model *model, const struct ls_shards_of *of, size_t arena);
+/* Bytes of the plans' memory that an update leaves. */
+size_t ls_shards_left_bytes(const ls_model *model, const struct ls_shards_of *of, size_t arena);
 /* The promise of equal copies, checked: DATA_LOSS where a copy of moments is not its owner's. Collective. */
 ls_status ls_shards_check(const ls_model *model);

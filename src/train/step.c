@@ -135,17 +135,29 @@ static bool completes_bucket(void *context, size_t offset, size_t before) {
     return ls_buckets_begin_in(bound->buckets, bound->bucket_count, offset, before);
 }
 
-/* Zeroes the blob of gradients. */
-static ls_status write_zeros(const struct training *training) {
+/* Zeroes a bucket of gradients. */
+static ls_status write_zeros(const struct training *training, const struct ls_bucket *bucket) {
     const struct ls_model_replica *replica = training->replica;
-    size_t size = (training->model->built.summed_count + LS_EXTRAS) * sizeof(float);
+    size_t size = (bucket->end - bucket->begin) * sizeof(float);
+    float *gradients = replica->gradients + bucket->begin;
     if (replica->device->host_memory) {
-        memset(replica->gradients, 0, size);
+        memset(gradients, 0, size);
         return LS_OK;
     }
     LS_CLEANUP(ls_free_pointer) void *zeros = ls_alloc_aligned(size);
     if (!zeros) return ls_fail_memory("empty gradients", size);
-    return replica->device->ops->copy_in(replica->device, replica->gradients, zeros, size);
+    return replica->device->ops->copy_in(replica->device, gradients, zeros, size);
+}
+
+/* Bucket by bucket, as backward would. */
+static ls_status give_zeros(struct training *training) {
+    const struct ls_model_bound *bound = &training->model->bound;
+    for (size_t b = 0; b < bound->bucket_count && !training->status; b++) {
+        ls_status status = write_zeros(training, &bound->buckets[b]);
+        if (status) return status;
+        give_gradients(training, bound->buckets[b].begin);
+    }
+    return training->status;
 }
 
 /* A replica without examples in a short batch gives zeros. */
@@ -158,11 +170,9 @@ static ls_status no_gradients(struct training *training) {
     }
     const struct ls_model_bound *bound = &training->model->bound;
     if (!status && bound->await) status = bound->await(bound->await_context, SIZE_MAX);
-    if (!status) status = write_zeros(training);
     if (status) return status;
     training->replica->numbers->sums = (struct ls_loss_sums){0};
-    give_gradients(training, 0);
-    return training->status;
+    return give_zeros(training);
 }
 
 /* True if the step needs no other replica and nothing is inspected before the update. Such a step may be captured whole

@@ -95,7 +95,7 @@ class Plan(unittest.TestCase):
         for _ in range(2):
             workers, copies, options = draw.randrange(1, 5), draw.randrange(1, 4), draw_model(draw)
             print("#", workers, copies, *options)
-            shard = ["--shard", "optimizer", "--shard-copies", str(copies)]
+            shard = ["--shard", draw.choice(("optimizer", "gradients")), "--shard-copies", str(copies)]
             planned, whole = plan("-np", str(workers), *options, *shard), plan("-np", str(workers), *options)
             self.expect_memory(planned, train(workers, 0, [*options, *shard])[0])
             moments, held = 4 * planned["parameters"] * planned["moments"], min(copies, workers)

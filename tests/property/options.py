@@ -94,7 +94,7 @@ OPTIONS = {
     "--cross-device-ops": row(HARMLESS, ["HierarchicalCopyAllReduce"]),
     "--bytes-per-pack": row("bytes_per_pack", ["4096"]),
     "--replicas": row("num_replicas_in_sync|replicas", ["2"]),
-    "--shard": row("shard", ["optimizer"]),
+    "--shard": row("shard", ["gradients"]),
     "--shard-copies": row("shard_copies", ["1"], ["--shard", "optimizer"]),
     "--threads-per-replica": row("threads_per_replica", ["2"]),
     "--timeout": row(HARMLESS, ["19"]),

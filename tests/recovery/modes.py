@@ -47,6 +47,7 @@ WINDOW = {"LOCKSTEP_CONTROL_WINDOW": "1"}  # no deputies: two that are not the c
 SERVERS = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "1"}
 # servers that keep the variables, each on two; in several buckets, so that pulls go on while the next step begins
 STORE = {"RECOVERY_STORE": "2", "LOCKSTEP_PS_WAIT": "1", "LOCKSTEP_FIRST_BUCKET": "1K", "LOCKSTEP_BUCKET": "1K"}
+DIVIDED = {"RECOVERY_SHARD": "2", "RECOVERY_DIVIDE": "1", "LOCKSTEP_FIRST_BUCKET": "8K", "LOCKSTEP_BUCKET": "8K"}
 
 MODES = {
     "fit": Mode(),
@@ -91,6 +92,11 @@ MODES = {
     "sharded-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), "RECOVERY_SHARD": "2"},
                             points=SHARDED_POINTS, elastic=True, one_by_one=True),
     "sharded-all": Mode(options=("--epochs", "100"), environment={"RECOVERY_SHARD": "16"}, points=SHARDED_POINTS),
+    # and divide gradients
+    "divided": Mode(options=("--epochs", "100"), environment=DIVIDED, points=SHARDED_POINTS, one_by_one=True),
+    "divided-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **DIVIDED}, points=SHARDED_POINTS, elastic=True,
+                            one_by_one=True),
+    "divided-all": Mode(options=("--epochs", "100"), environment={**DIVIDED, "RECOVERY_SHARD": "16"}, points=SHARDED_POINTS),
     # each loss, or each of a server, takes the only copy of something with it
     "sharded-one": Mode(options=("--epochs", "100"), environment={"RECOVERY_SHARD": "1"}, points=SHARDED_POINTS, saves=True),
     "sharded-one-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), "RECOVERY_SHARD": "1"},

@@ -190,12 +190,13 @@ class Sharded(Base):
 
     def test_a_worker_lost_at_each(self):
         for at in some(self.CASES):
-            self.survive(at, environment={"RECOVERY_SHARD": "2"})
+            self.survive(at, environment={"RECOVERY_SHARD": "2", **random.choice(({}, {"RECOVERY_DIVIDE": "1"}))})
 
     @half
     def test_and_its_moments_come_from_the_checkpoint(self):
         options = ("--checkpoint", self.folder, "--checkpoint-steps", "3")
-        self.survive({rank: ["gather:11:KILL"] for rank in range(3)}, options=options, wanted=(), environment={"RECOVERY_SHARD": "1"})
+        self.survive({rank: ["gather:11:KILL"] for rank in range(3)}, options=options, wanted=(),
+                     environment={"RECOVERY_SHARD": "1", **random.choice(({}, {"RECOVERY_DIVIDE": "1"}))})
 
 
 class Dialled(Base):

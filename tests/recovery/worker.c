@@ -126,7 +126,8 @@ static ls_status open_other(const struct worker *worker, const ls_dataset_option
 
 /* RECOVERY_STORE: on so many parameter servers are its variables. RECOVERY_DELAY: gradients are so many steps old.
  * RECOVERY_TABLES: "sparse", or "hybrid": servers keep tables alone. RECOVERY_ASYNC: it trains asynchronously, and a
- * worker may be so many batches ahead; 0: any number. RECOVERY_SHARD: so many workers have each moment. */
+ * worker may be so many batches ahead; 0: any number. RECOVERY_SHARD: so many workers have each moment.
+ * RECOVERY_DIVIDE: and they divide gradients. */
 static ls_status open_strategy(struct worker *worker) {
     const char *copies = getenv("RECOVERY_STORE");
     if (worker->local)
@@ -139,7 +140,9 @@ static ls_status open_strategy(struct worker *worker) {
     const char *shards = getenv("RECOVERY_SHARD");
     if (shards)
         return ls_multi_worker_mirrored_strategy_new(
-            LS_STRATEGY(.shard = LS_SHARDING_OPTIMIZER, .shard_copies = atoi(shards)), &worker->strategy);
+            LS_STRATEGY(.shard = getenv("RECOVERY_DIVIDE") ? LS_SHARDING_GRADIENTS : LS_SHARDING_OPTIMIZER,
+                        .shard_copies = atoi(shards)),
+            &worker->strategy);
     if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
     const char *tables = getenv("RECOVERY_TABLES"), *delay = getenv("RECOVERY_DELAY"),
                *ahead = getenv("RECOVERY_ASYNC");

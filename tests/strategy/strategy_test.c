@@ -43,6 +43,8 @@ TEST(options_are_checked) {
         {*LS_STRATEGY(.shard_copies = 2), LS_INVALID_ARGUMENT, "shard_copies 2 goes with shard"},
         {*LS_STRATEGY(.shard = LS_SHARDING_OPTIMIZER), LS_INVALID_ARGUMENT,
          "MirroredStrategy: shard optimizer divides"},
+        {*LS_STRATEGY(.shard = LS_SHARDING_GRADIENTS), LS_INVALID_ARGUMENT,
+         "MirroredStrategy: shard gradients divides"},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         ck_assert_int_eq(ls_mirrored_strategy_new(&table[i].options, &strategy), table[i].status);
@@ -58,7 +60,7 @@ TEST(a_communicator_checks_its_options) {
     assert_refused(ls_communicator_new(LS_STRATEGY(.timeout_seconds = -2), &communicator), "timeout_seconds -2");
     assert_refused(ls_communicator_new(LS_STRATEGY(.compression = LS_COMPRESS_BF16), &communicator),
                    "LS_ALL_REDUCE(.compression)");
-    assert_refused(ls_communicator_new(LS_STRATEGY(.shard = LS_SHARDING_OPTIMIZER), &communicator),
+    assert_refused(ls_communicator_new(LS_STRATEGY(.shard = LS_SHARDING_GRADIENTS), &communicator),
                    "a communicator has no moments");
     ck_assert_ptr_null(communicator);
 }

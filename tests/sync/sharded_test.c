@@ -1,5 +1,5 @@
-/* Workers that own the optimizer's moments: random models, optimizers, clips, accumulations, workers and devices give
- * the bits of workers that have them all, and a worker has its share of them. */
+/* Workers that own the optimizer's moments, and may divide gradients: random models, optimizers, clips, accumulations,
+ * buckets, workers and devices give the bits of workers that have them all, and a worker has its share of them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +18,8 @@ struct draft {
     size_t count;
     ls_optimizer optimizer;
     int workers, devices[MOST], copies, batch;
+    ls_sharding shard;
+    size_t bytes_per_pack;
     bool frozen;
     uint64_t seed;
     /* what it gave */
@@ -31,7 +33,8 @@ static void draw_layers(struct draw *draw, struct draft *draft) {
     draft->layers[draft->count++] =
         (ls_layer)ls_dense(2 + (int)draw_below(draw, UNITS), LS_TANH, .kernel_l2 = draw_once_in(draw, 3) ? 0.01F : 0,
                            .rate_multiplier = draw_once_in(draw, 3) ? 0.5F : 0);
-    if (draw_once_in(draw, 2)) draft->layers[draft->count++] = (ls_layer)ls_batch_normalization();
+    if (draw_once_in(draw, 2))
+        draft->layers[draft->count++] = (ls_layer)ls_batch_normalization(.synchronized = draw_once_in(draw, 3));
     if (draw_once_in(draw, 2)) draft->layers[draft->count++] = (ls_layer)ls_dropout(0.2F);
     draft->layers[draft->count++] = (ls_layer)ls_dense(1 + (int)draw_below(draw, 20), LS_RELU);
     draft->layers[draft->count++] = (ls_layer)ls_dense(3);
@@ -47,6 +50,8 @@ static void draw_draft(struct draw *draw, struct draft *draft) {
     draft->optimizer.gradient_accumulation_steps = draw_once_in(draw, 3) ? 2 : 0;
     draft->copies = 1 + (int)draw_below(draw, 3);
     draft->frozen = draw_once_in(draw, 4);
+    draft->shard = draw_once_in(draw, 3) ? LS_SHARDING_OPTIMIZER : LS_SHARDING_GRADIENTS;
+    draft->bytes_per_pack = draw_once_in(draw, 2) ? 1 + draw_below(draw, 20000) : 0;
     for (int w = 0; w < draft->workers; w++) replicas += draft->devices[w] = 1 + (int)draw_below(draw, 2);
     draft->batch = replicas * (1 + (int)draw_below(draw, 3));
 }
@@ -89,6 +94,7 @@ static ls_status train(struct worker *worker) {
 static void run_draft(struct draft *draft, ls_sharding shard) {
     struct worker_cluster cluster = {.count = draft->workers,
                                      .options.shard = shard,
+                                     .options.bytes_per_pack = draft->bytes_per_pack,
                                      .options.shard_copies = shard ? draft->copies : 0,
                                      .fn = train,
                                      .context = draft};
@@ -113,11 +119,11 @@ TEST(owners_give_the_bits_of_all) {
     for (int i = 0; i < CASES; i++) {
         struct draw draw = draw_from(seed, (uint64_t)i);
         draw_draft(&draw, &draft);
-        (void)printf("# %zu layers, optimizer %d, %d workers, %d copies, batches of %d\n", draft.count,
-                     (int)draft.optimizer.kind, draft.workers, draft.copies, draft.batch);
+        (void)printf("# shard %d, %zu layers, optimizer %d, %d workers, %d copies, batches of %d\n", (int)draft.shard,
+                     draft.count, (int)draft.optimizer.kind, draft.workers, draft.copies, draft.batch);
         whole = draft;
         run_draft(&whole, LS_SHARDING_NONE);
-        run_draft(&draft, LS_SHARDING_OPTIMIZER);
+        run_draft(&draft, draft.shard);
         ck_assert(draft.shards && !whole.shards);
         for (int w = 0; w < draft.workers; w++) ck_assert_str_eq(draft.sha256[w], whole.sha256[w]);
         ck_assert_double_eq(draft.loss, whole.loss);
