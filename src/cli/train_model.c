@@ -7,8 +7,17 @@
 
 enum { WORDS = 10000, WIDTH = 16 };
 
-static bool is_embedding(const struct ls_train_model *choice) {
-    return !strcmp(choice->name, "embedding");
+/* The models that begin with a table, and the layer that makes one row of an example's. */
+static const struct reader {
+    const char *name;
+    ls_layer_kind kind;
+} readers[] = {{"embedding", LS_LAYER_GLOBAL_AVERAGE_POOLING1D}, {"lstm", LS_LAYER_LSTM}, {"gru", LS_LAYER_GRU}, {0}};
+
+/* NULL: it has no table. */
+static const struct reader *reader_of(const struct ls_train_model *choice) {
+    for (const struct reader *reader = readers; reader->name; reader++)
+        if (!strcmp(choice->name, reader->name)) return reader;
+    return NULL;
 }
 
 bool ls_train_model_is_transformer(const struct ls_train_model *choice) {
@@ -24,17 +33,18 @@ static void set_regularizers(const struct ls_train_model *choice, ls_layer *laye
     }
 }
 
-/* Of embedding the first layers give the mean of the rows of an example's words. Of a file of tokens there is no mean:
- * each position says by itself which token comes next. */
+/* The first layers give the mean of the rows of an example's words, or what a recurrent layer makes of them. In a file
+ * of tokens each position says which token comes next: by its own row, without a mean, or by those before it too. */
 static ls_status make_dense(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
     size_t count = 0;
     ls_layer layers[LS_MAX_HIDDEN + 3];
     bool each = choice->tokens != LS_TOKENS_NONE;
     int words = choice->words ? choice->words : each ? classes : WORDS, width = choice->width ? choice->width : WIDTH;
-    if (is_embedding(choice)) {
-        layers[count++] = ls_embedding(words, width, .sparse = true);
-        if (!each) layers[count++] = ls_global_average_pooling1d();
-    }
+    const struct reader *reader = reader_of(choice);
+    bool pools = reader && reader->kind == LS_LAYER_GLOBAL_AVERAGE_POOLING1D;
+    if (reader) layers[count++] = ls_embedding(words, width, .sparse = true);
+    if (pools && !each) layers[count++] = ls_global_average_pooling1d();
+    if (reader && !pools) layers[count++] = (ls_layer){.kind = reader->kind, .units = width, .return_sequences = each};
     for (int i = 0; i < choice->hidden_count; i++)
         layers[count++] = ls_dense(choice->hidden[i], LS_RELU, .per_position = each);
     layers[count++] = ls_dense(classes, .per_position = each);
@@ -130,7 +140,7 @@ typedef ls_status make_fn(const struct ls_train_model *choice, ls_strategy *stra
 
 static make_fn *find_maker(const struct ls_train_model *choice) {
     if (choice->said) return make_saved;
-    return !strcmp(choice->name, "mlp") || is_embedding(choice) ? make_dense : make_application;
+    return !strcmp(choice->name, "mlp") || reader_of(choice) ? make_dense : make_application;
 }
 
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
@@ -172,7 +182,7 @@ static int say_tokens(const struct ls_train_model *choice, char *text, size_t si
 }
 
 void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, char *text, size_t size) {
-    bool embeds = is_embedding(choice), dense = embeds || !strcmp(choice->name, "mlp");
+    bool embeds = reader_of(choice) != NULL, dense = embeds || !strcmp(choice->name, "mlp");
     int used = snprintf(text, size, "--model %s --loss %s", choice->name, ls_rules_loss(&choice->rules));
     if (dense) used += snprintf(text + used, size - (size_t)used, " --hidden %s", choice->hidden_count ? "" : "none");
     for (int i = 0; dense && i < choice->hidden_count; i++)
@@ -187,7 +197,7 @@ void ls_train_model_words(const struct ls_train_model *choice, bool symmetric, c
 }
 
 bool ls_train_model_takes_ids(const struct ls_train_model *choice) {
-    return choice->said ? choice->said->integers : is_embedding(choice) || ls_train_model_is_transformer(choice);
+    return choice->said ? choice->said->integers : reader_of(choice) || ls_train_model_is_transformer(choice);
 }
 
 const char *ls_train_model_dataset(const struct ls_train_model *choice) {
@@ -237,22 +247,25 @@ static bool read_model(const struct ls_command_line *line, const struct ls_optio
     return place >= 0;
 }
 
-static const char *const models[] = {"mlp",  "embedding", "lenet", "mobilenet_v2", "resnet50", "gpt",
-                                     "gpt2", "llama",     NULL};
+static const char *const models[] = {"mlp",      "embedding", "lstm", "gru",   "lenet", "mobilenet_v2",
+                                     "resnet50", "gpt",       "gpt2", "llama", NULL};
 
 #define SIZE(field) LS_OPTION_AT(struct ls_train_model, sizes.field)
 const struct ls_option ls_model_options[] = {
     {"model", NULL,
      "(default mlp: layers of --hidden units with ReLU, then one unit a class); embedding: the mean of the rows of an "
-     "example's integers in a table, then as mlp; gpt, gpt2 and llama predict the next of a file's --tokens; the "
+     "example's integers in a table, then as mlp; lstm and gru: a recurrent layer in place of the mean, as wide as the "
+     "table; gpt, gpt2 and llama predict the next of a file's --tokens; the "
      "others are for images of any size; or a FILE with a dot in its name, of --save-best, --checkpoint or "
      "ls_model_save: its layers, and its weights unless --weights is given; or so a FOLDER with a slash in its name, "
      "of "
      "Hugging Face's config.json",
      0, LS_OPTION_READ, .words = models, .read = read_model},
-    {"hidden", "A,B,...", "units of mlp's and embedding's hidden layers; 'none' for a linear model (default 128,64)", 0,
+    {"hidden", "A,B,...",
+     "units of hidden layers of mlp, embedding, lstm and gru; 'none' for a linear model (default 128,64)", 0,
      LS_OPTION_READ, .read = read_hidden},
-    {"embedding", "ROWSxWIDTH", "embedding's table (default 10000x16)", 0, LS_OPTION_READ, .read = read_table},
+    {"embedding", "ROWSxWIDTH", "the table of embedding, lstm and gru (default 10000x16)", 0, LS_OPTION_READ,
+     .read = read_table},
     {"alpha", "X", "multiplier of mobilenet_v2's widths (default 1)", LS_OPTION_AT(struct ls_train_model, alpha), 0.01,
      16},
     {"layers", "N", "blocks of a transformer (default 4; gpt2 12)", SIZE(layers), 1, 512},

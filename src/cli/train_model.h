@@ -10,7 +10,7 @@
 #define LS_SAVED_NAME "saved" /* of a model by a file */
 
 struct ls_train_model {
-    const char *name;           /* "mlp", "embedding", one of ls_application's, or LS_SAVED_NAME */
+    const char *name;           /* "mlp", "embedding", "lstm", "gru", one of ls_application's, or LS_SAVED_NAME */
     const char *file;           /* of --model; NULL: it is a name */
     const ls_tools_about *said; /* borrowed: whose layers it has; NULL: those of its name */
     const char *said_by;        /* the file */

@@ -249,8 +249,8 @@ _Static_assert(sizeof(ls_train_tables) / sizeof(ls_train_tables[0]) == LS_TRAIN_
 
 /* Of evaluate and predict the weights say the model and the loss. */
 static bool check_needs(const struct ls_command_line *line) {
-    static const char *const needs[][2] = {{"hidden", "model mlp|embedding"},
-                                           {"embedding", "model embedding"},
+    static const char *const needs[][2] = {{"hidden", "model mlp|embedding|lstm|gru"},
+                                           {"embedding", "model embedding|lstm|gru"},
                                            {"alpha", "model mobilenet_v2"},
                                            {"layers", "model gpt|gpt2|llama"},
                                            {"heads", "model gpt|gpt2|llama"},

@@ -13,6 +13,8 @@ LIMIT = ("--limit", "96")
 MODELS = {  # options that name a model, and its data
     "mlp": (("--model", "mlp", "--hidden", "9,5"), ()),
     "embedding": (("--model", "embedding", "--embedding", "10000x3", "--hidden", "4"), ("--dataset", "words")),
+    "lstm": (("--model", "lstm", "--embedding", "10000x3", "--hidden", "4"), ("--dataset", "words")),
+    "gru": (("--model", "gru", "--hidden", "none"), ("--dataset", os.path.join(FOLDER.name, "text"), "--tokens", "chars", "--context", "7")),
     "gpt": (("--model", "gpt", "--layers", "1", "--heads", "2", "--width", "8", "--dropout", "0.1"),
             ("--dataset", os.path.join(FOLDER.name, "text"), "--tokens", "chars", "--context", "7")),
     "llama": (("--model", "llama", "--layers", "1", "--heads", "2", "--kv-heads", "1", "--width", "8"),

@@ -135,7 +135,7 @@ def errors_name_what_is_wrong():
         (["train", "--nesterov"], b"option '--nesterov' needs '--momentum X'"),
         (["train", "--momentum", "0.5", "--momentum-correction", "--schedule", "Constant"], b"--momentum-correction is of a rate that changes"),
         (["train", "--decay-steps", "3", "--schedule", "piecewise"], b"option '--decay-steps' needs '--schedule exponential|cosine', not 'piecewise'"),
-        (["train", "--hidden", "8", "--model", "lenet"], b"option '--hidden' needs '--model mlp|embedding', not 'lenet'"),
+        (["train", "--hidden", "8", "--model", "lenet"], b"option '--hidden' needs '--model mlp|embedding|lstm|gru', not 'lenet'"),
         (["plan", "--alpha", "0.5"], b"option '--alpha' needs '--model mobilenet_v2'"),
         (["train", "--auto-shard", "off"], b"option '--auto-shard' needs '--division tensorflow'"),
         (["train", "--shuffle", "never", "--shuffle-buffer", "9"], b"'--shuffle-buffer' needs '--shuffle each-epoch|once', not 'never'"),

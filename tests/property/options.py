@@ -286,7 +286,7 @@ def command(*parts):
             options[name] = []
         else:
             options[name].append(word)
-    if options.get("--model", ["mlp"])[0] not in ("mlp", "embedding") and "--hidden" not in parts:
+    if options.get("--model", ["mlp"])[0] not in ("mlp", "embedding", "lstm", "gru") and "--hidden" not in parts:
         options.pop("--hidden")
     return [LOCKSTEP, "train", *(word for name, values in options.items() for word in (name, *values))]
 
