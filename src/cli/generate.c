@@ -72,8 +72,10 @@ static ls_status make_tokenizer(struct generation *generation) {
         return make_characters(generation);
     case LS_TOKENS_NONE:
         if (generation->vocabulary || generation->saved.about->tokenizer) return make_gpt2(generation);
-        return ls_tools_fail(LS_INVALID_ARGUMENT, "'%s' does not say its tokens: it was not trained with --tokens",
-                             generation->saved.model.weights);
+        return ls_tools_fail(
+            LS_INVALID_ARGUMENT,
+            "'%s' does not say its tokens: it was not trained with --tokens; give --gpt2 FOLDER where they are GPT-2's",
+            generation->saved.model.weights);
     default:
         return make_gpt2(generation);
     }
