@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LARGE = 1 << 20 };
 
 void *ls_alloc(size_t size) {
     return calloc(1, size ? size : 1);
@@ -16,12 +20,37 @@ void *ls_alloc_array(size_t count, size_t size) {
     return ls_alloc(bytes);
 }
 
-void *ls_alloc_aligned(size_t size) {
+static void *take_aligned(size_t size, size_t *rounded) {
     if (size > SIZE_MAX - 2 * LS_ALIGNMENT) return NULL;
-    size_t rounded = (size / LS_ALIGNMENT + 1) * LS_ALIGNMENT;
-    void *memory = aligned_alloc(LS_ALIGNMENT, rounded);
+    *rounded = (size / LS_ALIGNMENT + 1) * LS_ALIGNMENT;
+    return aligned_alloc(LS_ALIGNMENT, *rounded);
+}
+
+void *ls_alloc_aligned(size_t size) {
+    size_t rounded;
+    void *memory = take_aligned(size, &rounded);
     if (memory) memset(memory, 0, rounded);
     return memory;
+}
+
+void *ls_memory_untouched(size_t size) {
+    size_t rounded;
+    void *memory = take_aligned(size, &rounded);
+    if (memory) ls_memory_clear(memory, rounded);
+    return memory;
+}
+
+/* Pages that are given back read as zeros. */
+void ls_memory_clear(void *memory, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)memory % page) % page;
+    char *first = memory;
+    if (size < LARGE || madvise(first + before, (size - before) / page * page, MADV_DONTNEED)) {
+        memset(memory, 0, size);
+        return;
+    }
+    size_t after = (size - before) % page;
+    memset(first, 0, before);
+    memset(first + size - after, 0, after);
 }
 
 char *ls_strdup(const char *text) {

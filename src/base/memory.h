@@ -21,6 +21,10 @@ void *ls_alloc(size_t size);
 void *ls_alloc_array(size_t count, size_t size);
 /* As ls_alloc, aligned to LS_ALIGNMENT; freed with ls_free too. */
 void *ls_alloc_aligned(size_t size);
+/* The same for memory that takes room where it is touched, if it is large. */
+void *ls_memory_untouched(size_t size);
+/* Zeroes memory of this process alone; whole pages of it take no room until they are touched, if it is large. */
+void ls_memory_clear(void *memory, size_t size);
 char *ls_strdup(const char *text);
 void ls_free(void *memory);
 

@@ -35,6 +35,22 @@ TEST(pieces) {
     ls_digest_free(NULL);
 }
 
+/* Whole pages of large memory are given back, and what lies beside stays. */
+TEST(cleared_memory_is_zero) {
+    static const size_t sizes[] = {1, 5000, (1 << 20) - 1, 1 << 20, (1 << 20) + 4097, 3 << 20};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++)
+        for (size_t at = 0; at < 9000; at += 2999) {
+            size_t whole = at + sizes[i] + 3000, wrong = 0;
+            unsigned char *bytes = ls_memory_untouched(whole);
+            for (size_t k = 0; k < whole; k++) wrong += bytes[k] != 0;
+            memset(bytes, 7, whole);
+            ls_memory_clear(bytes + at, sizes[i]);
+            for (size_t k = 0; k < whole; k++) wrong += bytes[k] != (k >= at && k < at + sizes[i] ? 0 : 7);
+            ck_assert_uint_eq(wrong, 0);
+            ls_free(bytes);
+        }
+}
+
 TEST(memory) {
     unsigned char *bytes = ls_alloc_aligned(100);
     ck_assert_uint_eq((uintptr_t)bytes % LS_ALIGNMENT, 0);

@@ -47,7 +47,7 @@ static void cpu_leave(struct ls_device *device, const struct ls_thread_state *be
 }
 
 static ls_status cpu_allocate(struct ls_device *device, size_t size, void **memory) {
-    void *made = ls_alloc_aligned(size);
+    void *made = ls_memory_untouched(size);
     if (!made)
         return ls_fail(LS_RESOURCE_EXHAUSTED, "%s: no memory for a tensor or blob (%zu bytes)", device->name, size);
     *memory = made;
