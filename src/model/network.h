@@ -85,6 +85,12 @@ struct ls_decoding {
     float *kept;       /* device: rows times ls_plan_decode_floats; a run reads and writes it */
     size_t layers;     /* that run, of ls_plan_decode_layers: the plan has no outputs; 0: all */
 };
+/* A stage of a pipeline: a plan of the nodes from begin to before end alone. All that goes from a stage to the next one
+ * is the value of one node (stages.h). */
+struct ls_plan_stage {
+    size_t begin, end;
+    const float *entry; /* device (rows, output...): the value of node begin - 1; of a stage behind the first one */
+};
 struct ls_plan_config {
     const struct ls_network *network; /* borrowed, as is everything here */
     struct ls_device *device;
@@ -112,6 +118,7 @@ struct ls_plan_config {
     ls_plan_await_fn *await; /* NULL: all variables are there */
     void *await_context;
     const struct ls_exchange *exchange; /* of synchronized layers; NULL if this replica is alone */
+    const struct ls_plan_stage *stage;  /* NULL: all nodes */
     const struct ls_decoding *decoding; /* plan_decode.h; NULL: whole examples. It has no training and no loss */
     /* of layers that draw random numbers */
     uint64_t seed;

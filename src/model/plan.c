@@ -78,6 +78,7 @@ static void note_lifetimes(struct ls_plan *plan) {
         for (int t = 0; t < LS_OP_TENSORS; t++) note_life(plan, &plan->steps[i].op.tensors[t], i);
     note_life(plan, &plan->outputs, plan->turn - 1);
     note_life(plan, &plan->output_gradient, plan->turn - 1);
+    note_life(plan, &plan->entry_gradient, plan->count); /* it is read behind all steps */
 }
 
 static void point(const struct ls_plan *plan, struct ls_tensor *tensor) {
@@ -101,6 +102,7 @@ void ls_plan_bind(struct ls_plan *plan) {
     }
     point(plan, &plan->outputs);
     point(plan, &plan->output_gradient);
+    point(plan, &plan->entry_gradient);
     plan->bound = memory;
 }
 
@@ -176,6 +178,10 @@ const float *ls_plan_outputs(const struct ls_plan *plan) {
 
 float *ls_plan_output_gradient(const struct ls_plan *plan) {
     return plan->output_gradient.data;
+}
+
+const float *ls_plan_entry_gradient(const struct ls_plan *plan) {
+    return plan->entry_gradient.data;
 }
 
 size_t ls_plan_memory(const struct ls_plan *plan) {

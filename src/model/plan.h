@@ -17,6 +17,7 @@ enum ls_plan_given {
     LS_GIVEN_WEIGHTS,
     LS_GIVEN_KEPT, /* of a decoding, as its at */
     LS_GIVEN_AT,
+    LS_GIVEN_ENTRY,
     LS_GIVEN_COUNT
 };
 
@@ -53,6 +54,7 @@ struct ls_plan {
     size_t count, capacity;
     size_t turn; /* steps before it are forward, the others backward; what lives across it is the stash */
     struct ls_tensor outputs, output_gradient; /* float32; a gradient where the plan trains */
+    struct ls_tensor entry_gradient;           /* of a stage's entry; absent where nobody needs it */
     struct ls_plan_buffer *buffers;            /* tensor.buffer - 1 */
     const void *given[LS_GIVEN_COUNT];         /* borrowed; -tensor.buffer */
     size_t buffer_count, buffer_capacity;
@@ -76,6 +78,8 @@ void ls_plan_free(struct ls_plan *plan);
 const float *ls_plan_outputs(const struct ls_plan *plan);
 /* Their gradient, of a plan that trains: the loss writes it, or where the plan has none the caller, between the two. */
 float *ls_plan_output_gradient(const struct ls_plan *plan);
+/* The gradient of a stage's entry, behind ls_plan_run_backward; NULL where nothing before it is trained. */
+const float *ls_plan_entry_gradient(const struct ls_plan *plan);
 size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
 /* Gives each buffer its place, once all steps are there. */
 ls_status ls_plan_place(struct ls_plan *plan, int64_t rows);

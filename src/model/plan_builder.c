@@ -2,9 +2,8 @@
  * order. Tensors are numbers of buffers here; where they lie is decided when all ops are known. A value that several
  * nodes take has its gradient from all of them: the first one's, to which those of the others are added.
  *
- * With mixed precision values and their gradients are of 16 bits: the features are converted at the beginning, and with
- * them all variables at once, as kernels; the last layer's outputs at the end of forward, and their gradient at the
- * begin of backward. */
+ * With mixed precision values and their gradients are of 16 bits: features are converted first, with all variables, as
+ * kernels; the last layer's outputs at the end of forward, and their gradient at the begin of backward. */
 #include "model/plan_builder.h"
 
 #include <string.h>
@@ -27,12 +26,13 @@ struct value {
 struct ls_plan_builder {
     const struct ls_plan_config *config;
     struct ls_plan *plan;
-    struct value *values;        /* [layers + 1]: 0 is the features, node + 1 the others */
-    ls_dtype type;               /* of values */
-    struct ls_tensor kernels[2]; /* the trained variables and the frozen ones, as type */
-    const char *of;              /* the layer that appends at present */
-    ls_recompute recompute;      /* not LS_RECOMPUTE_AUTO */
-    bool divided;                /* the last layer and the loss are over parts of the rows, with their backward */
+    struct value *values;              /* [layers + 1]: 0 is the features, node + 1 the others */
+    const struct ls_plan_stage *stage; /* the nodes of the plan: all, or a stage's */
+    ls_dtype type;                     /* of values */
+    struct ls_tensor kernels[2];       /* the trained variables and the frozen ones, as type */
+    const char *of;                    /* the layer that appends at present */
+    ls_recompute recompute;            /* not LS_RECOMPUTE_AUTO */
+    bool divided;                      /* the last layer and the loss are over parts of the rows, with their backward */
     bool too_large;
 };
 
@@ -226,11 +226,21 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
  * stay whole. */
 static ls_status append_begins(struct ls_plan_builder *builder, bool backward) {
     ls_status status = LS_OK;
-    for (size_t i = 0; !status && builder->config->training && i < ls_network_layer_count(builder->config->network);
-         i++)
+    for (size_t i = builder->stage->begin; !status && builder->config->training && i < builder->stage->end; i++)
         if (node_at(builder, i)->type->begin)
             status = node_at(builder, i)->type->begin(builder, node_at(builder, i), backward);
     return status;
+}
+
+/* The value that the stage before gives. Its gradient is needed where that one trains, or one before it. */
+static ls_status take_entry(struct ls_plan_builder *builder) {
+    int entry = (int)builder->stage->begin - 1;
+    struct value *value = value_of(builder, entry);
+    const ls_shape shape = ls_plan_builder_shape(builder, &node_at(builder, (size_t)entry)->output);
+    value->forward = ls_plan_builder_given(builder, LS_GIVEN_ENTRY, LS_FLOAT32, &shape);
+    for (int i = 0; i <= entry; i++)
+        value->trainable = value->trainable || first_trained(builder, node_at(builder, (size_t)i));
+    return LS_OK;
 }
 
 /* Of values' type; integers stay. */
@@ -240,6 +250,7 @@ static ls_status append_features(struct ls_plan_builder *builder) {
     ls_shape input = ls_plan_builder_shape(builder, ls_network_input(config->network));
     struct ls_tensor features = ls_plan_builder_given(builder, LS_GIVEN_FEATURES, LS_FLOAT32, &input);
     ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type;
+    if (builder->stage->begin) return take_entry(builder);
     if (!config->byte_values) return ls_plan_builder_convert(builder, &features, type, value);
     struct ls_op op = {.kind = LS_OP_EXPAND};
     features.dtype = LS_UINT8;
@@ -257,25 +268,15 @@ static ls_status append_kernels(struct ls_plan_builder *builder, size_t begin, s
     return begin == end ? LS_OK : ls_plan_builder_convert(builder, &parameters, builder->type, kernels);
 }
 
-static bool ends_early(const struct ls_plan_config *config) {
-    return config->decoding && config->decoding->layers;
-}
-
-/* That run forward. */
-static size_t layers_of(const struct ls_plan_config *config) {
-    return ends_early(config) ? config->decoding->layers : ls_network_layer_count(config->network);
-}
-
 static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
-    const struct ls_network *network = config->network;
     ls_status status = append_features(builder);
-    if (!status) status = append_kernels(builder, 0, ls_network_trainable_count(network), &builder->kernels[0]);
+    if (!status) status = append_kernels(builder, 0, ls_network_trainable_count(config->network), &builder->kernels[0]);
     if (!status)
-        status = append_kernels(builder, ls_network_summed_count(network), ls_network_blob_count(network),
-                                &builder->kernels[1]);
+        status = append_kernels(builder, ls_network_summed_count(config->network),
+                                ls_network_blob_count(config->network), &builder->kernels[1]);
     if (!status) status = append_begins(builder, false);
-    for (size_t i = 0; !status && i < layers_of(config) - builder->divided; i++)
+    for (size_t i = builder->stage->begin; !status && i < builder->stage->end - builder->divided; i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
     builder->of = NULL;
     return status;
@@ -295,7 +296,7 @@ static bool runs_again(const struct ls_plan_builder *builder, int value) {
 }
 
 static bool is_made_again(const struct ls_plan_builder *builder, int value) {
-    if (value == LS_NETWORK_INPUT || builder->recompute == LS_RECOMPUTE_NONE) return false;
+    if (value < (int)builder->stage->begin || builder->recompute == LS_RECOMPUTE_NONE) return false;
     return runs_again(builder, value) || makes_from_kept(owner_of(builder, value));
 }
 
@@ -394,7 +395,7 @@ static ls_status backward(struct ls_plan_builder *builder, const struct ls_node 
 /* ---- the end of forward ---- */
 
 static struct value *last_value(const struct ls_plan_builder *builder) {
-    return &builder->values[ls_network_layer_count(builder->config->network)];
+    return &builder->values[builder->stage->end];
 }
 
 void ls_plan_builder_judged(const struct ls_plan_builder *builder) {
@@ -405,10 +406,10 @@ void ls_plan_builder_judged(const struct ls_plan_builder *builder) {
 
 /* Backward takes the outputs, or they are not the plan's own memory. */
 static bool needs_outputs(const struct ls_plan_builder *builder) {
-    int value = (int)ls_network_layer_count(builder->config->network) - 1;
+    int value = (int)builder->stage->end - 1;
     const struct ls_node *node = owner_of(builder, value);
     while (node->type->passes_through && node->type->passes_through(node, true)) {
-        if (node->inputs[0] == LS_NETWORK_INPUT) return true;
+        if (node->inputs[0] < (int)builder->stage->begin) return true;
         node = owner_of(builder, node->inputs[0]);
     }
     return reads_y(node) && builder->type == LS_FLOAT32;
@@ -434,7 +435,7 @@ static ls_status append_outputs(struct ls_plan_builder *builder) {
 /* The last layer in parts, with its backward. */
 static ls_status append_head(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
-    const struct ls_node *node = node_at(builder, ls_network_layer_count(config->network) - 1);
+    const struct ls_node *node = node_at(builder, builder->stage->end - 1);
     const struct value *input = value_of(builder, node->inputs[0]);
     const struct ls_network_variable *trained = first_trained(builder, node);
     struct ls_plan_head head = {.node = node, .x = input->forward, .rows = ls_plan_head_rows(config, node)};
@@ -452,10 +453,12 @@ static ls_status append_backward(struct ls_plan_builder *builder) {
         status = ls_plan_builder_convert(builder, &builder->plan->output_gradient, builder->type,
                                          &last_value(builder)->gradient);
     if (!status) status = append_begins(builder, true);
-    for (size_t i = ls_network_layer_count(builder->config->network) - builder->divided; !status && i-- > 0;) {
+    for (size_t i = builder->stage->end - builder->divided; !status && i-- > builder->stage->begin;) {
         const struct ls_node *node = node_at(builder, i);
         if (node->owner == (int)i && value_of(builder, node->last)->trainable) status = backward(builder, node);
     }
+    if (builder->stage->begin)
+        builder->plan->entry_gradient = value_of(builder, (int)builder->stage->begin - 1)->gradient;
     return status;
 }
 
@@ -470,6 +473,9 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute 
     LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(struct value, values, count, "a plan");
     struct ls_plan_builder builder = {
         .config = config, .plan = plan, .values = values, .recompute = recompute, .type = values_type(config)};
+    bool ends_early = config->decoding && config->decoding->layers;
+    const struct ls_plan_stage whole = {0, ends_early ? config->decoding->layers : count - 1, NULL};
+    builder.stage = config->stage ? config->stage : &whole;
     const void *given[LS_GIVEN_COUNT] = {[LS_GIVEN_PARAMETERS] = config->parameters,
                                          [LS_GIVEN_GRADIENTS] = config->gradients,
                                          [LS_GIVEN_FEATURES] = config->features,
@@ -477,13 +483,12 @@ ls_status ls_plan_builder_run(const struct ls_plan_config *config, ls_recompute 
                                          [LS_GIVEN_WEIGHTS] = config->weights,
                                          [LS_GIVEN_KEPT] = config->decoding ? config->decoding->kept : NULL,
                                          [LS_GIVEN_AT] = config->decoding ? config->decoding->at : NULL,
-                                         [LS_GIVEN_TARGETS] =
-                                             config->numbers ? (const void *)config->numbers : config->labels};
+                                         [LS_GIVEN_ENTRY] = builder.stage->entry};
     memcpy(plan->given, given, sizeof(given));
-    const struct ls_node *last = node_at(&builder, count - 2);
-    builder.divided = ls_plan_head_rows(config, last) < config->rows;
+    plan->given[LS_GIVEN_TARGETS] = config->numbers ? (const void *)config->numbers : config->labels;
+    builder.divided = ls_plan_head_rows(config, node_at(&builder, builder.stage->end - 1)) < config->rows;
     ls_status status = append_forward(&builder);
-    if (!status && !ends_early(config)) status = (builder.divided ? append_head : append_outputs)(&builder);
+    if (!status && !ends_early) status = (builder.divided ? append_head : append_outputs)(&builder);
     plan->turn = plan->count;
     if (!status && config->training) status = append_backward(&builder);
     if (!status && builder.too_large)
