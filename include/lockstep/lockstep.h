@@ -152,6 +152,7 @@ typedef struct ls_strategy_options {
     int replicas;                    /* of all workers, dealt over their devices, with the same bits on any number; 0: one a device */
     ls_sharding shard;
     int shard_copies;                /* workers that have each moment: with 2 the loss of one costs nothing; 0: 2 */
+    int stages;                      /* of the layers, a pipeline: one a worker; batches that are accumulated go through them; 0: 1 */
 } ls_strategy_options;
 #define LS_STRATEGY(...) (&(ls_strategy_options){.size = sizeof(ls_strategy_options), __VA_ARGS__})
 

@@ -16,6 +16,7 @@
 #include "train/model_state.h"
 #include "train/training.h"
 #include "train/shards.h"
+#include "train/staged.h"
 #include "train/stored.h"
 
 struct tensorboard {
@@ -183,6 +184,9 @@ static ls_status begin_tensorboard(void *context, const ls_callback_call *call) 
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TensorBoard: gradients: workers that own moments gather the new variables in "
                        "their place: leave gradients out, or shard");
+    if (board->options.gradients && ls_staged_is(call->model))
+        return ls_fail(LS_INVALID_ARGUMENT, "TensorBoard: gradients: no worker of a pipeline has those of all stages: "
+                                            "leave gradients out, or stages");
     if (board->options.gradients && ls_stored_is(call->model))
         return ls_fail(LS_INVALID_ARGUMENT, "TensorBoard: gradients: parameter servers add them, and no worker has "
                                             "the sums; leave it out, or take MultiWorkerMirroredStrategy");

@@ -182,6 +182,10 @@ static const struct ls_option strategy_rows[] = {
      AT(strategy.shard), LS_SHARDING_NONE, .words = shardings},
     {"shard-copies", "N", "workers that have each moment; with 2 the loss of one loses nothing (default 2)",
      AT(strategy.shard_copies), 1, 16, .needs = "shard optimizer|gradients"},
+    {"stages", "N",
+     "multi-worker: a pipeline of N workers with a range of the layers each, through which the --accumulate batches go "
+     "(default 1)",
+     AT(strategy.stages), 1, 64},
     {"cross-device-ops", NULL, "within one worker (default auto)", AT(strategy.cross_device_ops),
      .words = cross_device_ops},
     {"bytes-per-pack", "N", "gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB or a sixteenth of all (default 0)",

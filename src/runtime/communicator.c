@@ -35,6 +35,8 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
     if (copy.shard || copy.shard_copies)
         return ls_fail(LS_INVALID_ARGUMENT, "shard %d, shard_copies %d: a communicator has no moments; leave them out",
                        copy.shard, copy.shard_copies);
+    if (copy.stages)
+        return ls_fail(LS_INVALID_ARGUMENT, "stages %d: a communicator has no layers; leave it out", copy.stages);
     if (copy.compression)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "compression %d is for a strategy's gradients; a communicator is told call by call: "

@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "data/pipeline.h"
 #include "strategy/elastic_state.h"
+#include "strategy/stages.h"
 #include "strategy/strategy.h"
 
 struct ls_iterator {
@@ -75,8 +76,18 @@ static struct ls_pipeline_config config_alone(const ls_strategy *strategy, struc
     return config;
 }
 
-/* config has the dataset, and may have own_examples and class_weight. */
-static ls_status open_with(const ls_strategy *strategy, struct ls_pipeline_config config, bool alone,
+/* All workers of a pipeline of stages have the batches of its replica. */
+static struct ls_pipeline_config config_staged(const ls_strategy *strategy, struct ls_pipeline_config config) {
+    config.num_replicas = config.num_workers = ls_stages_replicas(strategy);
+    config.first_replica = config.worker = ls_stages_replica(strategy);
+    return config;
+}
+
+typedef struct ls_pipeline_config config_fn(const ls_strategy *strategy, struct ls_pipeline_config config);
+
+/* config has the dataset, and may have own_examples and class_weight. as: where workers do not have the replicas'
+ * parts; NULL: they do. */
+static ls_status open_with(const ls_strategy *strategy, struct ls_pipeline_config config, config_fn *as,
                            struct ls_pipeline **pipeline) {
     const ls_dataset *dataset = config.dataset;
     bool scaled = ls_runtime_is_scaled(strategy->runtime);
@@ -97,7 +108,7 @@ static ls_status open_with(const ls_strategy *strategy, struct ls_pipeline_confi
     char text[512];
     if (!config.own_examples && find_far(strategy))
         config.memory = (struct ls_read_memory){pin, unpin, (void *)strategy};
-    if (alone) config = config_alone(strategy, config);
+    if (as) config = as(strategy, config);
     ls_status status = ls_pipeline_new(&config, pipeline);
     if (status) return status;
     ls_pipeline_describe(*pipeline, text, sizeof(text));
@@ -108,14 +119,20 @@ static ls_status open_with(const ls_strategy *strategy, struct ls_pipeline_confi
 
 ls_status ls_iterator_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
                                     const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
-    return open_with(strategy, (struct ls_pipeline_config){.dataset = dataset, .class_weight = class_weight}, false,
+    return open_with(strategy, (struct ls_pipeline_config){.dataset = dataset, .class_weight = class_weight}, NULL,
                      pipeline);
 }
 
 ls_status ls_iterator_open_alone(const ls_strategy *strategy, const ls_dataset *dataset,
                                  const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
-    return open_with(strategy, (struct ls_pipeline_config){.dataset = dataset, .class_weight = class_weight}, true,
-                     pipeline);
+    return open_with(strategy, (struct ls_pipeline_config){.dataset = dataset, .class_weight = class_weight},
+                     config_alone, pipeline);
+}
+
+ls_status ls_iterator_open_staged(const ls_strategy *strategy, const ls_dataset *dataset,
+                                  const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
+    return open_with(strategy, (struct ls_pipeline_config){.dataset = dataset, .class_weight = class_weight},
+                     config_staged, pipeline);
 }
 
 static void free_buffers(ls_iterator *iterator) {
@@ -160,7 +177,7 @@ static ls_status open_pipeline(ls_iterator *iterator) {
     iterator->local_count = strategy->local_count;
     ls_status status = iterator->own ? check_own(iterator) : LS_OK;
     const struct ls_pipeline_config config = {.dataset = iterator->dataset, .own_examples = iterator->examples};
-    if (!status) status = open_with(strategy, config, false, &iterator->pipeline);
+    if (!status) status = open_with(strategy, config, NULL, &iterator->pipeline);
     return status ? status : allocate_buffers(iterator);
 }
 

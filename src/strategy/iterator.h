@@ -10,3 +10,6 @@ ls_status ls_iterator_open_pipeline(const ls_strategy *strategy, const ls_datase
 /* The same with every batch whole for this worker's replicas. */
 ls_status ls_iterator_open_alone(const ls_strategy *strategy, const ls_dataset *dataset,
                                  const ls_class_weight *class_weight, struct ls_pipeline **pipeline);
+/* The same for a stage of a pipeline: the batches of its replica. */
+ls_status ls_iterator_open_staged(const ls_strategy *strategy, const ls_dataset *dataset,
+                                  const ls_class_weight *class_weight, struct ls_pipeline **pipeline);

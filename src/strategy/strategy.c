@@ -15,6 +15,7 @@
 #include "strategy/device_adders.h"
 #include "strategy/elastic_state.h"
 #include "strategy/placement.h"
+#include "strategy/stages.h"
 #include "base/plain.h"
 
 enum { MOST_COPIES = 16, MOST_DELAY = 64 };
@@ -116,7 +117,8 @@ static ls_status check_strategy_options(const struct ls_strategy_kind *kind, con
         return ls_fail(LS_INVALID_ARGUMENT,
                        "%s: communication %s is between workers, and gradients go to servers; leave it out", kind->name,
                        ls_option_names_communication(options->communication));
-    return check_sharding(kind, options);
+    ls_status status = check_sharding(kind, options);
+    return status ? status : ls_stages_check_options(kind->name, kind->divides, options);
 }
 
 ls_status ls_strategy_introduce(ls_strategy *strategy) {
@@ -218,6 +220,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!status && strategy->options.shard && !strategy->options.shard_copies)
         strategy->options.shard_copies = LS_SHARD_COPIES;
     if (!status && strategy->options.shard) strategy->way = LS_WAY_SHARDED;
+    if (!status && strategy->options.stages > 1) strategy->way = LS_WAY_STAGES;
     if (!status) status = check_local_options(&strategy->local, &strategy->options);
     if (!status && ls_strategy_is_async(strategy)) status = check_async_options(&strategy->options);
     enum ls_runtime_use use = strategy->kind->stored ? LS_RUNTIME_STORES : LS_RUNTIME_TRAINS;
@@ -229,6 +232,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!status) status = ls_placement_open(strategy);
     if (!status && strategy->kind->check_devices) status = strategy->kind->check_devices(strategy);
     if (!status) status = check_sharding_devices(strategy);
+    if (!status) status = ls_stages_check_workers(strategy, strategy->kind->name);
     if (status) return status;
     status = ls_strategy_introduce(strategy);
     if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */
@@ -240,6 +244,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!strategy->runtime->serves) announce_bounds(strategy);
     if (!strategy->runtime->serves) announce_delay(strategy);
     if (!strategy->runtime->serves) announce_sharding(strategy);
+    if (strategy->way == LS_WAY_STAGES) ls_stages_announce(strategy);
     status = start_trace(strategy);
     return status ? status : ls_replicas_start(strategy);
 }
@@ -414,6 +419,7 @@ ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     if (!strategy) return status;
     ls_replicas_stop(strategy);
     if (!status) status = pass_exit(strategy);
+    ls_stages_dismiss(strategy);
     status = ls_runtime_close(strategy->runtime, status);
     status = ls_runtime_trace_close(strategy->trace, status);
     ls_participants_close(strategy);
@@ -450,6 +456,7 @@ int ls_strategy_holder(const ls_strategy *strategy, int local) {
 
 int ls_num_replicas_in_sync(const ls_strategy *strategy) {
     LS_NEED_OR(0, strategy);
+    if (strategy->way == LS_WAY_STAGES) return ls_stages_replicas(strategy);
     return ls_strategy_is_async(strategy) ? strategy->local_count : strategy->base_count;
 }
 

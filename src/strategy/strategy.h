@@ -57,7 +57,15 @@ struct ls_planned {
 };
 
 /* The way from gradients to new variables (train/sync_ops.h). */
-enum ls_way { LS_WAY_MIRRORED, LS_WAY_SERVERS, LS_WAY_DELAYED, LS_WAY_LOCAL, LS_WAY_ASYNC, LS_WAY_SHARDED };
+enum ls_way {
+    LS_WAY_MIRRORED,
+    LS_WAY_SERVERS,
+    LS_WAY_DELAYED,
+    LS_WAY_LOCAL,
+    LS_WAY_ASYNC,
+    LS_WAY_SHARDED,
+    LS_WAY_STAGES
+};
 
 /* Workers that have each moment, where the options do not say it. */
 enum { LS_SHARD_COPIES = 2 };
@@ -82,6 +90,9 @@ struct ls_strategy {
     ls_sparse_tables sparse;    /* with copies_on_servers, or planned */
     struct ls_planned planned;  /* zero: it is no plan */
     ls_local_sgd_options local; /* sync_every 0: workers meet in every step */
+    struct ls_ranks crew;       /* the workers of this one's stage; no group: it has none yet */
+    int *crew_members;          /* owns: theirs */
+    int pipeline;               /* enum ls_pipeline_kind (sync/pipeline_order.h); tests choose another one than 0 */
     int spins;                  /* before a thread sleeps */
     int node_replicas;          /* so many replicas of a worker at most are added in the node; 1: none */
     bool nccl;                  /* can add the gradients of all workers, as far as they have told */

@@ -10,8 +10,9 @@ static const struct ls_sync_ops mirrored = {
     .asks_in_step = true, .check = ls_sparse_check, .commit = ls_sync_commit, .open_data = ls_iterator_open_pipeline};
 
 static const struct ls_sync_ops *const ways[] = {
-    [LS_WAY_MIRRORED] = &mirrored,   [LS_WAY_SERVERS] = &ls_sync_servers, [LS_WAY_DELAYED] = &ls_sync_delayed,
-    [LS_WAY_LOCAL] = &ls_sync_local, [LS_WAY_ASYNC] = &ls_sync_async,     [LS_WAY_SHARDED] = &ls_sync_sharded};
+    [LS_WAY_MIRRORED] = &mirrored,    [LS_WAY_SERVERS] = &ls_sync_servers, [LS_WAY_DELAYED] = &ls_sync_delayed,
+    [LS_WAY_LOCAL] = &ls_sync_local,  [LS_WAY_ASYNC] = &ls_sync_async,     [LS_WAY_SHARDED] = &ls_sync_sharded,
+    [LS_WAY_STAGES] = &ls_sync_stages};
 
 const struct ls_sync_ops *ls_sync_of(const ls_strategy *strategy) {
     return ways[strategy->way];

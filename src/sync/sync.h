@@ -3,6 +3,7 @@
 #pragma once
 #include "train/sync_ops.h"
 
-extern const struct ls_sync_ops ls_sync_servers, ls_sync_delayed, ls_sync_local, ls_sync_async, ls_sync_sharded;
+extern const struct ls_sync_ops ls_sync_servers, ls_sync_delayed, ls_sync_local, ls_sync_async, ls_sync_sharded,
+    ls_sync_stages;
 /* A commit of a step whose sums and requests are those of all workers. */
 ls_status ls_sync_commit(ls_model *model, struct ls_loss_sums *sums);

@@ -239,6 +239,10 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
                                          .workers = 1};
     status = ls_options_copy("ls_strategy_options", &planning.strategy_options, sizeof(planning.strategy_options),
                              options->strategy);
+    if (!status && planning.strategy_options.stages > 1)
+        status =
+            ls_fail(LS_UNIMPLEMENTED, "plan: stages %d: a plan knows workers that have all layers; leave stages out",
+                    planning.strategy_options.stages);
     planning.divides = !status && is(options, "multi-worker") && planning.strategy_options.shard;
     if (planning.divides && !planning.strategy_options.shard_copies)
         planning.strategy_options.shard_copies = LS_SHARD_COPIES;

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "train/model.h"
+#include "train/staged.h"
 
 /* gradients = (gradients + gathered factor) scale, from a variable's beginning to an end. */
 static struct ls_op merge_of(const ls_model *model, const struct ls_model_replica *replica,
@@ -29,13 +30,13 @@ static size_t end_of_variable(const ls_model *model, int index) {
 }
 
 /* True if a merge op begins at the variable: its scale differs from the one of the variable before it, or a new bucket
- * begins at the variable or inside of it. */
+ * begins at the variable or inside of it, or a stage does. */
 static bool begins_merge(const ls_model *model, int index) {
     const struct ls_network_variable *variable = ls_network_variable(model->built.network, index), *before;
     before = ls_network_variable(model->built.network, index - 1);
     bool alike = variable->trained == before->trained && (variable->trained || variable->momentum == before->momentum);
     const struct ls_model_bound *bound = &model->bound;
-    return !alike ||
+    return !alike || ls_staged_ends_at(model, variable->offset) ||
            (ls_model_is_reduced(model) &&
             ls_buckets_begin_in(bound->buckets, bound->bucket_count, variable->offset, end_of_variable(model, index)));
 }

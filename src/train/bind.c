@@ -17,6 +17,7 @@
 #include "train/kept_gradients.h"
 #include "train/model.h"
 #include "train/shards.h"
+#include "train/stages.h"
 #include "train/sparse.h"
 #include "train/stored.h"
 
@@ -244,10 +245,12 @@ ls_status ls_bind_attach(ls_model *model) {
     if (!status) note_adder(model);
     if (!status) status = cut_buckets(model);
     if (!status) status = share_gradients(model);
+    if (!status) status = ls_stages_attach(model);
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
     if (!status) status = ls_shards_attach(model);
+    if (!status) status = ls_stages_build(model);
     if (!status) status = choose_adder(model);
     if (!status) status = make_reducer(model);
     ls_step_exchange_attach(model);
@@ -286,6 +289,7 @@ void ls_bind_detach(ls_model *model) {
     if (model->sync->detach) model->sync->detach(model);
     ls_store_free(bound->store);
     ls_shards_detach(model);
+    ls_stages_detach(model);
     ls_nccl_abort(bound->nccl);
     bool used = ls_nccl_is_left(bound->nccl);
     for (int i = 0; i < built->replica_count; i++) ls_device_drain(built->replicas[i].device);

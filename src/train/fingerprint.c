@@ -76,7 +76,7 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
     for (int i = 0; i < strategy->local_count; i++) devices[i] = strategy->replicas[i].device;
     ls_devices_fingerprint(devices, strategy->local_count, device, sizeof(device));
     (void)fprintf(out, "device=%s\nthreads_per_replica=%d\nreplicas=%d\ncommunication=%s\ncompression=%s\n", device,
-                  strategy->options.threads_per_replica, strategy->base_count,
+                  strategy->options.threads_per_replica, ls_num_replicas_in_sync(strategy),
                   ls_option_names_communication(strategy->options.communication),
                   ls_option_names_compression(strategy->options.compression));
     if (subject->model->spec.objective.nondeterministic_ops) (void)fprintf(out, "nondeterministic_ops=yes\n");
@@ -118,8 +118,8 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
                   subject->model->strategy->options.bytes_per_pack, (long long)settings->first_bucket,
                   (long long)settings->bucket);
     const ls_strategy_options *strategy = &subject->model->strategy->options;
-    (void)fprintf(out, "shard=%s\nshard_copies=%d\n", ls_option_names_sharding(strategy->shard),
-                  strategy->shard_copies);
+    (void)fprintf(out, "shard=%s\nshard_copies=%d\nstages=%d\n", ls_option_names_sharding(strategy->shard),
+                  strategy->shard_copies, strategy->stages);
     describe_weights(out, subject->model);
     ls_status status = describe_checkpoint(out, options->checkpoint);
     if (status) return status;
@@ -130,7 +130,7 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
 
 static ls_status describe_all(FILE *out, const struct subject *subject) {
     const struct ls_fit_lines *lines = subject->lines;
-    (void)fprintf(out, "%s%s%s", lines->training, lines->bits, lines->others);
+    (void)fprintf(out, "%s%s%s", lines->training, lines->others, lines->bits);
     return LS_OK;
 }
 

@@ -12,6 +12,7 @@ void ls_fit_batches_ask(const struct ls_fitting *fitting) {
 
 ls_status ls_fit_batches_run(struct ls_fitting *fitting, int64_t *taken, struct ls_loss_sums *sums) {
     const struct ls_fit_state *state = &fitting->state;
+    if (fitting->model->sync->run) return fitting->model->sync->run(fitting, taken, sums);
     int64_t steps = ls_pipeline_steps(fitting->pipeline), end = ls_fit_epoch_end(fitting);
     int most = fitting->model->progress.step.rule.gradient_accumulation_steps;
     *taken = 0;

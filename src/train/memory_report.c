@@ -7,6 +7,7 @@
 #include "train/kept_gradients.h"
 #include "train/model.h"
 #include "train/shards.h"
+#include "train/staged.h"
 
 static size_t inputs_size(const ls_model *model, const struct ls_model_replica *replica) {
     size_t features = (size_t)ls_shape_count(&model->built.input) * sizeof(float), inputs = 0;
@@ -57,11 +58,12 @@ static size_t host_bytes(const ls_model *model) {
 ls_status ls_memory_report_check(const ls_model *model) {
     const struct ls_runtime *runtime = model->strategy->runtime;
     struct ls_memory_limit limit = ls_memory_limit_find(runtime->settings.memory_limit, "");
-    size_t needed = host_bytes(model);
+    size_t needed = ls_staged_is(model) ? ls_staged_bytes(model) : host_bytes(model);
     if (needed <= limit.bytes) return LS_OK;
     return ls_fail(LS_RESOURCE_EXHAUSTED,
                    "rank %d needs %zu bytes for variables, moments and gradients of %d replica%s, and %s allows %zu: "
-                   "give it fewer devices, workers that own parts of the moments (--shard), or parameter servers",
+                   "give it fewer devices, workers that own parts of the moments (--shard) or layers (--stages), or "
+                   "parameter servers",
                    runtime->rank, needed, model->strategy->local_count, model->strategy->local_count == 1 ? "" : "s",
                    ls_memory_limit_name(limit.of), limit.bytes);
 }
@@ -71,6 +73,11 @@ void ls_memory_report_fill(const ls_model *model, ls_result *result) {
     const struct ls_model_replica *replica = &model->built.replicas[0];
     size_t peak = 0;
     result->arena_bytes = (int64_t)replica->arena.size;
+    if (model->built.stages) {
+        result->arena_bytes += (int64_t)ls_staged_arenas(model);
+        result->planned_bytes = result->arena_bytes + (int64_t)(ls_staged_bytes(model) + inputs_size(model, replica));
+        return;
+    }
     result->planned_bytes = (int64_t)(replica->arena.size + blobs_size(model, replica) + inputs_size(model, replica) +
                                       divided_size(model, replica->arena.size));
     if (replica->device->ops->queue && !replica->device->ops->queue->peak(replica->device, &peak))

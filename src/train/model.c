@@ -13,6 +13,7 @@
 #include "train/model_build.h"
 #include "train/fit.h"
 #include "train/model_state.h"
+#include "train/staged.h"
 #include "train/sparse.h"
 #include "train/step.h"
 
@@ -183,7 +184,8 @@ static ls_status read_variable(const ls_model *model, const struct ls_network_va
     struct ls_model_replica *replica = &model->built.replicas[0];
     struct ls_device *device = replica->device;
     const float *place = replica->parameters + variable->offset;
-    ls_status status = LS_OK;
+    ls_status status = ls_staged_check(model, false);
+    if (status) return status;
     if (!device->host_memory && !replica->mirror) {
         replica->mirror = ls_alloc_aligned(model->built.blob_count * sizeof(float));
         if (!replica->mirror) return ls_fail_memory("a copy of the variables", model->built.blob_count * sizeof(float));
@@ -236,8 +238,9 @@ static ls_status digest_model(const ls_model *model, bool tables_too, char hex[6
     bool copies = !first->device->host_memory; /* host memory is read where it is */
     struct ls_digest *digest;
     LS_CLEANUP(ls_free_pointer) float *copy = NULL;
-    ls_status status =
-        copies ? ls_model_state_copy_out(model, first->parameters, 0, model->built.blob_count, &copy) : LS_OK;
+    ls_status status = ls_staged_check(model, false);
+    if (!status && copies)
+        status = ls_model_state_copy_out(model, first->parameters, 0, model->built.blob_count, &copy);
     if (!status) status = ls_digest_new(&digest);
     if (status) return status;
     const float *parameters = copies ? copy : first->parameters;

@@ -156,6 +156,7 @@ struct ls_model_built {
     size_t state_count;
     struct ls_monitor *turns; /* owns: [device_count] (turns.c) */
     struct ls_sparse *sparse; /* rows of tables; NULL without sparse ones */
+    struct ls_stages *stages; /* owns: this worker's stage of a pipeline; NULL: there is none, or not yet */
     struct ls_shards *shards; /* owns: moments of this worker; NULL: they are not divided, or not made yet */
     struct ls_input_room room;
     /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU

@@ -18,6 +18,7 @@
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/shards.h"
+#include "train/stages.h"
 #include "train/sparse.h"
 #include "train/step.h"
 
@@ -359,6 +360,7 @@ void ls_model_build_release(ls_model *model) {
     ls_model_build_drop_replicas(model, 0);
     ls_sparse_release(model);
     ls_shards_free(model);
+    ls_stages_free(model);
     ls_turns_free(built->turns, model->strategy->device_count);
     if (built->numbers) ls_device_release_host(built->host, built->numbers);
     ls_free(built->replicas);

@@ -7,6 +7,8 @@
 #include "base/new.h"
 #include "model/optimizer.h"
 #include "train/model.h"
+#include "train/shards.h"
+#include "train/staged.h"
 #include "train/sparse.h"
 
 static int moments(const ls_model *model) {
@@ -15,7 +17,7 @@ static int moments(const ls_model *model) {
 
 /* A strategy says who owns what. */
 static enum ls_owners owners_of(const ls_model *model, int blob) {
-    if (model->sync->updates && blob) return LS_OWNED_BY_WORKERS;
+    if (ls_shards_are(model) && blob) return LS_OWNED_BY_WORKERS;
     if (!ls_strategy_stores(model->strategy)) return LS_OWNED_BY_ALL;
     return blob ? LS_OWNED_IN_STRIPES : LS_OWNED_WITH_COPIES;
 }
@@ -90,15 +92,18 @@ size_t ls_model_state_count(const ls_model *model, unsigned owners) {
 
 ls_status ls_model_state_copy_out(const ls_model *model, const float *blob, size_t offset, size_t count, float **copy) {
     struct ls_device *device = model->built.replicas[0].device;
+    ls_status status = ls_staged_check(model, false);
+    if (status) return status;
     LS_CLEANUP(ls_free_pointer) float *made = ls_alloc_aligned(count * sizeof(*made));
     if (!made) return ls_fail_memory("a copy of variables", count * sizeof(*made));
-    ls_status status = device->ops->copy_out(device, made, blob + offset, count * sizeof(*made));
+    status = device->ops->copy_out(device, made, blob + offset, count * sizeof(*made));
     if (!status) *copy = ls_steal(made);
     return status;
 }
 
 bool ls_model_state_is_here(const ls_model *model) {
-    return ls_parts_are_here(model->built.state, model->built.state_count, model->progress.step.iteration);
+    return ls_staged_is_here(model, true) &&
+           ls_parts_are_here(model->built.state, model->built.state_count, model->progress.step.iteration);
 }
 
 static ls_status refuse_away(const ls_model *model, const struct ls_shard_part *part) {
@@ -110,6 +115,8 @@ static ls_status refuse_away(const ls_model *model, const struct ls_shard_part *
 static ls_status get_part(const ls_model *model, const struct ls_shard_part *part, float *values) {
     const struct ls_model_replica *first = &model->built.replicas[0];
     size_t size = part->count * sizeof(*values);
+    ls_status status = ls_staged_check(model, part->blob > 0);
+    if (status) return status;
     if (!ls_parts_are_here(part, 1, model->progress.step.iteration)) return refuse_away(model, part);
     if (ls_part_is_on_devices(part))
         return first->device->ops->copy_out(first->device, values, first->blobs[part->blob], size);

@@ -6,6 +6,7 @@
 #include "model/plan.h"
 #include "model/plan_decode.h"
 #include "train/sparse.h"
+#include "train/staged.h"
 
 /* For LS_RECOMPUTE_AUTO. The arena is there for the new plan, too. */
 static size_t keep_within(const ls_model *model, const struct ls_model_replica *replica) {
@@ -30,7 +31,7 @@ static struct batch batch_of(const ls_model *model, const struct ls_model_replic
                           replica->device->host_memory ? NULL : ls_pipeline_table(pipeline)};
 }
 
-static struct ls_plan_config config_of(ls_model *model, int local, int64_t rows, bool training) {
+struct ls_plan_config ls_plan_slots_config(ls_model *model, int local, int64_t rows, bool training) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     const struct ls_model_input *input = &replica->inputs[replica->input];
     const struct batch batch = batch_of(model, replica, training);
@@ -65,7 +66,7 @@ static struct ls_plan_config config_of(ls_model *model, int local, int64_t rows,
 
 ls_status ls_plan_slots_cost(ls_model *model, int local, int64_t rows, ls_recompute recompute,
                              struct ls_plan_cost *cost) {
-    const struct ls_plan_config config = config_of(model, local, rows, true);
+    const struct ls_plan_config config = ls_plan_slots_config(model, local, rows, true);
     return ls_plan_cost(&config, recompute, cost);
 }
 
@@ -74,6 +75,8 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
     struct ls_plan_slot *oldest = &replica->plans[0];
     const struct batch batch = batch_of(model, replica, training);
     bool numbers = batch.targets.numbers, weighted = batch.targets.weighted, bytes = batch.table;
+    ls_status status = ls_staged_check(model, false);
+    if (status) return status;
     replica->clock++;
     for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
         struct ls_plan_slot *slot = &replica->plans[i];
@@ -86,9 +89,9 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
         }
         if (slot->used < oldest->used) oldest = slot;
     }
-    const struct ls_plan_config config = config_of(model, local, rows, training);
+    const struct ls_plan_config config = ls_plan_slots_config(model, local, rows, training);
     struct ls_plan *made;
-    ls_status status = ls_plan_new(&config, &made);
+    status = ls_plan_new(&config, &made);
     if (status) return status;
     ls_plan_free(oldest->plan);
     *oldest = (struct ls_plan_slot){.plan = made,
@@ -106,7 +109,9 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
 
 ls_status ls_plan_slots_decode(ls_model *model, const struct ls_decoding *decoding, const void *ids,
                                struct ls_plan **plan) {
-    struct ls_plan_config config = config_of(model, 0, 1, false);
+    struct ls_plan_config config = ls_plan_slots_config(model, 0, 1, false);
+    ls_status status = ls_staged_check(model, false);
+    if (status) return status;
     config.features = ids;
     config.decoding = decoding;
     return ls_plan_new(&config, plan);

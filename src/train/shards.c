@@ -34,7 +34,7 @@ static ls_status make_shards(ls_model *model) {
 }
 
 bool ls_shards_are(const ls_model *model) {
-    return model->sync->updates;
+    return model->sync->updates && !model->sync->stages;
 }
 
 bool ls_shards_lack(const ls_model *model) {

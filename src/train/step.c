@@ -91,24 +91,9 @@ static void trace_backward(struct training *training) {
     trace_until_now(training, "queue");
 }
 
-/* The loss is known before any gradient is, so the extras go with the first bucket. A worker's first replica speaks for
- * the worker. */
-static void fill_report(const struct training *training) {
-    const ls_model *model = training->model;
-    struct ls_model_replica *replica = training->replica;
-    bool speaks = !training->local && model->sync->asks_in_step;
-    ls_request request = speaks ? model->progress.request : LS_GO_ON;
-    float *report = replica->numbers->report;
-    report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
-    report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
-    report[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->runtime->rank : 0.0F;
-    bool keeps = speaks && model->progress.keeps;
-    report[LS_EXTRA_KEEPS] = keeps ? (model->progress.fetches ? 2.0F : 1.0F) : 0.0F;
-    ls_step_report_write_rate(model->progress.step.rule.learning_rate, report + LS_EXTRA_RATE);
-}
-
+/* The loss is known before any gradient is, so the extras go with the first bucket. */
 static ls_status write_extras(const struct training *training) {
-    fill_report(training);
+    ls_step_report_fill(training->model, training->local);
     return ls_update_run(training->replica, LS_UPDATE_REPORT);
 }
 
@@ -187,7 +172,7 @@ static bool is_alone(const struct training *training) {
 /* Runs plan, report and update as one program if the device can. */
 static ls_status run_whole_step(struct training *training, struct ls_plan *plan) {
     const struct ls_op *optimizer = &training->replica->updates[LS_UPDATE_OPTIMIZER].op, *tail[LS_UPDATE_KINDS];
-    fill_report(training);
+    ls_step_report_fill(training->model, training->local);
     ls_status status = optimizer->renew ? optimizer->renew(optimizer) : LS_OK;
     training->updated = true;
     return status ? status : ls_plan_run_with(plan, tail, ls_update_list(training->replica, tail));
@@ -327,7 +312,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
 int64_t ls_step_rows(const ls_model *model) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
     int64_t rows = 0;
-    if (!model->sync->apart) return ls_pipeline_global_rows(pipeline);
+    if (!model->sync->apart || model->sync->stages) return ls_pipeline_global_rows(pipeline);
     for (int i = 0; i < model->strategy->local_count; i++) rows += ls_pipeline_rows(pipeline, i);
     return rows ? rows : 1;
 }
@@ -366,21 +351,27 @@ static void tell_progress(const ls_model *model, const struct ls_loss_sums *sums
     if (sums->rows) ls_activity_set_loss(activity, ls_result_loss(model, sums));
 }
 
-/* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. */
-ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums) {
-    int64_t begun = ls_now();
+void ls_step_begin(ls_model *model, int batches) {
     model->progress.step.rule.learning_rate = ls_model_next_rate(model);
     model->built.numbers->merge_scale = 1.0F / (float)batches;
-    ls_status status = run_batch(model, batches - 1, train_replica);
-    if (status) return status;
+}
+
+ls_status ls_step_commit(ls_model *model, int64_t begun, struct ls_loss_sums *sums) {
     ls_reached("commit");
     bool applied = ls_precision_scaling_is_finite(&model->built.replicas[0]);
     ls_loss_scaler_update(&model->progress.scaler, applied);
     struct ls_optimizer_step *step = &model->progress.step;
     if (applied && step->rule.momentum_correction) step->last_rate = step->rule.learning_rate;
-    status = model->sync->commit(model, sums);
+    ls_status status = model->sync->commit(model, sums);
     if (!status) tell_progress(model, sums, ls_now() - begun);
     return status;
+}
+
+ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums) {
+    int64_t begun = ls_now();
+    ls_step_begin(model, batches);
+    ls_status status = run_batch(model, batches - 1, train_replica);
+    return status ? status : ls_step_commit(model, begun, sums);
 }
 
 static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {

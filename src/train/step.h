@@ -10,6 +10,10 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
 /* Before it, where a step takes several batches: one of them but the last. batch counts from 0. It commits nothing, so
  * that after a failure the step begins again with its first batch. */
 ls_status ls_step_gather(ls_model *model, int batch);
+/* A step of so many batches begins: its rate. */
+void ls_step_begin(ls_model *model, int batches);
+/* Behind it nothing can fail, unless steps are delayed: these are a transaction of several. */
+ls_status ls_step_commit(ls_model *model, int64_t begun, struct ls_loss_sums *sums);
 /* Adds to each replica's total, and leaves its outputs. */
 ls_status ls_step_evaluate(ls_model *model);
 /* By the caller's thread: the first replica's penalty is that of the variables as they are. */
@@ -27,6 +31,8 @@ ls_status ls_step_sums_end(ls_replica *replica, ls_model *model, ls_status statu
 
 /* The extras of a step, numbers behind the gradients: what they say as sums over all replicas. */
 
+/* All but the sums of a replica's report: its requests, and its rate. */
+void ls_step_report_fill(const ls_model *model, int local);
 /* The learning rate, which all workers compare before anything is changed. bytes: those from LS_EXTRA_RATE on. */
 void ls_step_report_write_rate(float rate, float bytes[4]);
 /* INVALID_ARGUMENT where another worker's rate is another one. */
@@ -100,6 +106,8 @@ ls_status ls_turn_end(const ls_model *model, int local, ls_status status);
 
 /* A replica's plans: kept, since only a few row counts occur. */
 
+/* The config of a plan for so many rows of the present batch's kind. */
+struct ls_plan_config ls_plan_slots_config(ls_model *model, int local, int64_t rows, bool training);
 /* The plan for so many rows of the present batch's kind, which without a pipeline has labels; made where there is none.
  * Of the replica's own thread. */
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan);

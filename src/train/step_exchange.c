@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "strategy/strategy.h"
 #include "train/model.h"
+#include "train/staged.h"
 
 /* Other workers hear the cause, and not that their peers have given up. */
 static ls_status give_up_step(ls_model *model, int local) {
@@ -19,7 +20,8 @@ static ls_status give_up_step(ls_model *model, int local) {
     return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", model->strategy->replicas[local].id);
 }
 
-/* Workers train apart: the sums are of this one's replicas. They are of counts, which no order changes. */
+/* Workers train apart: the sums are of this one's replicas, or of the workers of its stage. They are of counts, which
+ * no order changes. */
 static void add_here(void *const *arrays, int replicas, size_t count) {
     double *first = arrays[0];
     for (int i = 1; i < replicas; i++)
@@ -44,7 +46,7 @@ static ls_status add_all(ls_strategy *strategy, void *context) {
     ls_reached("exchange");
     if (model->sync->apart) {
         add_here(arrays, strategy->local_count, count);
-        return LS_OK;
+        return model->built.stages ? ls_staged_add(model->built.stages, LS_FLOAT64, arrays[0], count) : LS_OK;
     }
     return ls_reduce_all_replicas(strategy, LS_ALL_REDUCE("numbers of a step", .count = count, .dtype = LS_FLOAT64,
                                                           .inputs = (const void *const *)arrays, .outputs = arrays));

@@ -4,10 +4,23 @@
 #include "train/step.h"
 
 #include "base/float_bits.h"
+#include "strategy/strategy.h"
 
 void ls_step_report_write_rate(float rate, float bytes[4]) {
     uint32_t bits = ls_float_bits_of(rate);
     for (int i = 0; i < 4; i++) bytes[i] = (float)(bits >> 8 * i & 0xFF);
+}
+
+/* A worker's first replica speaks for the worker. */
+void ls_step_report_fill(const ls_model *model, int local) {
+    bool speaks = !local && model->sync->asks_in_step, keeps = speaks && model->progress.keeps;
+    ls_request request = speaks ? model->progress.request : LS_GO_ON;
+    float *report = model->built.replicas[local].numbers->report;
+    report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
+    report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
+    report[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->runtime->rank : 0.0F;
+    report[LS_EXTRA_KEEPS] = keeps ? (model->progress.fetches ? 2.0F : 1.0F) : 0.0F;
+    ls_step_report_write_rate(model->progress.step.rule.learning_rate, report + LS_EXTRA_RATE);
 }
 
 /* The sum is own times the replicas on every worker exactly when all are equal: a rate that is the mean of others'
@@ -15,7 +28,7 @@ void ls_step_report_write_rate(float rate, float bytes[4]) {
 ls_status ls_step_report_check_rate(const ls_model *model, float rate, const float *extras) {
     float own[4], replicas = (float)model->strategy->total_count;
     ls_step_report_write_rate(rate, own);
-    for (int i = 0; i < 4 && !ls_model_is_alone(model); i++)
+    for (int i = 0; i < 4 && model->strategy->runtime->size > 1; i++)
         if (extras[LS_EXTRA_RATE + i] != own[i] * replicas)
             return ls_fail(LS_INVALID_ARGUMENT,
                            "the learning rate is %g on rank %d and another one on another worker: set it alike on all",

@@ -17,7 +17,8 @@ struct ls_sync_ops {
     bool asks_in_step; /* a worker's request goes with the sums of its step */
     bool counts_later; /* the scale of labels that count is that of the sums (label_count.c) */
     bool leaves;       /* a step changes no variable: servers do when they get its gradients */
-    bool updates;      /* given changes the variables, of which workers own the moments, and no op of a replica does */
+    bool stages;       /* workers have a range of the layers each, and the rows of their replica */
+    bool updates;      /* the way changes the variables, and no op of a replica does */
 
     /* Before servers take the model: UNIMPLEMENTED for one that they cannot. */
     ls_status (*check)(const ls_model *model);
@@ -48,6 +49,8 @@ struct ls_sync_ops {
     void (*close)(struct ls_fitting *fitting);
     /* The next transaction of a fit, where that is no step. */
     ls_status (*train)(struct ls_fitting *fitting);
+    /* The batches of a step, and the step, as ls_fit_batches_run. NULL: one batch after the other. */
+    ls_status (*run)(struct ls_fitting *fitting, int64_t *taken, struct ls_loss_sums *sums);
     ls_status (*begin_step)(struct ls_fitting *fitting);
     /* A fit has added the sums of its step. *met, which is true before: all workers have the same state, the newest. */
     ls_status (*end_step)(struct ls_fitting *fitting, const struct ls_loss_sums *sums, bool *met);

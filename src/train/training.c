@@ -73,7 +73,8 @@ static void keep_state(struct ls_training *training) {
     const struct ls_runtime *runtime = training->strategy->runtime;
     const struct ls_state_source *source = &runtime->sources[LS_STATE_TRAINING];
     void *made = NULL;
-    if (!runtime->cluster || !runtime->holds || runtime->inherited[LS_STATE_TRAINING].data) return;
+    bool recovers = runtime->cluster && runtime->holds && !runtime->lost;
+    if (!recovers || runtime->inherited[LS_STATE_TRAINING].data) return;
     (void)source->encode(source->context, &training->kept, &made); /* without memory nothing is kept */
 }
 

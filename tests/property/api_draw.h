@@ -164,7 +164,7 @@ DRAW_OPTIONS(ls_strategy_options, .devices = draw_const_char_p(draw), .communica
              .timeout_seconds = draw_double(draw), .join_timeout_seconds = draw_double(draw),
              .tf_config = draw_const_char_p(draw), .elastic = draw_const_char_p(draw),
              .compression = draw_ls_compression(draw), .shard = (ls_sharding)draw_int(draw),
-             .shard_copies = draw_int(draw))
+             .shard_copies = draw_int(draw), .stages = draw_int(draw))
 DRAW_OPTIONS(ls_central_storage_options, .parameter_device = draw_const_char_p(draw))
 DRAW_OPTIONS(ls_parameter_server_options, .replicas = draw_int(draw), .consistency = draw_ls_consistency(draw),
              .delay = draw_int(draw))

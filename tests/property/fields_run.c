@@ -35,6 +35,7 @@ static const struct change strategy_changes[] = {
     CHANGE(ls_strategy_options, compression, 99),
     CHANGE(ls_strategy_options, shard, 99),
     CHANGE(ls_strategy_options, shard_copies, 1),
+    CHANGE(ls_strategy_options, stages, 2),
 };
 
 static ls_status open_strategy(const ls_strategy_options *options) {

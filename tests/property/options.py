@@ -96,6 +96,7 @@ OPTIONS = {
     "--replicas": row("num_replicas_in_sync|replicas", ["2"]),
     "--shard": row("shard", ["gradients"]),
     "--shard-copies": row("shard_copies", ["1"], ["--shard", "optimizer"]),
+    "--stages": row("stages", ["2"]),
     "--threads-per-replica": row("threads_per_replica", ["2"]),
     "--timeout": row(HARMLESS, ["19"]),
     "--division": row("division", ["tensorflow"]),
