@@ -3,6 +3,7 @@
 
 #include "base/need.h"
 #include "strategy/participant.h"
+#include "strategy/stages.h"
 #include "strategy/strategy.h"
 
 static void say_formed(const ls_strategy *strategy, double seconds) {
@@ -43,6 +44,7 @@ bool ls_strategy_recover(ls_strategy *strategy, ls_status *status) {
     struct ls_runtime *runtime = strategy->runtime;
     if (!ls_runtime_begin_recovery(runtime, *status)) return false;
     ls_participants_detach(strategy, !runtime->holds); /* a worker without state begins anew, with all others */
+    ls_stages_dismiss(strategy);
     *status = enter(strategy);
     return *status == LS_OK;
 }

@@ -349,8 +349,9 @@ static ls_status run_staged_step(struct ls_fitting *fitting, int64_t *taken, str
     if (!status) return ls_step_commit(model, begun, sums);
     model->progress.step.iteration--;
     if (status != LS_UNAVAILABLE) return status;
-    return ls_fail_context(status, "a stage of the pipeline is lost with its worker: start all tasks again, to go on "
-                                   "from the newest checkpoint");
+    return ls_fail_context(status, "a stage of the pipeline is lost with its worker: %s",
+                           staged.stages->returns ? "all go back to the newest checkpoint"
+                                                  : "start all tasks again, to go on from the newest checkpoint");
 }
 
 const struct ls_sync_ops ls_sync_stages = {.apart = true,

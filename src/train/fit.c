@@ -403,7 +403,7 @@ static ls_status run_or_go_back(struct ls_fitting *fitting) {
 
 static bool recover(struct ls_fitting *fitting, ls_status *status) {
     if (fitting->ended_by_user) return false;
-    if (fitting->model->strategy->runtime->anew) ls_fit_anew_forget(fitting);
+    if (ls_fit_anew_is_due(fitting, *status)) ls_fit_anew_forget(fitting);
     return ls_strategy_recover(fitting->model->strategy, status);
 }
 
@@ -455,7 +455,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     if (!status) status = fit(&fitting);
     ls_input_use_pipeline(model, NULL);
     model->progress.request = model->progress.asked = LS_GO_ON;
-    model->progress.returns = false;
+    ls_fit_anew_end(model);
     ls_training_leave_fit(model->strategy);
     ls_checkpointing_free(fitting.checkpointing);
     ls_callback_list_free(fitting.callbacks);

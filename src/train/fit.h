@@ -62,7 +62,11 @@ int64_t ls_fit_epoch_end(const struct ls_fitting *fitting);
 ls_result ls_fit_anew_result(const ls_model *model);
 /* At the call's begin: notes whether the fit could begin anew, in model->progress.returns. */
 void ls_fit_anew_prepare(struct ls_fitting *fitting);
-/* Before a recovery of which runtime->anew says that nobody has some of the state. */
+/* At its end: what is lost behind it is lost. */
+void ls_fit_anew_end(ls_model *model);
+/* After a failure: nobody has some of the state any more, and all go back to a checkpoint. */
+bool ls_fit_anew_is_due(const struct ls_fitting *fitting, ls_status status);
+/* Before that recovery. */
 void ls_fit_anew_forget(struct ls_fitting *fitting);
 
 /* The numbers of a fit: the sums of examples, and the workers' requests. */

@@ -9,6 +9,7 @@
 #include "collective/group.h"
 #include "runtime/state_transfer.h"
 #include "train/model_state.h"
+#include "train/staged.h"
 
 ls_result ls_fit_anew_result(const ls_model *model) {
     ls_result result = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
@@ -20,8 +21,20 @@ ls_result ls_fit_anew_result(const ls_model *model) {
 void ls_fit_anew_prepare(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     fitting->first = ls_model_state_progress(model);
-    model->progress.returns =
-        fitting->options.checkpoint && !fitting->index && !model->built.replicas && !model->sync->apart;
+    model->progress.returns = fitting->options.checkpoint && !fitting->index && !model->built.replicas &&
+                              (!model->sync->apart || model->sync->stages);
+}
+
+void ls_fit_anew_end(ls_model *model) {
+    model->progress.returns = false;
+    if (model->built.stages) model->strategy->runtime->lost = true;
+}
+
+/* Without one of its workers a stage is nobody's. */
+bool ls_fit_anew_is_due(const struct ls_fitting *fitting, ls_status status) {
+    struct ls_runtime *runtime = fitting->model->strategy->runtime;
+    const struct ls_stages *stages = fitting->model->built.stages;
+    return runtime->anew || (stages && stages->returns && ls_runtime_may_recover(runtime, status));
 }
 
 void ls_fit_anew_forget(struct ls_fitting *fitting) {

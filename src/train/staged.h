@@ -38,6 +38,7 @@ struct ls_stages {
     struct ls_blob_part *parts; /* owns: the variables of update */
     struct ls_op update, statistics;
     bool updates, moves; /* the ops are built */
+    bool returns;        /* all workers can begin anew, from a checkpoint */
     bool whole;          /* the variables of all stages are here */
     bool moments;        /* and their moments */
 };

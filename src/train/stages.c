@@ -97,12 +97,20 @@ static ls_status cut(ls_model *model) {
     return LS_OK;
 }
 
-/* A stage is on one worker alone: without it nobody goes on. */
-ls_status ls_stages_attach(ls_model *model) {
+/* A stage is on one worker alone: without it nobody goes on, or all go back to a checkpoint. */
+static ls_status find_way_back(const ls_model *model) {
     struct ls_runtime *runtime = model->strategy->runtime;
-    if (!ls_staged_is(model)) return LS_OK;
-    runtime->lost = true;
-    if (model->built.stages) return LS_OK;
+    struct ls_stages *stages = model->built.stages;
+    LS_CLEANUP(ls_free_pointer) LS_NEW_ARRAY(int64_t, told, (size_t)runtime->size, "what workers can go back to");
+    ls_status status = ls_runtime_exchange(runtime, "can go back", model->progress.returns, told);
+    stages->returns = true;
+    for (int i = 0; i < runtime->size; i++) stages->returns = stages->returns && told[i];
+    runtime->lost = !status && !stages->returns;
+    return status;
+}
+
+ls_status ls_stages_attach(ls_model *model) {
+    if (!ls_staged_is(model) || model->built.stages) return LS_OK;
     ls_status status = check_model(model);
     if (status) return status;
     LS_NEW(struct ls_stages, made, "a stage");
@@ -115,12 +123,13 @@ ls_status ls_stages_attach(ls_model *model) {
                                .moments = true,
                                .starts = ls_alloc_array(count + 1, sizeof(size_t)),
                                .chunks = ls_alloc_array(count, sizeof(size_t))};
-    made->first = runtime->rank - made->own;
+    made->first = model->strategy->runtime->rank - made->own;
     model->built.stages = made;
     status = made->starts && made->chunks ? ls_stages_crew(model->strategy, &made->crew)
                                           : ls_fail_memory("stages", count * sizeof(size_t));
     if (!status) status = cut(model);
     if (!status) status = ls_group_connect(made->crew);
+    if (!status) status = find_way_back(model);
     if (status) ls_stages_free(model);
     return status;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """MultiWorkerMirroredStrategy whose workers have a stage of the layers each (--stages): the bits and the checkpoints are those of
-gradient accumulation on one device; a lost stage ends the run; what cannot be is named."""
+gradient accumulation on one device; with a lost stage all go back to the checkpoint; what cannot be is named."""
 import os
 import random
 import signal
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, digest, expect_ends, expect_undisturbed
+from cluster import ENDLESS, LIMIT, LOCKSTEP, Cluster, digest, expect_ends, expect_undisturbed, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--hidden", "64,48,32", "--limit", "500", "--batch-size", "16",
          "--accumulate", "4", "--devices", "1", "--verbose", "-1", "--json"]
@@ -75,17 +75,28 @@ class Stages(unittest.TestCase):
                 self.train_on(folder, rule, stages, 2, steps)
             expect_undisturbed(self, [*on_devices(WHOLE, 2), *rule], folder, STEPS)
 
-    def test_a_lost_stage_ends_all_and_the_checkpoint_goes_on(self):
-        rule = ["--optimizer", "adam"]
-        with tempfile.TemporaryDirectory() as folder:
-            cluster = start(2, ["--no-validation", *rule, *ENDLESS, "--checkpoint", folder, "--checkpoint-steps", "1"])
-            cluster.wait_for_checkpoint(folder)
-            cluster.kill(1)
-            status, _, stderr = cluster.finish()[("worker", 0)]
-            self.assertEqual(status, 138, stderr)
-            self.assertIn("a stage of the pipeline is lost with its worker: start all tasks again, to go on from the newest "
-                          "checkpoint", stderr)
-            expect_undisturbed(self, [*WHOLE, *rule], folder, STEPS)
+    def test_with_a_lost_stage_all_go_back_to_the_checkpoint_in_place(self):
+        """The last stage is lost, and then the chief; of two replicas one stage of one."""
+        rule = ["--optimizer", "adam", "--no-validation"]
+        for replicas in (1, 2):
+            with tempfile.TemporaryDirectory() as folder:
+                cluster = start(2, [*rule, *ENDLESS, "--checkpoint", folder, "--checkpoint-steps", "1"], replicas=replicas)
+                for rank in (1, 0):
+                    cluster.wait_for_checkpoint(folder)
+                    cluster.replace(rank)
+                    wait_for_line(cluster.tasks[("worker", 0)].stderr, "training goes on after step [1-9]")
+                cluster.kill(1, signal.SIGTERM)
+                expect_ends(self, cluster.finish(), 143)
+                expect_undisturbed(self, [*on_devices(WHOLE, replicas), *rule], folder, STEPS)
+
+    def test_without_checkpoints_a_lost_stage_ends_all(self):
+        cluster = start(2, ["--no-validation", *ENDLESS])
+        cluster.wait_for_step(2)
+        cluster.kill(1)
+        status, _, stderr = cluster.finish()[("worker", 0)]
+        self.assertEqual(status, 138, stderr)
+        self.assertIn("a stage of the pipeline is lost with its worker: start all tasks again, to go on from the newest "
+                      "checkpoint", stderr)
 
     def test_what_cannot_be_is_named(self):
         for options, words in (

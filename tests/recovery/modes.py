@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from job import LIMIT, WORKER
 from cluster import tls_settings
-from points import BARE_POINTS, DELAYED_POINTS, LOOP_POINTS, POINTS, SHARDED_POINTS
+from points import BARE_POINTS, DELAYED_POINTS, LOOP_POINTS, POINTS, SHARDED_POINTS, STAGED_POINTS
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
@@ -43,6 +43,7 @@ def _elastic(who):
     return {**IMPATIENT, "LOCKSTEP_ELASTIC": who, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
 
 
+STAGED = ("--accumulate", "2", "--evaluations", "0", "--predictions", "0")
 WINDOW = {"LOCKSTEP_CONTROL_WINDOW": "1"}  # no deputies: two that are not the coordinator have no stream
 SERVERS = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "1"}
 # servers that keep the variables, each on two; in several buckets, so that pulls go on while the next step begins
@@ -101,6 +102,10 @@ MODES = {
     "sharded-one": Mode(options=("--epochs", "100"), environment={"RECOVERY_SHARD": "1"}, points=SHARDED_POINTS, saves=True),
     "sharded-one-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), "RECOVERY_SHARD": "1"},
                                 points=SHARDED_POINTS, elastic=True, saves=True),
+    "stages": Mode(options=("--epochs", "60", *STAGED), environment={"RECOVERY_STAGES": "2"}, points=STAGED_POINTS, by_rank=True,
+                   saves=True),
+    "stages-text": Mode(options=("--text", "--epochs", "16", *STAGED), environment={"RECOVERY_STAGES": "4"}, points=STAGED_POINTS,
+                        by_rank=True, saves=True),
     "store-one": Mode(options=("--epochs", "150"), servers=2, environment={**STORE, "RECOVERY_STORE": "1"}, saves=True),
     "window": Mode(environment=WINDOW),
     "window-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **WINDOW}, elastic=True, one_by_one=True),

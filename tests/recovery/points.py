@@ -58,6 +58,9 @@ SHARDED_POINTS = {
     "handover": Point(False, True, False),
     "handed_over": Point(False, True, False),
 }
+# of stages, which send each other what reducers add, and are lost for good behind their fit
+STAGED_POINTS = {name: what for name, what in SHARDED_POINTS.items()
+                 if name not in ("bucket", "sums", "handover", "handed_over", "predict", "exit")}
 # reached with servers or workers that own moments, or where something is undone: learned.py finds them
 OF_SERVERS = ("applied", "gather", "handed_over", "handover", "moments", "pull", "push", "undo")
 # reached by synchronized batch normalization, accumulation, local SGD, delayed steps, fragments

@@ -127,7 +127,7 @@ static ls_status open_other(const struct worker *worker, const ls_dataset_option
 /* RECOVERY_STORE: on so many parameter servers are its variables. RECOVERY_DELAY: gradients are so many steps old.
  * RECOVERY_TABLES: "sparse", or "hybrid": servers keep tables alone. RECOVERY_ASYNC: it trains asynchronously, and a
  * worker may be so many batches ahead; 0: any number. RECOVERY_SHARD: so many workers have each moment.
- * RECOVERY_DIVIDE: and they divide gradients. */
+ * RECOVERY_DIVIDE: and they divide gradients. RECOVERY_STAGES: so many workers have the layers of a replica. */
 static ls_status open_strategy(struct worker *worker) {
     const char *copies = getenv("RECOVERY_STORE");
     if (worker->local)
@@ -137,7 +137,8 @@ static ls_status open_strategy(struct worker *worker) {
                                                       .fragment_delay = worker->fragments > 1,
                                                       .fragment_alpha = worker->fragments > 1 ? 0.25F : 0),
                                          &worker->strategy);
-    const char *shards = getenv("RECOVERY_SHARD");
+    const char *shards = getenv("RECOVERY_SHARD"), *stages = getenv("RECOVERY_STAGES");
+    if (stages) return ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.stages = atoi(stages)), &worker->strategy);
     if (shards)
         return ls_multi_worker_mirrored_strategy_new(
             LS_STRATEGY(.shard = getenv("RECOVERY_DIVIDE") ? LS_SHARDING_GRADIENTS : LS_SHARDING_OPTIMIZER,
