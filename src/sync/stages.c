@@ -224,7 +224,7 @@ static ls_status go_backward(const struct staged *staged, int batch) {
 static ls_status run_batches(const struct staged *staged) {
     const struct ls_stages *stages = staged->stages;
     const struct ls_pipeline_order order = {stages->count, stages->own, staged->batches,
-                                            staged->model->strategy->pipeline};
+                                            (enum ls_pipeline_kind)staged->model->strategy->pipeline};
     ls_status status = LS_OK;
     for (int i = 0; i < 2 * staged->batches && !status; i++) {
         const struct ls_pipeline_action action = ls_pipeline_order_at(&order, i);
@@ -318,7 +318,7 @@ static ls_status begin_stages(const struct staged *staged) {
     ls_model *model = staged->model;
     struct ls_replica_numbers *numbers = staged->replica->numbers;
     const struct ls_pipeline_order order = {staged->stages->count, staged->stages->own, staged->batches,
-                                            model->strategy->pipeline};
+                                            (enum ls_pipeline_kind)model->strategy->pipeline};
     ls_status status = ls_stages_reserve(model, ls_pipeline_order_depth(&order));
     if (status) return status;
     ls_stages_forget(model);

@@ -60,6 +60,7 @@ static ls_layer draw_layer(struct drawing *drawing, const struct ls_layer_type *
         else
             (void)ls_layer_fields_set(field, &layer, draw_value(drawing, field));
     }
+    if (layer.rope_theta > 0) layer.rope = true; /* it is the base of rope's angles */
     return layer;
 }
 

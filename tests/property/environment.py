@@ -96,7 +96,7 @@ def draw_state(draw):
 # ---- what is run ----
 
 TRAIN = ("--model", "mlp", "--hidden", "8", "--limit", "64", "--batch-size", "32", "--augment", "brightness=0.125", "--optimizer", "adam",
-         "--label-smoothing", "0.1")
+         "--label-smoothing", "0.1", "--data-workers", "1")
 ALL = ("--validation-split", "0.25", "--save-best", "best.safetensors", "--save-each", "w-{epoch:02d}-{loss:.3f}.npz", "--csv", "log.csv",
        "--csv-append", "--tensorboard", "board", "--checkpoint", "saved", "--checkpoint-retain", "--trace", "trace.json", "--json")
 SAVED = ("--weights", "best.safetensors", "--dataset", "digits", "--limit", "20")
