@@ -43,11 +43,32 @@ static ls_status digest(const ls_strategy *strategy, const ls_model *model, char
     return status == LS_UNIMPLEMENTED ? LS_OK : status;
 }
 
+/* A step takes the micro-batches of a batch. */
+static ls_status divide_batch(struct ls_train_options *training) {
+    int *steps = &training->model.rules.optimizer.gradient_accumulation_steps, parts = training->micro_batches;
+    int64_t *batch = &training->data.batch_size;
+    if (!parts) return LS_OK;
+    if (*steps > 1)
+        return ls_tools_fail(LS_INVALID_ARGUMENT,
+                             "--micro-batches %d and --accumulate %d both say how many batches a step takes; leave "
+                             "one out",
+                             parts, *steps);
+    if (*batch % parts)
+        return ls_tools_fail(LS_INVALID_ARGUMENT, "--micro-batches %d do not divide --batch-size %lld", parts,
+                             (long long)*batch);
+    *batch /= parts;
+    *steps = parts;
+    training->fit.steps_per_epoch *= parts;
+    training->checkpoint.every_steps *= parts;
+    return LS_OK;
+}
+
 static ls_status train(struct ls_train_options *training, ls_strategy *strategy, struct outcome *outcome) {
     ls_dataset *data = NULL, *validation = NULL;
     ls_model *model = NULL;
     if (!training->data.batch_size) training->data.batch_size = 64 * ls_num_replicas_in_sync(strategy);
-    ls_status status = ls_train_data_open(training, strategy, &data, &validation);
+    ls_status status = divide_batch(training);
+    if (!status) status = ls_train_data_open(training, strategy, &data, &validation);
     training->fit.validation_data = validation;
     training->fit.callbacks = training->callbacks.list;
     training->fit.on_epoch = ls_curve_take;

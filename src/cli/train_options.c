@@ -186,6 +186,8 @@ static const struct ls_option strategy_rows[] = {
      "multi-worker: a pipeline of N workers with a range of the layers each, through which the --accumulate batches go "
      "(default 1)",
      AT(strategy.stages), 1, 64},
+    {"micro-batches", "M", "batches of a Mth of --batch-size go through the stages, as with --accumulate M",
+     AT(micro_batches), 1, 100000},
     {"cross-device-ops", NULL, "within one worker (default auto)", AT(strategy.cross_device_ops),
      .words = cross_device_ops},
     {"bytes-per-pack", "N", "gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB or a sixteenth of all (default 0)",

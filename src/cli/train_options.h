@@ -14,6 +14,7 @@ struct ls_train_options {
     ls_parameter_server_options servers;
     int staleness; /* -1: any number */
     ls_local_sgd_options local;
+    int micro_batches; /* of a batch; 0: it is not divided */
     struct ls_train_model model;
     ls_tools_about *about; /* owns: of the model's file; NULL without one */
     const char *transport; /* NULL if the environment chooses */

@@ -98,6 +98,21 @@ class Stages(unittest.TestCase):
         self.assertIn("a stage of the pipeline is lost with its worker: start all tasks again, to go on from the newest "
                       "checkpoint", stderr)
 
+    def test_micro_batches_are_parts_of_a_batch(self):
+        at = TRAIN.index("--batch-size")
+        train = [*TRAIN[:at], "--batch-size", "64", "--micro-batches", "4", *TRAIN[at + 4:]]
+        options = ["--no-validation", "--epochs", "2", "--steps-per-epoch"]
+        found = subprocess.run([*train, "--strategy", "mirrored", *options, "3"], capture_output=True, text=True, check=True, timeout=LIMIT)
+        results = start(2, [*options, "3"], train).finish()
+        expect_ends(self, results)
+        whole = subprocess.run([*WHOLE, *options[1:], "12"], capture_output=True, text=True, check=True, timeout=LIMIT)
+        self.assertEqual({digest(found.stdout), digest(results[("worker", 0)][1])}, {digest(whole.stdout)})
+        for options, words in ((["--batch-size", "63"], "--micro-batches 4 do not divide --batch-size 63"),
+                               (["--accumulate", "2"], "--micro-batches 4 and --accumulate 2 both say")):
+            done = subprocess.run([*train, *options], capture_output=True, text=True, timeout=LIMIT, check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
+
     def test_what_cannot_be_is_named(self):
         for options, words in (
                 (["--strategy", "mirrored", "--stages", "2"], "MirroredStrategy: stages 2 are on the workers of Multi"),

@@ -97,6 +97,7 @@ OPTIONS = {
     "--shard": row("shard", ["gradients"]),
     "--shard-copies": row("shard_copies", ["1"], ["--shard", "optimizer"]),
     "--stages": row("stages", ["2"]),
+    "--micro-batches": row("gradient_accumulation_steps|batch_size", ["2"]),
     "--threads-per-replica": row("threads_per_replica", ["2"]),
     "--timeout": row(HARMLESS, ["19"]),
     "--division": row("division", ["tensorflow"]),
