@@ -39,7 +39,8 @@ static bool may_be_null(const struct function *function, const char *name) {
                                              "counts",  "list",   "hostfile", "cluster", "central"};
     for (size_t i = 0; i < sizeof(everywhere) / sizeof(everywhere[0]); i++)
         if (!strcmp(name, everywhere[i])) return true;
-    return closes(function) || ends_with(function->name, "_free") || !strcmp(name, "output");
+    bool of_none = !strcmp(function->name, "ls_tools_labels") && !strcmp(name, "labels"); /* with a count of 0 */
+    return of_none || closes(function) || ends_with(function->name, "_free") || !strcmp(name, "output");
 }
 
 static void try(const struct function *function, struct draw *draw, int missing) {
