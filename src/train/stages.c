@@ -353,12 +353,11 @@ ls_status ls_stages_backward(struct ls_stage_slot *slot, const float **gradient)
 
 /* The own ranges, and the table of a head here, in the order of the blob; [LS_STAGE_RANGES + 1] of them. */
 static void list_kept(const struct ls_stages *stages, struct ls_range *kept) {
-    bool before = stages->table.begin < stages->ranges[0].begin;
-    int count = 0;
     const struct ls_range none = {0, 0}, table = stages->head_stage == stages->own ? stages->table : none;
-    if (before) kept[count++] = table;
-    for (int k = 0; k < LS_STAGE_RANGES; k++) kept[count++] = stages->ranges[k];
-    if (!before) kept[count++] = none;
+    int at = LS_STAGE_RANGES;
+    memcpy(kept, stages->ranges, sizeof(stages->ranges));
+    for (; at && table.begin < kept[at - 1].begin; at--) kept[at] = kept[at - 1];
+    kept[at] = table;
 }
 
 static void forget_blob(const struct ls_stages *stages, float *blob, size_t count) {

@@ -53,6 +53,14 @@ class Stages(unittest.TestCase):
             expect_ends(self, results)
             self.assertEqual(digest(results[("worker", 0)][1]), digest(done.stdout))
 
+    def test_a_frozen_table_of_both_ends_stays(self):
+        options = ["--freeze", "token_embedding", "--epochs", "2"]
+        done = subprocess.run([*GPT, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=LIMIT)
+        for stages in (2, 3):
+            results = start(stages, options, GPT).finish()
+            expect_ends(self, results)
+            self.assertEqual(digest(results[("worker", 0)][1]), digest(done.stdout))
+
     def train_on(self, folder, options, stages, replicas, steps):
         """Goes on from the folder's checkpoint until at least so many steps are done, and is stopped."""
         cluster = start(stages, ["--no-validation", *options, *ENDLESS, "--checkpoint", folder, "--checkpoint-steps", "1000000"],
