@@ -133,7 +133,8 @@ typedef struct ls_layer {
  * itself and those before it. Neighbouring heads share keys and values where kv_heads are fewer. It has no variables. Mirrors
  * torch.nn.functional.scaled_dot_product_attention(is_causal=True, enable_gqa=True) and the core of keras.layers.MultiHeadAttention
  * and GroupQueryAttention. .rope turns queries and keys by their position (Su et al. 2021) in the form of Hugging Face's
- * Llama: elements i and i + d / 2 are a pair, whose angles are powers of .rope_theta, the field of that name there. A row has the same bits whatever the threads and the rows beside it.
+ * Llama: elements i and i + d / 2 are a pair, whose angles are powers of .rope_theta, the field of that name there. A row has
+ * the same bits whatever the threads and the rows beside it.
  * INVALID_ARGUMENT where the channels do not divide. */
 #define ls_attention(...) ((ls_layer){.kind = LS_LAYER_ATTENTION, .heads = __VA_ARGS__})
 /* ls_position_embedding(), ls_position_embedding(.kernel_initializer = ...): adds a variable "embeddings" (T, C) to inputs (T, C), as

@@ -2,8 +2,6 @@
 #pragma once
 #include "model/network.h"
 
-#define LS_MOST_STAGES 64
-
 /* Fills starts [stages + 1]: stage s has the nodes from starts[s] to before starts[s + 1]. Each stage has a variable
  * that is trained. The dearest stage is as cheap as can be, by the arithmetic and the bytes of its ops. A function of
  * the network, the objective and the rows alone. config: of a training of the whole network. UNIMPLEMENTED names the

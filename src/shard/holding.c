@@ -158,11 +158,10 @@ void ls_holding_free(struct ls_holding *holding) {
 void ls_holding_put(struct ls_holding *holding, int blob, struct ls_range range, const float *values) {
     for (size_t i = 0; i < holding->held_count; i++) {
         const struct ls_held *held = &holding->held[i];
-        size_t begin = held->range.begin > range.begin ? held->range.begin : range.begin;
-        size_t end = held->range.end < range.end ? held->range.end : range.end;
-        if (begin < end)
-            memcpy(holding->blobs[0][blob] + held->at + begin - held->range.begin, values + begin - range.begin,
-                   (end - begin) * sizeof(float));
+        struct ls_range both = ls_layout_overlap(held->range, range);
+        if (both.begin < both.end)
+            memcpy(holding->blobs[0][blob] + held->at + both.begin - held->range.begin,
+                   values + both.begin - range.begin, (both.end - both.begin) * sizeof(float));
     }
 }
 

@@ -26,6 +26,11 @@ struct ls_range ls_layout_range(const struct ls_layout *layout, size_t bucket, i
     return (struct ls_range){cut(range, layout->holders, at), cut(range, layout->holders, at + 1)};
 }
 
+struct ls_range ls_layout_overlap(struct ls_range a, struct ls_range b) {
+    size_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
+    return (struct ls_range){begin, begin < end ? end : begin};
+}
+
 size_t ls_layout_rows(const struct ls_layout *layout, int64_t rows, int holder) {
     return holder < rows ? (size_t)((rows - 1 - holder) / layout->holders + 1) : 0;
 }

@@ -16,6 +16,8 @@ struct ls_layout ls_layout_of(const struct ls_terms_model *terms, int holders);
 int ls_layout_before(const struct ls_layout *layout, int holder, int places);
 /* The range of a bucket that a holder owns; it may be empty. */
 struct ls_range ls_layout_range(const struct ls_layout *layout, size_t bucket, int holder);
+/* The elements that two ranges have in common; of an empty one the end is the begin. */
+struct ls_range ls_layout_overlap(struct ls_range a, struct ls_range b);
 /* Rows of a table that a holder owns: row r is owned by holder r mod k of k. */
 size_t ls_layout_rows(const struct ls_layout *layout, int64_t rows, int holder);
 /* [buckets][holders] bytes of a bucket (in_bucket), or of the blob; freed with ls_free, NULL without memory. */

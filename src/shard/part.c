@@ -67,3 +67,8 @@ ls_status ls_part_set(struct ls_shard_part *part, const float *values) {
     if (!status) memcpy(part->copy, values, part->count * sizeof(*values));
     return status;
 }
+
+const char *ls_part_way_back(bool returns) {
+    return returns ? "all go back to the newest checkpoint"
+                   : "start all tasks again, to go on from the newest checkpoint";
+}

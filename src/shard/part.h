@@ -54,3 +54,6 @@ void ls_parts_settle(struct ls_shard_part *parts, size_t count, bool keep);
 bool ls_parts_are_new(const struct ls_shard_part *parts, size_t count);
 /* The copy becomes one of those elements. values NULL: another worker has them. */
 ls_status ls_part_set(struct ls_shard_part *part, const float *values);
+/* The words of a message for the loss of a part that nobody else has. returns: a checkpoint takes its place, and the
+ * processes stay. */
+const char *ls_part_way_back(bool returns);

@@ -198,14 +198,12 @@ static const char *name_lost(const struct plan *plan, char name[48]) {
 
 static ls_status fail_lost(const struct plan *plan, const char *what) {
     char name[48];
-    const char *next = plan->returns ? "all go back to the newest checkpoint"
-                                     : "start all tasks again, to go on from the newest checkpoint";
     const char *advice = plan->returns || plan->handover->terms->replicas > 1
                              ? ""
                              : "; ls_parameter_server_options.replicas = 2 (lockstep train --ps-replicas 2) keeps them "
                                "on two servers";
     return ls_fail(LS_UNAVAILABLE, "%s was lost, and with it the only copy of %s after step %lld: %s%s",
-                   name_lost(plan, name), what, (long long)plan->version, next, advice);
+                   name_lost(plan, name), what, (long long)plan->version, ls_part_way_back(plan->returns), advice);
 }
 
 /* All ranks find a loss together, and none goes before the others. A server that is not here may have a copy: the group

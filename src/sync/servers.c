@@ -154,7 +154,7 @@ static void detach_lanes(ls_model *model) {
 static bool fetches(struct lanes *lanes, const struct pull *wanted, const float *extras) {
     int64_t step = lanes->ended++;
     if (wanted->keep) lanes->asked = -1;
-    if (lanes->asked < 0 && (extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0)) lanes->asked = step;
+    if (lanes->asked < 0 && ls_step_report_asks(extras)) lanes->asked = step;
     bool heard = lanes->asked >= 0 && step == lanes->asked + lanes->count - 1;
     return wanted->fetch || (heard && wanted->writes);
 }

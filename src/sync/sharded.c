@@ -37,11 +37,6 @@ static bool scatters(const ls_model *model) {
            !strategy->options.compression;
 }
 
-static size_t overlap(struct ls_range a, struct ls_range b) {
-    size_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
-    return begin < end ? end - begin : 0;
-}
-
 /* Without copies a worker needs the sums of its stripe alone: what the gather brings, they need not. */
 static ls_status share_sums(ls_model *model, struct ls_reducer_config *config) {
     struct ls_shards *shards = model->built.shards;
@@ -53,8 +48,9 @@ static ls_status share_sums(ls_model *model, struct ls_reducer_config *config) {
     if (!shards->shares) return ls_fail_memory("shares of sums", config->count * workers * sizeof(*shards->shares));
     for (size_t i = 0; i < config->count * workers; i++) {
         const struct ls_bucket *bucket = &config->buckets[i / workers];
-        shards->shares[i] =
-            overlap((struct ls_range){bucket->begin, bucket->end}, ls_layout_range(&layout, 0, (int)(i % workers)));
+        struct ls_range share = ls_layout_overlap((struct ls_range){bucket->begin, bucket->end},
+                                                  ls_layout_range(&layout, 0, (int)(i % workers)));
+        shards->shares[i] = share.end - share.begin;
     }
     config->shares = shards->shares;
     return LS_OK;
@@ -112,19 +108,13 @@ static ls_status run_updates(const ls_model *model) {
     return status;
 }
 
-/* A checkpoint of the step is due, or somebody has asked for one in it. All workers find the same. */
-static bool is_fetched(const ls_model *model) {
-    const float *extras = model->bound.extras;
-    bool asked = extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
-    return extras[LS_EXTRA_KEEPS] > 1 || (extras[LS_EXTRA_KEEPS] > 0 && asked);
-}
-
 /* A worker that holds all has the new variables already, and whoever lacks them finds all with it. */
 static ls_status exchange(ls_model *model) {
     const struct ls_shards *shards = model->built.shards;
     ls_status status = shards->terms.replicas < model->strategy->runtime->size ? ls_gathered_take(model) : LS_OK;
     ls_reached("gather");
-    return status || !is_fetched(model) ? status : ls_shards_fetch(model, model->built.numbers->step.iteration);
+    if (status || !ls_step_report_saves(model->bound.extras)) return status;
+    return ls_shards_fetch(model, model->built.numbers->step.iteration);
 }
 
 /* The first replica has the held ranges already. */
@@ -160,7 +150,7 @@ static ls_status run_step(ls_model *model) {
     return status ? give_up_stripes(model->built.shards, status) : commit_variables(model);
 }
 
-/* Once a step, by the thread that makes the calls. Other workers hear the cause of a failure. */
+/* Once a step, by the thread that makes the calls. */
 static ls_status update_stripes(ls_model *model) {
     const struct ls_runtime *runtime = model->strategy->runtime;
     struct ls_track *track = model->strategy->replicas[0].track;
@@ -168,9 +158,7 @@ static ls_status update_stripes(ls_model *model) {
     ls_status status = run_step(model);
     ls_track_end(track, begun, "update", (struct ls_span_facts){.step = model->progress.step.iteration});
     if (!status || runtime->size == 1) return status;
-    struct ls_kept_error kept = ls_kept_error_of(status);
-    ls_runtime_give_up(runtime, status, kept.message);
-    return ls_kept_error_raise(&kept);
+    return ls_sync_give_up(runtime, status);
 }
 
 const struct ls_sync_ops ls_sync_sharded = {.asks_in_step = true,

@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/kept_error.h"
 #include "base/point.h"
 #include "base/shape.h"
 #include "collective/messages/mail.h"
+#include "shard/part.h"
 #include "strategy/iterator.h"
 #include "sync/pipeline_order.h"
 #include "train/fit.h"
@@ -221,10 +221,14 @@ static ls_status go_backward(const struct staged *staged, int batch) {
     return status ? status : gather_range(staged, 0, batch);
 }
 
-static ls_status run_batches(const struct staged *staged) {
+static struct ls_pipeline_order order_of(const struct staged *staged) {
     const struct ls_stages *stages = staged->stages;
-    const struct ls_pipeline_order order = {stages->count, stages->own, staged->batches,
-                                            (enum ls_pipeline_kind)staged->model->strategy->pipeline};
+    return (struct ls_pipeline_order){stages->count, stages->own, staged->batches,
+                                      (enum ls_pipeline_kind)staged->model->strategy->pipeline};
+}
+
+static ls_status run_batches(const struct staged *staged) {
+    const struct ls_pipeline_order order = order_of(staged);
     ls_status status = LS_OK;
     for (int i = 0; i < 2 * staged->batches && !status; i++) {
         const struct ls_pipeline_action action = ls_pipeline_order_at(&order, i);
@@ -280,12 +284,10 @@ static ls_status exchange_table(const struct staged *staged) {
                : LS_OK;
 }
 
-/* A checkpoint of the step is due, or somebody has asked for one in it. All workers find the same. */
 static ls_status bring_together(const struct staged *staged) {
     const float *extras = staged->model->bound.extras;
-    bool asked = extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
-    bool saves = extras[LS_EXTRA_KEEPS] > 1 || (extras[LS_EXTRA_KEEPS] > 0 && asked);
-    return saves || asked || staged->ends ? ls_stages_gather(staged->model, saves) : LS_OK;
+    bool saves = ls_step_report_saves(extras);
+    return saves || ls_step_report_asks(extras) || staged->ends ? ls_stages_gather(staged->model, saves) : LS_OK;
 }
 
 static ls_status update_stage(const struct staged *staged) {
@@ -301,24 +303,18 @@ static ls_status update_stage(const struct staged *staged) {
     return status ? status : bring_together(staged);
 }
 
-/* Other workers hear the cause of a failure. */
 static ls_status run_stage(ls_replica *replica, void *context) {
     const struct staged *staged = context;
-    const struct ls_runtime *runtime = replica->strategy->runtime;
     ls_status status = run_batches(staged);
     if (!status) status = meet(staged);
     if (!status) status = update_stage(staged);
-    if (!status) return LS_OK;
-    struct ls_kept_error kept = ls_kept_error_of(status);
-    ls_runtime_give_up(runtime, status, kept.message);
-    return ls_kept_error_raise(&kept);
+    return status ? ls_sync_give_up(replica->strategy->runtime, status) : LS_OK;
 }
 
 static ls_status begin_stages(const struct staged *staged) {
     ls_model *model = staged->model;
     struct ls_replica_numbers *numbers = staged->replica->numbers;
-    const struct ls_pipeline_order order = {staged->stages->count, staged->stages->own, staged->batches,
-                                            (enum ls_pipeline_kind)model->strategy->pipeline};
+    const struct ls_pipeline_order order = order_of(staged);
     ls_status status = ls_stages_reserve(model, ls_pipeline_order_depth(&order));
     if (status) return status;
     ls_stages_forget(model);
@@ -350,12 +346,10 @@ static ls_status run_staged_step(struct ls_fitting *fitting, int64_t *taken, str
     model->progress.step.iteration--;
     if (status != LS_UNAVAILABLE) return status;
     return ls_fail_context(status, "a stage of the pipeline is lost with its worker: %s",
-                           staged.stages->returns ? "all go back to the newest checkpoint"
-                                                  : "start all tasks again, to go on from the newest checkpoint");
+                           ls_part_way_back(staged.stages->returns));
 }
 
-const struct ls_sync_ops ls_sync_stages = {.apart = true,
-                                           .asks_in_step = true,
+const struct ls_sync_ops ls_sync_stages = {.asks_in_step = true,
                                            .updates = true,
                                            .stages = true,
                                            .check = ls_sparse_check,

@@ -1,6 +1,7 @@
 /* The table of ways, and mirrored training, in which every step adds up gradients and nothing is kept for later. */
 #include "sync/sync.h"
 
+#include "base/kept_error.h"
 #include "strategy/iterator.h"
 #include "train/model.h"
 #include "train/sparse.h"
@@ -16,6 +17,12 @@ static const struct ls_sync_ops *const ways[] = {
 
 const struct ls_sync_ops *ls_sync_of(const ls_strategy *strategy) {
     return ways[strategy->way];
+}
+
+ls_status ls_sync_give_up(const struct ls_runtime *runtime, ls_status status) {
+    struct ls_kept_error kept = ls_kept_error_of(status);
+    ls_runtime_give_up(runtime, status, kept.message);
+    return ls_kept_error_raise(&kept);
 }
 
 /* penalty is that of one replica, since all have the same variables. */

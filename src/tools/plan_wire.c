@@ -110,10 +110,10 @@ static ls_status count_buckets(struct ls_tools_planning *planning) {
 
 /* Of all that is trained, as workers own it: one after the other. */
 static struct ls_range stripe_of(const struct ls_tools_planning *planning, int worker) {
-    struct ls_range whole = {0, ls_network_trainable_count(planning->model->built.network)};
-    const struct ls_terms_model terms = {.count = whole.end, .replicas = 1, .buckets = &whole, .bucket_count = 1};
-    const struct ls_layout layout = ls_layout_of(&terms, planning->workers);
-    return ls_layout_range(&layout, 0, worker);
+    const struct ls_shards_of of = ls_plan_share_of(planning, worker);
+    struct ls_shards_division division;
+    ls_shards_divide(planning->model, &of, &division);
+    return ls_layout_range(&division.layout, 0, worker);
 }
 
 /* Workers that do not hold all gather the new variables: each gives the others its stripe. Of a reduce-scatter it gets
@@ -137,9 +137,9 @@ size_t ls_plan_wire_parts(const struct ls_tools_planning *planning, int worker) 
     const struct ls_range own = stripe_of(planning, worker);
     size_t largest = 0;
     for (size_t b = 0; b < bound->bucket_count && scatters(planning); b++) {
-        size_t begin = own.begin > bound->buckets[b].begin ? own.begin : bound->buckets[b].begin;
-        size_t end = own.end < bound->buckets[b].end ? own.end : bound->buckets[b].end;
-        if (begin < end && end - begin > largest) largest = end - begin;
+        struct ls_range both =
+            ls_layout_overlap(own, (struct ls_range){bound->buckets[b].begin, bound->buckets[b].end});
+        if (both.end - both.begin > largest) largest = both.end - both.begin;
     }
     return (size_t)(planning->workers - 1) * largest * sizeof(float);
 }

@@ -21,8 +21,8 @@ ls_result ls_fit_anew_result(const ls_model *model) {
 void ls_fit_anew_prepare(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     fitting->first = ls_model_state_progress(model);
-    model->progress.returns = fitting->options.checkpoint && !fitting->index && !model->built.replicas &&
-                              (!model->sync->apart || model->sync->stages);
+    model->progress.returns =
+        fitting->options.checkpoint && !fitting->index && !model->built.replicas && !model->sync->apart;
 }
 
 void ls_fit_anew_end(ls_model *model) {

@@ -224,7 +224,7 @@ struct ls_model {
 
 /* True if a step needs no other worker. */
 static inline bool ls_model_is_alone(const ls_model *model) {
-    return model->strategy->runtime->size == 1 || model->sync->apart;
+    return model->strategy->runtime->size == 1 || model->sync->apart || model->sync->stages;
 }
 
 /* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */

@@ -129,16 +129,19 @@ ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data) {
     return whole && fit ? check_classes(model, data->source->whole.classes) : check_numbers(model, data);
 }
 
+bool ls_model_build_is_regularized(const ls_model *model) {
+    for (size_t i = 0; i < model->built.part_count; i++)
+        if (model->built.parts[i].l1 > 0 || model->built.parts[i].l2 > 0) return true;
+    return false;
+}
+
 /* Builds the op that adds up the regularisers' penalty for an example. */
 static ls_status build_penalty(const ls_model *model, struct ls_model_replica *replica) {
     struct ls_op op = {.kind = LS_OP_PENALTY,
                        .value = &replica->numbers->penalty,
                        .variables = model->built.parts,
                        .variable_count = model->built.part_count};
-    bool any = false;
-    for (size_t i = 0; i < model->built.part_count; i++)
-        any = any || model->built.parts[i].l1 > 0 || model->built.parts[i].l2 > 0;
-    if (!any || replica->shares) return LS_OK;
+    if (!ls_model_build_is_regularized(model) || replica->shares) return LS_OK;
     op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){
         replica->parameters, LS_FLOAT32, LS_SHAPE((int64_t)ls_network_trainable_count(model->built.network))};
     return ls_update_add(replica, LS_UPDATE_PENALTY, &op);

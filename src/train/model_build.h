@@ -12,6 +12,8 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
 ls_status ls_model_build_check(const ls_model *model, const ls_dataset *data);
 /* Gives back all that ls_model_build and ls_bind_attach made. */
 void ls_model_build_release(ls_model *model);
+/* True if a regulariser adds to the loss. */
+bool ls_model_build_is_regularized(const ls_model *model);
 /* For the strategy's replicas from that index on, of a model that is built and detached. */
 ls_status ls_model_build_add_replicas(ls_model *model, int from);
 void ls_model_build_drop_replicas(ls_model *model, int from);

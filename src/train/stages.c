@@ -14,6 +14,7 @@
 #include "model/plan_run.h"
 #include "model/stages.h"
 #include "strategy/stages.h"
+#include "train/model_build.h"
 #include "train/step.h"
 
 static int stage_of(const struct ls_stages *stages, size_t node) {
@@ -43,10 +44,9 @@ static ls_status check_model(const ls_model *model) {
     if (model->spec.objective.precision == LS_MIXED_FLOAT16)
         return ls_fail(LS_UNIMPLEMENTED, "stages: a pipeline has no loss scaling: take precision mixed_bfloat16 or "
                                          "float32 in place of mixed_float16");
-    for (size_t i = 0; i < model->built.part_count; i++)
-        if (model->built.parts[i].l1 > 0 || model->built.parts[i].l2 > 0)
-            return ls_fail(LS_UNIMPLEMENTED, "stages: a layer has a regularizer, whose penalty is a sum over all "
-                                             "stages; take weight_decay in its place, or leave stages out");
+    if (ls_model_build_is_regularized(model))
+        return ls_fail(LS_UNIMPLEMENTED, "stages: a layer has a regularizer, whose penalty is a sum over all stages; "
+                                         "take weight_decay in its place, or leave stages out");
     return ls_sync_batch_norm_refuse(model, "stages", "and a stage has no other one to meet; take one that is not");
 }
 

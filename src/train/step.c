@@ -312,7 +312,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
 int64_t ls_step_rows(const ls_model *model) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
     int64_t rows = 0;
-    if (!model->sync->apart || model->sync->stages) return ls_pipeline_global_rows(pipeline);
+    if (!model->sync->apart) return ls_pipeline_global_rows(pipeline);
     for (int i = 0; i < model->strategy->local_count; i++) rows += ls_pipeline_rows(pipeline, i);
     return rows ? rows : 1;
 }

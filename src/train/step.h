@@ -37,9 +37,13 @@ void ls_step_report_fill(const ls_model *model, int local);
 void ls_step_report_write_rate(float rate, float bytes[4]);
 /* INVALID_ARGUMENT where another worker's rate is another one. */
 ls_status ls_step_report_check_rate(const ls_model *model, float rate, const float *extras);
-/* The sums of loss and metrics; the requests become the model's. penalty: of one example. */
-/* The numbers of them that are counts. */
+/* Some worker has asked in the step for a checkpoint, or for the end. */
+bool ls_step_report_asks(const float *extras);
+/* A checkpoint of the step is due, or some worker has asked for one that is written. All workers find the same. */
+bool ls_step_report_saves(const float *extras);
+/* The sums that are counts. */
 struct ls_loss_sums ls_step_report_counts(const float *extras);
+/* The sums of loss and metrics; the requests become the model's. penalty: of one example. */
 void ls_step_report_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums);
 
 /* Gradient accumulation (Keras' gradient_accumulation_steps). */

@@ -20,8 +20,7 @@ static ls_status give_up_step(ls_model *model, int local) {
     return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", model->strategy->replicas[local].id);
 }
 
-/* Workers train apart: the sums are of this one's replicas, or of the workers of its stage. They are of counts, which
- * no order changes. */
+/* Workers train apart: the sums are of this one's replicas. They are of counts, which no order changes. */
 static void add_here(void *const *arrays, int replicas, size_t count) {
     double *first = arrays[0];
     for (int i = 1; i < replicas; i++)
@@ -44,9 +43,10 @@ static ls_status add_all(ls_strategy *strategy, void *context) {
     if (!giving) return LS_OK; /* the end */
     if (giving != strategy->local_count) return ls_fail(LS_INTERNAL, "replicas came to different exchanges of a step");
     ls_reached("exchange");
+    if (model->built.stages) return ls_staged_add(model->built.stages, LS_FLOAT64, arrays[0], count);
     if (model->sync->apart) {
         add_here(arrays, strategy->local_count, count);
-        return model->built.stages ? ls_staged_add(model->built.stages, LS_FLOAT64, arrays[0], count) : LS_OK;
+        return LS_OK;
     }
     return ls_reduce_all_replicas(strategy, LS_ALL_REDUCE("numbers of a step", .count = count, .dtype = LS_FLOAT64,
                                                           .inputs = (const void *const *)arrays, .outputs = arrays));

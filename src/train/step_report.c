@@ -36,6 +36,14 @@ ls_status ls_step_report_check_rate(const ls_model *model, float rate, const flo
     return LS_OK;
 }
 
+bool ls_step_report_asks(const float *extras) {
+    return extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
+}
+
+bool ls_step_report_saves(const float *extras) {
+    return extras[LS_EXTRA_KEEPS] > 1 || (extras[LS_EXTRA_KEEPS] > 0 && ls_step_report_asks(extras));
+}
+
 static int64_t read_count(const float *extras) {
     return (int64_t)extras[0] + (int64_t)extras[1] * LS_REPORT_UNIT;
 }

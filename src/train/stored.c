@@ -100,7 +100,7 @@ ls_status ls_stored_attach(ls_model *model) {
 /* Rank 0 wants it where a checkpoint of the step is due, or one that somebody has asked for in the step. */
 static bool wants_moments(const ls_model *model, const float *extras) {
     if (model->strategy->runtime->rank || !model->progress.keeps) return false;
-    return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
+    return model->progress.fetches || ls_step_report_asks(extras);
 }
 
 /* With that replica's floating-point mode. */

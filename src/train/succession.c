@@ -2,6 +2,7 @@
  * part of before, until it knows that the others have all. */
 #include "train/succession.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/new.h"
@@ -124,17 +125,17 @@ static ls_status refuse_loss(const struct succession *s) {
     if (status) return status;
     size_t missing = s->moves.missing.end - s->moves.missing.begin;
     long long step = s->model->progress.step.iteration;
+    char advice[160] = "";
     int copies = s->layout.copies + 1;
-    if (returns)
-        return ls_fail(LS_UNAVAILABLE,
-                       "a worker was lost, and with it the only copy of %zu elements of the optimizer's moments after "
-                       "step %lld: all go back to the newest checkpoint",
-                       missing, step);
+    if (!returns)
+        (void)snprintf(advice, sizeof(advice),
+                       "; ls_strategy_options.shard_copies = %d (lockstep train --shard-copies %d) keeps them on one "
+                       "worker more",
+                       copies, copies);
     return ls_fail(LS_UNAVAILABLE,
                    "a worker was lost, and with it the only copy of %zu elements of the optimizer's moments after step "
-                   "%lld: start all tasks again, to go on from the newest checkpoint; ls_strategy_options.shard_copies "
-                   "= %d (lockstep train --shard-copies %d) keeps them on one worker more",
-                   missing, step, copies, copies);
+                   "%lld: %s%s",
+                   missing, step, ls_part_way_back(returns), advice);
 }
 
 static bool stays(const struct succession *s) {

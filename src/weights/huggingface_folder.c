@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "data/files.h"
+#include "data/reader.h"
 #include "weights/arrays.h"
 #include "weights/huggingface.h"
 #include "weights/huggingface_layers.h"
@@ -23,11 +24,8 @@
 enum { MOST = 1 << 26 }; /* bytes of a JSON file */
 
 static ls_status path_of(const char *folder, const char *name, char **path) {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    *path = ls_alloc(size);
-    if (!*path) return ls_fail_memory("a path", size);
-    (void)snprintf(*path, size, "%s/%s", folder, name);
-    return LS_OK;
+    *path = ls_reader_path_join(folder, name);
+    return *path ? LS_OK : ls_fail_memory("a path", strlen(folder) + strlen(name) + 2);
 }
 
 static ls_status has_file(const char *folder, const char *name, bool *is) {
